@@ -1,0 +1,55 @@
+"""Time as a parameter: a clock that tests can turn, and one deadline that travels through a call chain."""
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Both clocks in seconds."""
+
+    def monotonic(self) -> float:
+        """Never goes back; for durations and deadlines."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since the epoch; for time stamps that people and other machines read."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()
+
+
+SYSTEM_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A point in time after which the caller no longer waits."""
+
+    at: float
+    clock: Clock = SYSTEM_CLOCK
+
+    @classmethod
+    def after(cls, seconds: float, clock: Clock = SYSTEM_CLOCK) -> "Deadline":
+        return cls(clock.monotonic() + seconds, clock)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self.at - self.clock.monotonic())
+
+    @property
+    def expired(self) -> bool:
+        return self.clock.monotonic() >= self.at
+
+    def slice(self, seconds: float) -> float:
+        """What one wait of at most `seconds` may take within this deadline."""
+        return min(seconds, self.remaining)

@@ -1,0 +1,37 @@
+"""The events topic: what tasks, workers and the leader report. Short-lived, for people; nothing is decided by it.
+
+Key: the connector's name (empty for the cluster's own events). Value: a JSON object: `type`, `time_ms`, `connector`,
+and by type:
+
+- `progress` (a task, at most once a second, cumulative since the attempt's start): task, generation, attempt, worker,
+  records, bytes, transactions, aborted, errors, open_records (in the open transaction), open_since_ms (0: none open),
+  last_poll_ms (last non-empty poll), last_commit_ms, commit_ms (duration of the last commit), transaction_records
+  (min, max, sum, count since the last report), producer_id, epoch;
+- `task` (a change of a task's stage): task, generation, attempt, worker, stage, message;
+- `round` (the leader): generation, stage (`graceful stop`, `fencing`, `done`, `failed`, `cancelled`), tasks, fenced
+  (list of {"id", "producer_id", "epoch"}), ms, message;
+- `log`: level, logger, message, and task where it has one;
+- `leader`: worker, stage (`elected`, `stood down`), message;
+- `command` (the leader): kind, outcome, message, offset, user.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+Event = Mapping[str, object]
+
+
+def encode(event: Event) -> tuple[bytes, bytes]:
+    """Key and value of an event."""
+    value = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=str)
+    return str(event.get("connector", "")).encode(), value.encode()
+
+
+def decode(value: bytes | None) -> Event | None:
+    """An event, or None for what is no JSON object with a type."""
+    try:
+        loaded = json.loads(value or b"null")
+    except ValueError:
+        return None
+    return cast(Event, loaded) if isinstance(loaded, dict) and isinstance(loaded.get("type"), str) else None

@@ -1,0 +1,50 @@
+"""Names and ids of the field, and the strings that Kafka sees of them."""
+
+from dataclasses import dataclass
+from typing import NewType
+
+ConnectorName = NewType("ConnectorName", str)
+WorkerId = NewType("WorkerId", str)
+Incarnation = NewType("Incarnation", str)
+"""One start of a worker process; a restarted worker has the same worker id and another incarnation."""
+
+Generation = NewType("Generation", int)
+"""The config-topic offset of a connector's newest commit record. Compared by equality only."""
+
+NO_GENERATION = Generation(-1)
+"""Before the first commit record."""
+
+NOBODY = Incarnation("")
+"""No worker's start."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskId:
+    """A task of a connector; `str()` gives Kafka Connect's form, `name-0`."""
+
+    connector: ConnectorName
+    task: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}"
+
+
+def task_transactional_id(group_id: str, task: TaskId) -> str:
+    """`${group.id}-${connector}-${task}` (KIP-618, "Offset (and record) writes")."""
+    return f"{group_id}-{task.connector}-{task.task}"
+
+
+def leader_transactional_id(group_id: str) -> str:
+    """`connect-cluster-${group.id}` (KIP-618, "Leader access to config topic")."""
+    return f"connect-cluster-{group_id}"
+
+
+def member_client_id(worker: WorkerId, incarnation: Incarnation) -> str:
+    """The client id under which a worker joins the group: it ties a group member to its `worker-<id>` record."""
+    return f"{worker}@{incarnation}"
+
+
+def parse_member_client_id(client_id: str) -> tuple[WorkerId, Incarnation] | None:
+    """The inverse of `member_client_id`; None for a client that is no Ringfence worker."""
+    worker, at, incarnation = client_id.rpartition("@")
+    return (WorkerId(worker), Incarnation(incarnation)) if at and worker and incarnation else None

@@ -1,0 +1,227 @@
+"""The status topic's records, in Kafka Connect's format with our extra fields, and the state they fold into.
+
+Keys: `status-connector-<c>`, `status-task-<c>-<n>` (Connect's), `worker-<id>` and `leader` (ours; Connect passes them
+over). A tombstone removes the entry. `generation` is the connector's generation (a config-topic offset), -1 where it is
+not known.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import cast
+
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+
+
+class State(StrEnum):
+    """Kafka Connect's states of connectors and tasks; no others, since older clients choke on new ones."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    UNASSIGNED = "UNASSIGNED"
+    RESTARTING = "RESTARTING"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """`status-connector-<c>`."""
+
+    connector: ConnectorName
+    state: State
+    worker: WorkerId
+    generation: Generation
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """`status-task-<c>-<n>`. (generation, attempt) tell which placement it speaks of.
+
+    ended: the attempt is over (it never produces again); why: a short machine word for the end or the wait
+    (`superseded`, `lost`, `failed`, `stopped`, `waiting for fencing`, ...); since_ms: wall clock of the change.
+    """
+
+    task: TaskId
+    state: State
+    worker: WorkerId
+    generation: Generation
+    attempt: int
+    incarnation: Incarnation
+    trace: str | None = None
+    ended: bool = False
+    why: str = ""
+    since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRecord:
+    """`worker-<id>`: a member's own description, joined with the group's members by its incarnation."""
+
+    worker: WorkerId
+    incarnation: Incarnation
+    mode: str
+    slots: int
+    version: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderRecord:
+    """`leader`: who leads, for people to see. Nothing is ever decided by it."""
+
+    worker: WorkerId
+    incarnation: Incarnation
+    group_generation: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A tombstone under the given key."""
+
+    key: str
+
+
+StatusRecord = ConnectorStatus | TaskStatus | WorkerRecord | LeaderRecord | Removed
+
+
+def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
+    """Key and value of a status-topic record."""
+    fields: dict[str, object]
+    match record:
+        case ConnectorStatus(connector, state, worker, generation, trace):
+            fields = {"state": state, "trace": trace, "worker_id": worker, "generation": generation}
+            return f"status-connector-{connector}".encode(), _json(fields)
+        case TaskStatus():
+            fields = {
+                "state": record.state,
+                "trace": record.trace,
+                "worker_id": record.worker,
+                "generation": record.generation,
+                "attempt": record.attempt,
+                "incarnation": record.incarnation,
+                "ended": record.ended,
+                "why": record.why,
+                "since_ms": record.since_ms,
+            }
+            return f"status-task-{record.task}".encode(), _json(fields)
+        case WorkerRecord():
+            fields = {
+                "incarnation": record.incarnation,
+                "mode": record.mode,
+                "slots": record.slots,
+                "version": record.version,
+                "since_ms": record.since_ms,
+            }
+            return f"worker-{record.worker}".encode(), _json(fields)
+        case LeaderRecord():
+            fields = {
+                "worker_id": record.worker,
+                "incarnation": record.incarnation,
+                "group_generation": record.group_generation,
+                "since_ms": record.since_ms,
+            }
+            return b"leader", _json(fields)
+        case Removed(key):
+            return key.encode(), None
+
+
+def _json(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
+    """One status-topic record; None for one that is not ours to understand (`status-topic-…`, or unreadable).
+
+    Statuses are reports, not instructions: an unreadable one is passed over, as Kafka Connect does.
+    """
+    try:
+        text = (key or b"").decode()
+        if value is None:
+            return Removed(text)
+        loaded = json.loads(value)
+        return _decode(text, cast(dict[str, object], loaded)) if isinstance(loaded, dict) else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _decode(text: str, value: dict[str, object]) -> StatusRecord | None:
+    def number(name: str, default: int = -1) -> int:
+        item = value.get(name, default)
+        return item if isinstance(item, int) else default
+
+    trace = value.get("trace")
+    shown = str(trace) if trace else None
+    if text.startswith("status-connector-"):
+        name = ConnectorName(text.removeprefix("status-connector-"))
+        worker = WorkerId(str(value["worker_id"]))
+        return ConnectorStatus(name, State(str(value["state"])), worker, Generation(number("generation")), shown)
+    if text.startswith("status-task-"):
+        connector, dash, task = text.removeprefix("status-task-").rpartition("-")
+        if not dash or not task.isdigit():
+            return None
+        return TaskStatus(
+            TaskId(ConnectorName(connector), int(task)),
+            State(str(value["state"])),
+            WorkerId(str(value["worker_id"])),
+            Generation(number("generation")),
+            number("attempt", 0),
+            Incarnation(str(value.get("incarnation", ""))),
+            shown,
+            bool(value.get("ended")),
+            str(value.get("why", "")),
+            number("since_ms", 0),
+        )
+    if text.startswith("worker-"):
+        return WorkerRecord(
+            WorkerId(text.removeprefix("worker-")),
+            Incarnation(str(value["incarnation"])),
+            str(value.get("mode", "enabled")),
+            number("slots", 0),
+            str(value.get("version", "")),
+            number("since_ms", 0),
+        )
+    if text == "leader":
+        return LeaderRecord(
+            WorkerId(str(value["worker_id"])),
+            Incarnation(str(value["incarnation"])),
+            number("group_generation"),
+            number("since_ms", 0),
+        )
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusState:
+    """The status topic, folded: the newest record under each key."""
+
+    connectors: Mapping[ConnectorName, ConnectorStatus] = field(default_factory=dict)
+    tasks: Mapping[TaskId, TaskStatus] = field(default_factory=dict)
+    workers: Mapping[WorkerId, WorkerRecord] = field(default_factory=dict)
+    leader: LeaderRecord | None = None
+
+
+def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
+    """The state after one more record."""
+    match record:
+        case None:
+            return state
+        case ConnectorStatus():
+            return replace(state, connectors={**state.connectors, record.connector: record})
+        case TaskStatus():
+            return replace(state, tasks={**state.tasks, record.task: record})
+        case WorkerRecord():
+            return replace(state, workers={**state.workers, record.worker: record})
+        case LeaderRecord():
+            return replace(state, leader=record)
+        case Removed(key):
+            return replace(
+                state,
+                connectors={n: s for n, s in state.connectors.items() if f"status-connector-{n}" != key},
+                tasks={t: s for t, s in state.tasks.items() if f"status-task-{t}" != key},
+                workers={w: s for w, s in state.workers.items() if f"worker-{w}" != key},
+                leader=None if key == "leader" else state.leader,
+            )
