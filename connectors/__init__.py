@@ -1,0 +1,1 @@
+"""Source connectors: what a connector author imports, and the connectors that ship with Ringfence."""

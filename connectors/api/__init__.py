@@ -1,0 +1,70 @@
+"""What a connector author imports: subclass `SourceConnector` and `SourceTask`, and the framework does the rest.
+
+A runnable example stands in docs/writing-a-connector.md.
+"""
+
+from connectors.api.config_def import (
+    NO_DEFAULT,
+    AllOf,
+    ConfigDef,
+    ConfigException,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    Importance,
+    NoControlCharacters,
+    NonEmpty,
+    OneOf,
+    ParsedConfig,
+    Password,
+    Range,
+    Recommender,
+    UniqueItems,
+    Validator,
+    Width,
+)
+from connectors.api.connector import (
+    ConnectorTransactionBoundaries,
+    ExactlyOnceSupport,
+    SourceConnector,
+    SourceConnectorContext,
+)
+from connectors.api.errors import ConnectorError, RetriableError
+from connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
+from connectors.api.records import RecordBatch, SourceRecord
+from connectors.api.task import SourceTask, SourceTaskContext, TransactionContext
+
+__all__ = [
+    "NO_DEFAULT",
+    "AllOf",
+    "ConfigDef",
+    "ConfigException",
+    "ConfigKey",
+    "ConfigType",
+    "ConfigValue",
+    "ConnectorError",
+    "ConnectorTransactionBoundaries",
+    "ExactlyOnceSupport",
+    "Importance",
+    "NoControlCharacters",
+    "NonEmpty",
+    "OffsetReader",
+    "OneOf",
+    "ParsedConfig",
+    "Password",
+    "Range",
+    "Recommender",
+    "RecordBatch",
+    "RetriableError",
+    "SourceConnector",
+    "SourceConnectorContext",
+    "SourceOffset",
+    "SourcePartition",
+    "SourceRecord",
+    "SourceTask",
+    "SourceTaskContext",
+    "TransactionContext",
+    "UniqueItems",
+    "Validator",
+    "Width",
+]

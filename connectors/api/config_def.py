@@ -1,0 +1,169 @@
+"""The definition of a configuration: which settings there are, and what makes a given configuration good or bad.
+
+The same definition parses a task's settings, answers the REST API's `validate`, and draws the form. The model, the
+error texts and the JSON are Kafka's (`org.apache.kafka.common.config.ConfigDef`): forms made for Kafka Connect work.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from connectors.api.config_types import (
+    HIDDEN,
+    NO_DEFAULT,
+    ConfigException,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    Importance,
+    ParsedConfig,
+    Password,
+    Recommender,
+    Validator,
+    Width,
+    parse_value,
+)
+from connectors.api.validators import AllOf, NoControlCharacters, NonEmpty, OneOf, Range, UniqueItems
+
+__all__ = [
+    "HIDDEN",
+    "NO_DEFAULT",
+    "AllOf",
+    "ConfigDef",
+    "ConfigException",
+    "ConfigKey",
+    "ConfigType",
+    "ConfigValue",
+    "Importance",
+    "NoControlCharacters",
+    "NonEmpty",
+    "OneOf",
+    "ParsedConfig",
+    "Password",
+    "Range",
+    "Recommender",
+    "UniqueItems",
+    "Validator",
+    "Width",
+]
+
+
+class ConfigDef:
+    """Settings in the order of their definition. `define` returns the definition itself, so that calls chain.
+
+    >>> definition = ConfigDef().define("topic", ConfigType.STRING).define("batch.size", ConfigType.INT, default=2000)
+    >>> definition.parse({"topic": "flights"})
+    {'topic': 'flights', 'batch.size': 2000}
+    """
+
+    def __init__(self, keys: Iterable[ConfigKey] = ()) -> None:
+        self._keys: dict[str, ConfigKey] = {}
+        for key in keys:
+            self.add(key)
+
+    @property
+    def keys(self) -> Mapping[str, ConfigKey]:
+        """The settings by name, in the order of their definition."""
+        return self._keys
+
+    def define(
+        self,
+        name: str,
+        type: ConfigType,
+        default: object = NO_DEFAULT,
+        *,
+        validator: Validator | None = None,
+        importance: Importance = Importance.MEDIUM,
+        documentation: str = "",
+        group: str | None = None,
+        order_in_group: int | None = None,
+        width: Width = Width.NONE,
+        display_name: str = "",
+        dependents: Sequence[str] = (),
+        recommender: Recommender | None = None,
+    ) -> "ConfigDef":
+        """Add a setting. Without a default it is required; a default of None means "may be left out".
+
+        `order_in_group` counts on by itself. A default that is not valid itself is refused here.
+        """
+        if default is not NO_DEFAULT and default is not None:
+            default = parse_value(name, type, default)
+            if validator is not None:
+                validator(name, default)
+        if order_in_group is None:
+            order_in_group = -1 if group is None else 1 + sum(key.group == group for key in self._keys.values())
+        return self.add(
+            ConfigKey(
+                name=name,
+                type=type,
+                default=default,
+                validator=validator,
+                importance=importance,
+                documentation=documentation,
+                group=group,
+                order_in_group=order_in_group,
+                width=width,
+                display_name=display_name or name,
+                dependents=tuple(dependents),
+                recommender=recommender,
+            )
+        )
+
+    def add(self, key: ConfigKey) -> "ConfigDef":
+        """Add a ready key. A name that is defined already is a programming error."""
+        if key.name in self._keys:
+            raise ValueError(f"Configuration {key.name} is defined twice.")
+        self._keys[key.name] = key
+        return self
+
+    def groups(self) -> list[str]:
+        """The groups' names in the order of their first use."""
+        return list(dict.fromkeys(key.group for key in self._keys.values() if key.group is not None))
+
+    def parse(self, config: Mapping[str, object]) -> ParsedConfig:
+        """All settings typed, defaults filled in; settings that are not defined are left out.
+
+        Raises `ConfigException` with the first error.
+        """
+        parsed = ParsedConfig()
+        for key in self._keys.values():
+            value = self._read(key, config)
+            if value.errors:
+                raise ConfigException(value.errors[0])
+            parsed[key.name] = value.value
+        return parsed
+
+    def validate(self, config: Mapping[str, object]) -> list[ConfigValue]:
+        """Every setting with all that is wrong with it, in the order of definition. Never raises for a bad value."""
+        values = [self._read(key, config) for key in self._keys.values()]
+        parsed = {value.name: value.value for value in values}
+        for value in values:
+            recommender = self._keys[value.name].recommender
+            if recommender is not None:
+                value.recommended_values = list(recommender.valid_values(value.name, parsed))
+                value.visible = recommender.visible(value.name, parsed)
+        return values
+
+    def infos(self) -> list[dict[str, object]]:
+        """The keys as Kafka Connect's REST API lists them."""
+        return [key.info() for key in self._keys.values()]
+
+    @staticmethod
+    def _read(key: ConfigKey, config: Mapping[str, object]) -> ConfigValue:
+        value = ConfigValue(key.name)
+        if key.name not in config:
+            if key.required:
+                value.errors.append(f'Missing required configuration "{key.name}" which has no default value.')
+            else:
+                value.value = key.default
+            return value
+        given = config[key.name]
+        if given is None:
+            value.errors.append(f"Null value can not be supplied as the configuration value for {key.name}.")
+            return value
+        try:
+            typed = parse_value(key.name, key.type, given)
+            if key.validator is not None:
+                key.validator(key.name, typed)
+            value.value = typed
+        except ConfigException as error:
+            value.errors.append(str(error))
+        return value

@@ -1,0 +1,89 @@
+"""The connector half: it checks the configuration and divides the work among tasks. It moves no data."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+from connectors.api.config_def import ConfigDef
+from connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
+from connectors.api.task import SourceTask
+
+
+class ExactlyOnceSupport(StrEnum):
+    """A connector's answer to "can you be exactly once with this configuration?" (KIP-618, "Preflight")."""
+
+    SUPPORTED = "SUPPORTED"
+    UNSUPPORTED = "UNSUPPORTED"
+
+
+class ConnectorTransactionBoundaries(StrEnum):
+    """A connector's answer to "can you define transactions yourself?" (KIP-618)."""
+
+    SUPPORTED = "SUPPORTED"
+    UNSUPPORTED = "UNSUPPORTED"
+
+
+class SourceConnectorContext(Protocol):
+    """What the framework offers a connector instance."""
+
+    @property
+    def offset_reader(self) -> OffsetReader:
+        """Committed source offsets of this connector's tasks."""
+        ...
+
+    def request_task_reconfiguration(self) -> None:
+        """The source has changed (a new table, a removed file): ask `task_configs` again, soon. From any thread."""
+        ...
+
+
+class SourceConnector(ABC):
+    """Describes a source and divides it into tasks. Runs in the plugin process, never beside the record path."""
+
+    version: ClassVar[str] = "0"
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Further names for `connector.class`, such as the Java class that this connector is a twin of."""
+    context: SourceConnectorContext
+    """Set by the framework before `start`."""
+
+    @classmethod
+    @abstractmethod
+    def config_def(cls) -> ConfigDef:
+        """The connector's own settings; the framework adds the common ones (`name`, `tasks.max`, converters, ...)."""
+
+    @classmethod
+    @abstractmethod
+    def task_class(cls) -> type[SourceTask]:
+        """The task that reads this source. Must be importable by its module path on every executor."""
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str]) -> None:
+        """Take the configuration; may begin to watch the source for changes on a thread of its own."""
+
+    @abstractmethod
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """At most `max_tasks` task configurations, string to string, in a stable order."""
+
+    def stop(self) -> None:  # noqa: B027 - optional to override
+        """Free what `start` opened."""
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        """Errors that need more than one key or a look at the source: key to messages. Empty where all is well."""
+        return {}
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Whether no record is lost or doubled with this configuration; None (the default) means unknown."""
+        return None
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
+        """Whether the task uses its `TransactionContext`."""
+        return ConnectorTransactionBoundaries.UNSUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """Offsets are about to be changed by hand (KIP-875); None deletes. Raise `ConnectorError` to refuse a bad one.
+
+        Return true where the connector has checked them, false where it does not care.
+        """
+        return False

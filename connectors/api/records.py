@@ -1,0 +1,78 @@
+"""What a source task hands over: single records, or a batch of ready bytes."""
+
+from collections.abc import Sequence
+
+from connectors.api.offsets import SourceOffset, SourcePartition
+
+
+class SourceRecord:
+    """One record on its way to Kafka.
+
+    A plain class with `__slots__`: it is created once a record on the hot path, where a frozen dataclass costs 1.6
+    times as much. Treat it as immutable once handed over.
+
+    topic: the Kafka topic; value, key: what the connector's converters take (with `ByteArrayConverter`, bytes);
+    headers: (name, value) pairs; timestamp: milliseconds since the epoch, None for the time of writing;
+    partition: the Kafka partition, None lets the producer's partitioner choose;
+    source_partition, source_offset: where the source stands after this record.
+    """
+
+    __slots__ = ("headers", "key", "partition", "source_offset", "source_partition", "timestamp", "topic", "value")
+
+    def __init__(
+        self,
+        source_partition: SourcePartition,
+        source_offset: SourceOffset,
+        topic: str,
+        value: object,
+        key: object = None,
+        headers: Sequence[tuple[str, object]] = (),
+        timestamp: int | None = None,
+        partition: int | None = None,
+    ) -> None:
+        self.source_partition = source_partition
+        self.source_offset = source_offset
+        self.topic = topic
+        self.value = value
+        self.key = key
+        self.headers = headers
+        self.timestamp = timestamp
+        self.partition = partition
+
+    def __repr__(self) -> str:
+        return f"SourceRecord(topic={self.topic!r}, key={self.key!r}, source_offset={self.source_offset!r})"
+
+
+class RecordBatch:
+    """The fast path: many records of one source partition for one topic, as ready bytes.
+
+    values: one item a record, already in the form that the topic shall hold; keys: None, or one item a value;
+    source_offset: the position after the last value. Legal only where `SourceTaskContext.raw_batches` is true, that is
+    where neither a converter nor a transform would change the bytes; the framework refuses it elsewhere.
+    """
+
+    __slots__ = ("keys", "partition", "source_offset", "source_partition", "topic", "values")
+
+    def __init__(
+        self,
+        source_partition: SourcePartition,
+        source_offset: SourceOffset,
+        topic: str,
+        values: Sequence[bytes],
+        keys: Sequence[bytes | None] | None = None,
+        partition: int | None = None,
+    ) -> None:
+        if keys is not None and len(keys) != len(values):
+            raise ValueError(f"a batch of {len(values)} values has {len(keys)} keys: give one key a value, or None")
+        self.source_partition = source_partition
+        self.source_offset = source_offset
+        self.topic = topic
+        self.values = values
+        self.keys = keys
+        self.partition = partition
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"RecordBatch(topic={self.topic!r}, {len(self.values)} records, source_offset={self.source_offset!r})"

@@ -1,0 +1,81 @@
+"""The task half of a connector: it reads the source. One instance lives for one attempt of one task."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from connectors.api.offsets import OffsetReader
+from connectors.api.records import RecordBatch, SourceRecord
+
+
+class TransactionContext(Protocol):
+    """Lets a connector define transactions (`transaction.boundary=connector`; KIP-618, "Transaction context")."""
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None:
+        """Commit after the next batch that `poll` returns, or right after the given record."""
+        ...
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None:
+        """Abort with the next batch, or with the given record as the last one: these records never become visible."""
+        ...
+
+
+class SourceTaskContext(Protocol):
+    """What the framework offers a running task."""
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """The task's configuration, placeholders resolved."""
+        ...
+
+    @property
+    def offset_reader(self) -> OffsetReader:
+        """Committed source offsets, as they stood when the task started."""
+        ...
+
+    @property
+    def transaction_context(self) -> TransactionContext | None:
+        """None unless `transaction.boundary=connector`."""
+        ...
+
+    @property
+    def raw_batches(self) -> bool:
+        """True where `RecordBatch` is legal: converters and transforms leave bytes as they are."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep for at most `seconds`; true as soon as the task shall stop. Use it in place of `time.sleep`."""
+        ...
+
+
+class SourceTask(ABC):
+    """Reads one share of the source. All methods are called on one thread, one after another.
+
+    Life of an instance: `start`, then `poll` again and again, with `commit_record` and `commit` after each committed
+    transaction, then `stop`. After an abort that the plugin did not ask for, the instance is stopped and a new one
+    starts from the committed offsets: nothing that an instance remembers can be rewound.
+    """
+
+    context: SourceTaskContext
+    """Set by the framework before `start`."""
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str]) -> None:
+        """Open the source at the position that `self.context.offset_reader` gives for its source partitions."""
+
+    @abstractmethod
+    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        """The next records, or None (or nothing) where there are none just now.
+
+        Return within about a second; to wait for the source use `self.context.wait`. Raise `RetriableError` for a
+        call worth repeating, anything else fails the task.
+        """
+
+    def commit_record(self, record: SourceRecord) -> None:  # noqa: B027 - optional to override
+        """Called for each record after the transaction that carried it was committed. Not for records of a batch."""
+
+    def commit(self) -> None:  # noqa: B027 - optional to override
+        """Called after each commit: all that `poll` returned before is in Kafka. May be missed in a crash."""
+
+    def stop(self) -> None:  # noqa: B027 - optional to override
+        """Free what `start` opened. Called once, also after a failed `start`."""

@@ -1,0 +1,78 @@
+"""Ready-made validators for `ConfigDef.define(validator=...)`. Any callable `(name, value)` that raises is one, too."""
+
+from collections.abc import Sequence
+
+from connectors.api.config_types import ConfigException, Validator
+
+
+class Range:
+    """A number of at least `minimum` and at most `maximum`; either may be left out."""
+
+    def __init__(self, minimum: float | None = None, maximum: float | None = None) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+
+    def __call__(self, name: str, value: object) -> None:
+        if not isinstance(value, int | float):
+            raise ConfigException.invalid(name, value, "Not a number")
+        if self.minimum is not None and not value >= self.minimum:
+            raise ConfigException.invalid(name, value, f"Value must be at least {self.minimum}")
+        if self.maximum is not None and not value <= self.maximum:
+            raise ConfigException.invalid(name, value, f"Value must be no more than {self.maximum}")
+
+
+class OneOf:
+    """One of a few texts. `ignore_case` accepts any capitals, as Kafka does for its enumerations."""
+
+    def __init__(self, *allowed: str, ignore_case: bool = False) -> None:
+        self.allowed = allowed
+        self.ignore_case = ignore_case
+
+    def __call__(self, name: str, value: object) -> None:
+        text = str(value)
+        if text in self.allowed:
+            return
+        if self.ignore_case and text.lower() in {choice.lower() for choice in self.allowed}:
+            return
+        raise ConfigException.invalid(name, value, f"String must be one of: {', '.join(self.allowed)}")
+
+
+class NonEmpty:
+    """A text or list that is not empty."""
+
+    def __call__(self, name: str, value: object) -> None:
+        if isinstance(value, str) and not value:
+            raise ConfigException.invalid(name, value, "String must be non-empty")
+        if isinstance(value, list) and not value:
+            raise ConfigException.invalid(name, "[]", "List must be non-empty")
+
+
+class NoControlCharacters:
+    """A text without ISO control characters, such as line breaks."""
+
+    def __call__(self, name: str, value: object) -> None:
+        bad = sorted({f"U+{ord(char):04X}" for char in str(value) if ord(char) < 0x20 or 0x7F <= ord(char) <= 0x9F})
+        if bad:
+            raise ConfigException.invalid(name, repr(value), f"String may not contain control characters: {bad}")
+
+
+class UniqueItems:
+    """A list that names nothing twice and holds no empty item."""
+
+    def __call__(self, name: str, value: object) -> None:
+        if isinstance(value, list):
+            if len(set(value)) < len(value):
+                raise ConfigException.invalid(name, ",".join(value), "Duplicate alias provided.")
+            if "" in value:
+                raise ConfigException.invalid(name, ",".join(value), "List must not contain an empty item")
+
+
+class AllOf:
+    """All of the given validators, in their order."""
+
+    def __init__(self, *validators: Validator) -> None:
+        self.validators: Sequence[Validator] = validators
+
+    def __call__(self, name: str, value: object) -> None:
+        for validator in self.validators:
+            validator(name, value)
