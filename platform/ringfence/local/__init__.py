@@ -1,0 +1,1 @@
+"""Everything on one machine: the embedded Kafka and Valkey, and the supervisor behind `ringfence up`."""

@@ -1,0 +1,132 @@
+"""Fetch Java libraries from Maven Central, once, with the Ivy that PySpark ships: no Maven needed."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from filelock import FileLock
+
+from ringfence.local.errors import LocalError
+from ringfence.local.java import find_java
+
+KAFKA_VERSION = "4.3.0"
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2/"
+
+_RESOLVE_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Coordinate:
+    """One Maven artifact; its dependencies come along."""
+
+    group: str
+    artifact: str
+    version: str
+
+
+KAFKA_SERVER = (
+    Coordinate("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    # Kafka speaks slf4j 1.7 and brings log4j without the binding between the two: without it nothing is logged.
+    Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
+
+
+def cache_root() -> Path:
+    """Where downloads are kept, outside of any working tree: `${XDG_CACHE_HOME:-~/.cache}/ringfence`."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "ringfence"
+
+
+def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:
+    """A directory that holds the jars of `coordinates` and of all their dependencies.
+
+    The first call downloads (tens of seconds), later ones return at once. Safe to call from several processes: one
+    downloads, the others wait for it. The directory is complete or absent, never half full.
+
+    `name` is for people who look into the cache. RINGFENCE_MAVEN_URL names a mirror of Maven Central.
+    """
+    root = cache_root()
+    digest = hashlib.sha256(repr(sorted(coordinates)).encode()).hexdigest()[:10]
+    target = root / "jars" / f"{name}-{digest}"
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # One lock for all names: they share Ivy's own cache, which takes no care of two processes.
+    with FileLock(root / "jars.lock"):
+        if not target.is_dir():
+            scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
+            try:
+                _retrieve(scratch, coordinates, root / "ivy")
+                (scratch / "jars").rename(target)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def _retrieve(scratch: Path, coordinates: Sequence[Coordinate], ivy_cache: Path) -> None:
+    settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
+    settings.write_text(_settings(os.environ.get("RINGFENCE_MAVEN_URL") or MAVEN_CENTRAL))
+    module.write_text(_module(coordinates))
+    command = [
+        str(find_java()),
+        "-cp",
+        str(files("pyspark") / "jars" / "*"),
+        "org.apache.ivy.Main",
+        "-settings",
+        str(settings),
+        "-ivy",
+        str(module),
+        "-cache",
+        str(ivy_cache),
+        "-retrieve",
+        str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=_RESOLVE_SECONDS, check=False)
+    if answer.returncode != 0 or not (scratch / "jars").is_dir():
+        wanted = ", ".join(f"{c.group}:{c.artifact}:{c.version}" for c in coordinates)
+        raise LocalError(
+            f"Could not fetch {wanted} ({_complaint(answer.stdout + answer.stderr)}): "
+            "check the network, or set RINGFENCE_MAVEN_URL to a mirror of Maven Central"
+        )
+
+
+def _complaint(output: str) -> str:
+    """The line of Ivy's output that says most."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    marks = ("unresolved dependency", "not found", "error", "exception")
+    return next((line for mark in marks for line in lines if mark in line.lower()), lines[-1] if lines else "no output")
+
+
+def _settings(repository: str) -> str:
+    return f"""<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true" root={quoteattr(repository)}/></resolvers>
+</ivysettings>
+"""
+
+
+def _module(coordinates: Sequence[Coordinate]) -> str:
+    wanted = "\n".join(
+        f"    <dependency org={quoteattr(c.group)} name={quoteattr(c.artifact)} rev={quoteattr(c.version)}"
+        ' conf="default->default"/>'
+        for c in coordinates
+    )
+    return f"""<ivy-module version="2.0">
+  <info organisation="ringfence" module="local"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{wanted}
+  </dependencies>
+</ivy-module>
+"""
+
+
+if __name__ == "__main__":
+    print(resolve("kafka", KAFKA_SERVER))

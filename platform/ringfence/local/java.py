@@ -1,0 +1,50 @@
+"""Find a Java that is new enough for Kafka and Spark."""
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from ringfence.local.errors import LocalError
+
+MINIMUM = 17
+REMEDY = "install it (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+@cache
+def find_java() -> Path:
+    """The `java` that Spark would use too: the one of JAVA_HOME, else the first on the PATH.
+
+    Raises LocalError where there is none or it is older than Java 17. The answer is kept for the process.
+    """
+    java = _candidate()
+    version = _version(java)
+    if version < MINIMUM:
+        raise LocalError(f"Java {MINIMUM} or newer is needed, {java} is Java {version}: {REMEDY}")
+    return java
+
+
+def _candidate() -> Path:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        # No fallback to the PATH: Spark takes JAVA_HOME alone, so both would disagree later and less clearly.
+        java = Path(home) / "bin" / "java"
+        if not os.access(java, os.X_OK):
+            raise LocalError(f"JAVA_HOME is {home}, which holds no bin/java: set it to a Java {MINIMUM}, or unset it")
+        return java
+    found = shutil.which("java")
+    if found is None:
+        raise LocalError(f"Java {MINIMUM} or newer is needed, found none: {REMEDY}")
+    return Path(found)
+
+
+def _version(java: Path) -> int:
+    answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
+    match = _VERSION.search(answer.stderr + answer.stdout)
+    if match is None:
+        raise LocalError(f"`{java} -version` does not name a version (exit code {answer.returncode}): {REMEDY}")
+    return int(match.group(1))
