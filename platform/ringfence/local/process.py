@@ -1,0 +1,157 @@
+"""A child process on a leash: it ends when its parent ends, and takes its own children along."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ringfence.local.errors import LocalError
+
+_LEASH = Path(__file__).with_name("leash.py")
+_POLL_SECONDS = 0.02
+
+
+class Leashed:
+    """A started command. `pid` is the command's own id (also its process group), not that of the leash before it."""
+
+    def __init__(self, name: str, popen: subprocess.Popen[bytes], pid: int, pid_file: Path | None) -> None:
+        self.name = name
+        self.pid = pid
+        self._popen = popen
+        self._pid_file = pid_file
+
+    @classmethod
+    def start(
+        cls,
+        name: str,
+        command: Sequence[str | os.PathLike[str]],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        pid_file: Path | None = None,
+    ) -> "Leashed":
+        """Start `command`, its output appended to `log`, its process id written to `pid_file`.
+
+        Raises LocalError where the command cannot be executed.
+        """
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            popen = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_LEASH), *(os.fspath(part) for part in command)],
+                stdin=subprocess.PIPE,  # held open for as long as we live; never written to
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env=env,
+                cwd=cwd,
+                start_new_session=True,  # a Ctrl-C in the terminal is for us alone: we stop the rest in order
+            )
+        assert popen.stdout is not None
+        first = popen.stdout.readline().decode().strip()
+        popen.stdout.close()
+        if not first.isdigit():
+            popen.wait()
+            raise LocalError(f"{name} could not be started ({first.removeprefix('! ') or 'no answer'}): see {log}")
+        if pid_file is not None:
+            pid_file.parent.mkdir(parents=True, exist_ok=True)
+            scratch = pid_file.with_suffix(".tmp")
+            scratch.write_text(f"{first}\n")
+            scratch.replace(pid_file)
+        return cls(name, popen, int(first), pid_file)
+
+    def poll(self) -> int | None:
+        """The exit code (128 + n after signal n) once the command and all that it started are gone, else None."""
+        code = self._popen.poll()
+        if code is not None and self._pid_file is not None:
+            if _read_pid(self._pid_file) == self.pid:
+                self._pid_file.unlink(missing_ok=True)
+            self._pid_file = None
+        return code
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the command itself; nothing happens where it has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # ended, and the leash is about to say so
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask the command to end, and return at once."""
+        self.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL to the command; returns when it and all that it started are gone."""
+        self.signal(signal.SIGKILL)
+        self._popen.wait()
+        self._close()
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it ended within `timeout` seconds."""
+        try:
+            self._popen.wait(max(timeout, 0))
+        except subprocess.TimeoutExpired:
+            return False
+        self._close()
+        return True
+
+    def stop(self, grace: float) -> bool:
+        """SIGTERM, and SIGKILL after `grace` seconds. Whether it ended by itself."""
+        self.terminate()
+        if self.wait(grace):
+            return True
+        self.kill()
+        return False
+
+    def _close(self) -> None:
+        self.poll()
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()
+
+
+def _read_pid(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def wait_until(condition: Callable[[], bool], timeout: float, pause: float = _POLL_SECONDS) -> bool:
+    """Whether `condition` came true within `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port that nothing listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Whether a server could bind this port now (a connection in TIME_WAIT does not count)."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True
+
+
+def accepts(host: str, port: int) -> bool:
+    """Whether something accepts connections there."""
+    try:
+        with socket.create_connection((host, port), timeout=1):
+            return True
+    except OSError:
+        return False
