@@ -1,0 +1,65 @@
+"""Fixtures for all tests: a real broker, a real Valkey, unique names."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.process import free_port
+from ringfence.local.valkey import EmbeddedValkey
+from tests.support.broker import Broker, new_kafka
+from tests.support.names import unique as unique_name
+
+BROKER_FIXTURES = {"broker", "own_broker"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and BROKER_FIXTURES.intersection(item.fixturenames):
+            item.add_marker("broker")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One real broker for the whole run. RINGFENCE_TEST_BOOTSTRAP=host:port uses a running one instead."""
+    bootstrap = os.environ.get("RINGFENCE_TEST_BOOTSTRAP")
+    if bootstrap:
+        yield Broker(bootstrap)
+        return
+    kafka = new_kafka(tmp_path_factory.mktemp("broker"))
+    kafka.start()
+    try:
+        yield Broker(kafka.bootstrap)
+    finally:
+        kafka.kill()  # nobody reads its data again
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedKafka]:
+    """A broker for one test, which may `stop`, `kill` and `start` it; costs about five seconds."""
+    kafka = new_kafka(tmp_path)
+    kafka.start()
+    try:
+        yield kafka
+    finally:
+        kafka.kill()
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]:
+    """One real Valkey for the whole run: `.url`, and `.port`."""
+    root = tmp_path_factory.mktemp("valkey")
+    server = EmbeddedValkey(root / "data", free_port(), root / "valkey.log")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """`unique("topic")` gives a name that no other test uses."""
+    return unique_name

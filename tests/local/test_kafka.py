@@ -1,0 +1,75 @@
+"""The embedded broker keeps its data, and says clearly what is in its way."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ringfence.local.errors import LocalError
+from ringfence.local.kafka import EmbeddedKafka
+from tests.support.broker import Broker, new_kafka
+
+
+def create_topic(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+
+
+def cluster_id(bootstrap: str) -> str:
+    return str(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).cluster_id)
+
+
+def write(bootstrap: str, topic: str, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"writer-of-{topic}"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value)
+    producer.commit_transaction(10)
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    try:
+        return [message.value() for message in consumer.consume(count, timeout=20)]
+    finally:
+        consumer.close()
+
+
+def test_a_started_broker_takes_a_topic_and_a_transaction_at_once(broker: Broker) -> None:
+    create_topic(broker.bootstrap, "at-once")
+    write(broker.bootstrap, "at-once", b"1", b"2")
+    assert read(broker.bootstrap, "at-once", 2) == [b"1", b"2"]
+
+
+def test_data_port_and_cluster_survive_a_stop_and_a_kill(own_broker: EmbeddedKafka) -> None:
+    create_topic(own_broker.bootstrap, "kept")
+    cluster = cluster_id(own_broker.bootstrap)
+    write(own_broker.bootstrap, "kept", b"before the stop")
+    own_broker.stop()
+    assert not own_broker.running
+    own_broker.start()
+    write(own_broker.bootstrap, "kept", b"before the kill")
+    own_broker.kill()
+    own_broker.start()
+    assert read(own_broker.bootstrap, "kept", 2) == [b"before the stop", b"before the kill"]
+    assert cluster_id(own_broker.bootstrap) == cluster
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    kafka = new_kafka(tmp_path)
+    with (
+        socket.create_server(("127.0.0.1", kafka.port)),
+        pytest.raises(LocalError, match=f"Port {kafka.port} is in use"),
+    ):
+        kafka.start()
+
+
+@pytest.mark.broker
+def test_a_broker_that_ends_at_once_says_why(tmp_path: Path) -> None:
+    kafka = new_kafka(tmp_path, log_retention_ms="never")
+    with pytest.raises(LocalError, match=r"log\.retention\.ms"):
+        kafka.start()
