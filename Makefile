@@ -1,0 +1,70 @@
+# Two commands are enough: `make demo` shows what this is, `make test` shows that it works. Each sets everything up first.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.set-up
+ARGS ?=
+
+# The first Python on the PATH that is new enough; PYTHON=/path/to/python overrides.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test test-all chaos bench lint format lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: $(STAMP) ## Create .venv with everything in it; does nothing when it is up to date
+
+# Not `setup` itself: the stamp is older than pyproject.toml or constraints.txt exactly when there is work to do.
+$(STAMP): pyproject.toml constraints.txt
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Python 3.11 or newer is needed, found none: apt-get install python3 python3-venv, or make PYTHON=/path/to/python" >&2; exit 1; fi
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed, $(PYTHON) is not: make PYTHON=/path/to/python" >&2; exit 1; }
+	@version=$$($(JAVA) -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p' | head -n 1); \
+	if [ "$${version:-0}" -lt 17 ]; then \
+		echo "Java 17 or newer is needed, found $${version:-none}: apt-get install openjdk-17-jre-headless, or set JAVA_HOME" >&2; exit 1; fi
+	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV) || { \
+		echo "$(PYTHON) cannot create a virtual environment: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(STAMP)
+
+demo: setup ## Run the main job on 336,776 real flights, kill it half way, count what arrived
+	$(BIN)/ringfence demo $(ARGS)
+
+up: setup ## Run everything on this machine, in the foreground
+	$(BIN)/ringfence up $(ARGS)
+
+test: setup ## Run the tests, all but the slow ones (ARGS="-k fence" for some of them)
+	$(BIN)/pytest -m "not slow" $(ARGS)
+
+test-all: setup ## Run all tests
+	$(BIN)/pytest $(ARGS)
+
+chaos: setup ## Kill processes for minutes, and count: none missing, none twice
+	$(BIN)/pytest tests/chaos $(ARGS)
+
+bench: setup ## Side by side with the real Kafka Connect: records/s, CPU and memory
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lint: setup ## Check style, types and the arrows between packages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@if [ -e platform/__init__.py ]; then \
+		echo "platform/__init__.py hides the standard library's platform module: delete it" >&2; exit 1; fi
+
+format: setup ## Put the style right
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+lock: setup ## Write constraints.txt from what is installed
+	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
+
+clean: ## Remove what the tools have left behind (.venv and downloads stay)
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist spark-warehouse
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
