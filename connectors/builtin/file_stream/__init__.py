@@ -1,0 +1,1 @@
+"""FileStreamSource: the lines of a file, and those that are appended to it."""

@@ -1,0 +1,81 @@
+"""FileStreamSource: the twin of Kafka's FileStreamSourceConnector."""
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from connectors.api import (
+    ConfigDef,
+    ConnectorError,
+    ExactlyOnceSupport,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from connectors.builtin.file_stream.settings import CONFIG_DEF, FILE, FILENAME, POSITION
+from connectors.builtin.file_stream.task import FileStreamSourceTask, not_a_file, unreadable
+
+
+class FileStreamSourceConnector(SourceConnector):
+    """One task, whatever `tasks.max` says: a file is one stream of lines."""
+
+    version: ClassVar[str] = "1.0.0"
+    aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.file.FileStreamSourceConnector",)
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG_DEF
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        return FileStreamSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self._config)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        """A file that cannot be read is reported here, before a task fails over it."""
+        path = config.get(FILE, "").strip()
+        if not path:
+            return {}  # the definition has said so already
+        try:
+            with open(path, "rb", opener=_without_blocking) as file:
+                regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        except IsADirectoryError:
+            regular = False
+        except OSError as error:
+            return {FILE: [unreadable(path, error)]}
+        except ValueError:
+            return {FILE: [f"{path!r} is not a path. Give the path of a file that every worker can read."]}
+        return {} if regular else {FILE: [not_a_file(path)]}
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Supported as long as the file is only appended to; the task fails where it sees that it was not."""
+        return ExactlyOnceSupport.SUPPORTED if config.get(FILE) else ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """Any offset may be deleted; a new one needs a position, and a partition that names a file."""
+        if not config.get(FILE):
+            raise ConnectorError(f"Offsets cannot be altered while the setting {FILE!r} is not set: set it first.")
+        for partition, offset in offsets:
+            if offset is None:
+                continue
+            position = offset.get(POSITION)
+            if not isinstance(position, int) or isinstance(position, bool) or position < 0:
+                raise ConnectorError(
+                    f"The offset {dict(offset)} must have a whole number of bytes, not negative, under {POSITION!r}."
+                )
+            if not isinstance(partition.get(FILENAME), str):
+                raise ConnectorError(f"The partition {dict(partition)} must name a file under {FILENAME!r}.")
+        return True
+
+
+def _without_blocking(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)

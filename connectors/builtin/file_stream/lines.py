@@ -1,0 +1,91 @@
+"""Cuts a stream of byte chunks into lines, and counts to the byte where each of them ends.
+
+A line ends with LF, CR LF or a lone CR, as Java's `BufferedReader` has it. A CR at the very end of what was read so far
+is not an end yet, since an LF may follow. Text after the last end is kept until its end arrives.
+"""
+
+from itertools import accumulate
+
+_ENDS = b"\r\n"
+
+
+class LineBuffer:
+    """Takes chunks, gives whole lines. `position` is the byte after the last line that was taken out."""
+
+    def __init__(self, position: int = 0) -> None:
+        self.position = position
+        self._lines: list[bytes] = []
+        self._next = 0
+        self._with_ends = False
+        """Whether `_lines` hold their ends: in files with CRs their lengths differ and must be counted."""
+        self._partial: list[bytes] = []
+        self._partial_ends_with_cr = False
+
+    def __len__(self) -> int:
+        """How many whole lines are ready."""
+        return len(self._lines) - self._next
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of the stream."""
+        if not chunk:
+            return
+        if b"\n" not in chunk and b"\r" not in chunk and not self._partial_ends_with_cr:
+            self._partial.append(chunk)  # a line longer than a chunk: joined once, when its end arrives
+            return
+        data = b"".join([*self._partial, chunk]) if self._partial else chunk
+        if b"\r" in data:
+            self._add_counted(data)
+        else:
+            lines = data.split(b"\n")
+            self._keep_partial(lines.pop())
+            if self._with_ends and len(self):
+                lines = [line + b"\n" for line in lines]
+            else:
+                self._with_ends = False
+            self._append(lines)
+
+    def _add_counted(self, data: bytes) -> None:
+        lines = data.splitlines(keepends=True)  # on bytes: exactly LF, CR LF and CR
+        self._keep_partial(b"" if lines[-1].endswith(b"\n") else lines.pop())
+        if not self._with_ends:
+            self._lines = [line + b"\n" for line in self._lines[self._next :]]
+            self._next = 0
+            self._with_ends = True
+        self._append(lines)
+
+    def _keep_partial(self, rest: bytes) -> None:
+        self._partial = [rest] if rest else []
+        self._partial_ends_with_cr = rest.endswith(b"\r")
+
+    def _append(self, lines: list[bytes]) -> None:
+        if self._next:
+            self._lines = self._lines[self._next :] + lines
+            self._next = 0
+        else:
+            self._lines.extend(lines)
+
+    def take(self, limit: int) -> list[bytes]:
+        """At most `limit` lines without their ends; `position` moves behind the last of them."""
+        taken = self._cut(limit)
+        if self._with_ends:
+            self.position += sum(map(len, taken))
+            return [line.rstrip(_ENDS) for line in taken]
+        self.position += sum(map(len, taken)) + len(taken)
+        return taken
+
+    def take_with_positions(self, limit: int) -> tuple[list[bytes], list[int]]:
+        """The same, with the position after each line."""
+        taken = self._cut(limit)
+        lengths = [len(line) for line in taken] if self._with_ends else [len(line) + 1 for line in taken]
+        positions = list(accumulate(lengths, initial=self.position))
+        self.position = positions[-1]
+        del positions[0]
+        return ([line.rstrip(_ENDS) for line in taken] if self._with_ends else taken), positions
+
+    def _cut(self, limit: int) -> list[bytes]:
+        taken = self._lines[self._next : self._next + limit]
+        self._next += len(taken)
+        if self._next == len(self._lines):
+            self._lines = []
+            self._next = 0
+        return taken

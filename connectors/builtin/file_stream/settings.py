@@ -1,0 +1,46 @@
+"""The settings and the names in the offsets of FileStreamSource, the same as Kafka's."""
+
+from typing import Final
+
+from connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, Range, Width
+
+FILE: Final = "file"
+TOPIC: Final = "topic"
+BATCH_SIZE: Final = "batch.size"
+
+FILENAME: Final = "filename"
+"""The key of the source partition."""
+POSITION: Final = "position"
+"""The key of the source offset: the byte after the last line that was delivered."""
+
+CONFIG_DEF: Final = (
+    ConfigDef()
+    .define(
+        FILE,
+        ConfigType.STRING,
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        documentation="The file to read, as a path that is the same on every machine that runs tasks.",
+        width=Width.LONG,
+        display_name="File",
+    )
+    .define(
+        TOPIC,
+        ConfigType.STRING,
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        documentation="The topic to write to: one record a line.",
+        width=Width.MEDIUM,
+        display_name="Topic",
+    )
+    .define(
+        BATCH_SIZE,
+        ConfigType.INT,
+        default=2000,
+        validator=Range(1),
+        importance=Importance.LOW,
+        documentation="The most lines handed over at a time: with transaction.boundary=poll, those of one transaction.",
+        width=Width.SHORT,
+        display_name="Batch size",
+    )
+)

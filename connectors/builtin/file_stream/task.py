@@ -1,0 +1,140 @@
+"""Reads one file from the committed position on, and then what is appended to it."""
+
+import logging
+import os
+import stat
+import time
+from collections.abc import Mapping, Sequence
+
+from connectors.api import ConnectorError, RecordBatch, RetriableError, SourceOffset, SourceRecord, SourceTask
+from connectors.builtin.file_stream.lines import LineBuffer
+from connectors.builtin.file_stream.settings import BATCH_SIZE, CONFIG_DEF, FILE, FILENAME, POSITION, TOPIC
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 1 << 20
+IDLE_SECONDS = 0.1
+
+
+class FileStreamSourceTask(SourceTask):
+    """Delivers whole lines only; the source offset is the byte after the line, so a restart goes on exactly there.
+
+    The file may only grow. A file that was replaced, cut short or taken away fails the task: its positions would
+    mean other lines, and going on would lose or double some.
+    """
+
+    _file: int | None = None  # so that stop() can follow a failed start
+
+    def start(self, config: Mapping[str, str]) -> None:
+        settings = CONFIG_DEF.parse(config)
+        self._path = settings.string(FILE)
+        self._topic = settings.string(TOPIC)
+        self._batch_size = settings.integer(BATCH_SIZE)
+        self._partition = {FILENAME: self._path}
+        position = committed_position(self.context.offset_reader.offset(self._partition))
+        self._file = _open(self._path)
+        size = os.fstat(self._file).st_size
+        if size < position:
+            raise _shorter(self._path, size, position)
+        self._read_to = position
+        self._lines = LineBuffer(position)
+        logger.info("Reading %s from byte %d of %d on", self._path, position, size)
+
+    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        lines = self._lines
+        while len(lines) < self._batch_size and self._read():
+            pass
+        if not len(lines):
+            self._check_still_the_same_file()
+            self.context.wait(IDLE_SECONDS)
+            return None
+        if self.context.raw_batches:
+            values = lines.take(self._batch_size)
+            return RecordBatch(self._partition, {POSITION: lines.position}, self._topic, values)
+        return self._records()
+
+    def stop(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _records(self) -> list[SourceRecord]:
+        partition, topic, now = self._partition, self._topic, int(time.time() * 1000)
+        taken, positions = self._lines.take_with_positions(self._batch_size)
+        return [
+            SourceRecord(partition, {POSITION: position}, topic, line.decode("utf-8", "surrogateescape"), None, (), now)
+            for line, position in zip(taken, positions, strict=True)
+        ]
+
+    def _read(self) -> bool:
+        """Feed the next chunk; false at the end of the file."""
+        assert self._file is not None
+        try:
+            chunk = os.pread(self._file, CHUNK_BYTES, self._read_to)
+        except OSError as error:
+            raise RetriableError(f"File {self._path} cannot be read at byte {self._read_to}: {error}.") from error
+        self._read_to += len(chunk)
+        self._lines.feed(chunk)
+        return bool(chunk)
+
+    def _check_still_the_same_file(self) -> None:
+        """At the end of the file only: there the position is compared with the file as it is now."""
+        assert self._file is not None
+        opened = os.fstat(self._file)
+        if opened.st_size < self._read_to:
+            raise _shorter(self._path, opened.st_size, self._read_to)
+        try:
+            current = os.stat(self._path)
+        except OSError as error:
+            raise ConnectorError(
+                f"File {self._path} is gone ({error.strerror}). All lines up to byte {self._lines.position} were "
+                "delivered. Put the file back and restart the task, or delete the connector."
+            ) from error
+        if (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino):
+            raise ConnectorError(
+                f"File {self._path} was replaced by another file. All lines of the old one up to byte "
+                f"{self._lines.position} were delivered. To read the new one from its beginning, stop the connector, "
+                "reset its offsets and resume it."
+            )
+
+
+def committed_position(offset: SourceOffset | None) -> int:
+    """The byte to start at; raises `ConnectorError` for an offset that is not FileStreamSource's."""
+    if offset is None:
+        return 0
+    position = offset.get(POSITION)
+    if not isinstance(position, int) or isinstance(position, bool) or position < 0:
+        raise ConnectorError(
+            f"The committed source offset {dict(offset)} has no whole number of bytes under {POSITION!r}. "
+            "Stop the connector and alter or reset its offsets."
+        )
+    return position
+
+
+def _open(path: str) -> int:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # non-blocking: a pipe must not hang here
+    except OSError as error:
+        raise ConnectorError(unreadable(path, error)) from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise ConnectorError(not_a_file(path))
+    return file
+
+
+def unreadable(path: str, error: OSError) -> str:
+    """Why the file cannot be opened, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        return f"File {path} does not exist. Create it, or give the path of a file that every worker can read."
+    return f"File {path} cannot be read ({error.strerror}). Grant the worker's user the right to read it."
+
+
+def not_a_file(path: str) -> str:
+    return f"{path} is not a regular file. Give the path of a file: a position means nothing elsewhere."
+
+
+def _shorter(path: str, size: int, position: int) -> ConnectorError:
+    return ConnectorError(
+        f"File {path} has {size} bytes, but was read up to byte {position} before: it was cut short or replaced. "
+        "To read it from its beginning, stop the connector, reset its offsets and resume it."
+    )

@@ -1,0 +1,55 @@
+"""VerifiableSource: the twin of Kafka's VerifiableSourceConnector."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from connectors.api import (
+    ConfigDef,
+    ConnectorError,
+    ExactlyOnceSupport,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from connectors.builtin.verifiable.settings import CONFIG_DEF, ID, SEQNO
+from connectors.builtin.verifiable.task import VerifiableSourceTask
+
+
+class VerifiableSourceConnector(SourceConnector):
+    """As many tasks as allowed, each counting for itself."""
+
+    version: ClassVar[str] = "1.0.0"
+    aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.tools.VerifiableSourceConnector",)
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG_DEF
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        return VerifiableSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [{**self._config, ID: str(number)} for number in range(max_tasks)]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        return ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """Any offset may be deleted; a new one needs the task's number and the last number delivered."""
+        for partition, offset in offsets:
+            if offset is None:
+                continue
+            for what, holder, key in (("partition", partition, ID), ("offset", offset, SEQNO)):
+                number = holder.get(key)
+                if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+                    raise ConnectorError(
+                        f"The {what} {dict(holder)} must have a whole number, not negative, under {key!r}."
+                    )
+        return True

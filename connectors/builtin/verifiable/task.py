@@ -1,0 +1,96 @@
+"""Counts: 0, 1, 2, ... at a given rate, from the number after the committed one on."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from connectors.api import ConfigType, ConnectorError, RecordBatch, SourceOffset, SourceRecord, SourceTask
+from connectors.builtin.verifiable.settings import COMPLETE_RECORD_DATA, CONFIG_DEF, ID, SEQNO, THROUGHPUT, TOPIC
+
+logger = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 1000
+LONGEST_WAIT_SECONDS = 0.5
+
+
+class FixedRate:
+    """How many records are due at a rate; what was missed for more than a second is not made up for."""
+
+    def __init__(self, per_second: int, now: float) -> None:
+        self._per_second = per_second
+        self._since = now
+        self._given = 0
+
+    def due(self, now: float) -> int:
+        """Records that may be given now, at most `MOST_AT_ONCE`; counted as given."""
+        if self._per_second < 0:
+            return MOST_AT_ONCE
+        behind = (now - self._since) * self._per_second - self._given
+        if behind > self._per_second + 1:
+            self._since, self._given, behind = now - 1, 0, float(self._per_second)
+        due = max(0, min(int(behind), MOST_AT_ONCE))
+        self._given += due
+        return due
+
+    def seconds_to_next(self, now: float) -> float:
+        """How long to wait until the next record is due, at most half a second."""
+        if self._per_second == 0:
+            return LONGEST_WAIT_SECONDS
+        next_at = self._since + (self._given + 1) / self._per_second
+        return min(LONGEST_WAIT_SECONDS, max(0.0005, next_at - now))
+
+
+class VerifiableSourceTask(SourceTask):
+    """The key of each record is the task's number, the value the number counted, or a structure that holds it."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        settings = CONFIG_DEF.parse(config)
+        try:
+            self._id = int(config[ID])
+        except (KeyError, ValueError) as error:
+            raise ConnectorError(f"The task's configuration has no number under {ID!r}.") from error
+        self._name = config.get("name", "")
+        self._topic = settings.string(TOPIC)
+        self._complete = settings.boolean(COMPLETE_RECORD_DATA)
+        self._partition = {ID: self._id}
+        self._seqno = next_number(self.context.offset_reader.offset(self._partition))
+        self._rate = FixedRate(settings.integer(THROUGHPUT), time.monotonic())
+        logger.info("Counting from %d on, task %d, to topic %s", self._seqno, self._id, self._topic)
+
+    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        due = self._rate.due(time.monotonic())
+        if not due:
+            if self.context.wait(self._rate.seconds_to_next(time.monotonic())):
+                return None
+            due = self._rate.due(time.monotonic())
+            if not due:
+                return None
+        numbers = range(self._seqno, self._seqno + due)
+        self._seqno += due
+        if self.context.raw_batches and not self._complete:
+            key = b"%d" % self._id
+            values = [b"%d" % number for number in numbers]
+            return RecordBatch(self._partition, {SEQNO: numbers[-1]}, self._topic, values, [key] * due)
+        return [
+            SourceRecord(self._partition, {SEQNO: number}, self._topic, self._value(number), self._id)
+            for number in numbers
+        ]
+
+    def _value(self, number: int) -> object:
+        if not self._complete:
+            return number
+        now = int(time.time() * 1000)
+        return {"name": self._name, "task": self._id, "topic": self._topic, "time_ms": now, "seqno": number}
+
+
+def next_number(offset: SourceOffset | None) -> int:
+    """The number to count from; raises `ConnectorError` for an offset that is not VerifiableSource's."""
+    if offset is None:
+        return 0
+    seqno = offset.get(SEQNO)
+    if not isinstance(seqno, int) or isinstance(seqno, bool) or seqno < 0:
+        raise ConnectorError(
+            f"The committed source offset {dict(offset)} has no {ConfigType.LONG} number under {SEQNO!r}. "
+            "Stop the connector and alter or reset its offsets."
+        )
+    return seqno + 1

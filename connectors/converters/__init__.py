@@ -1,0 +1,94 @@
+"""Converters: from what a connector hands over to the bytes that Kafka keeps; and which one a configuration names."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from connectors.api import ConfigException
+from connectors.converters.base import Converter, HeaderConverter
+from connectors.converters.json_converter import JsonConverter
+from connectors.converters.simple import ByteArrayConverter, SimpleHeaderConverter, StringConverter
+
+__all__ = [
+    "ByteArrayConverter",
+    "Converter",
+    "HeaderConverter",
+    "JsonConverter",
+    "SimpleHeaderConverter",
+    "StringConverter",
+    "find_converter",
+    "find_header_converter",
+    "header_converter",
+    "key_converter",
+    "value_converter",
+]
+
+KEY: Final = "key.converter"
+VALUE: Final = "value.converter"
+HEADER: Final = "header.converter"
+
+CONVERTERS: Final[tuple[type[Converter], ...]] = (StringConverter, JsonConverter, ByteArrayConverter)
+HEADER_CONVERTERS: Final[tuple[type[HeaderConverter], ...]] = (
+    SimpleHeaderConverter,
+    StringConverter,
+    JsonConverter,
+    ByteArrayConverter,
+)
+
+
+def _names(cls: type) -> tuple[str, ...]:
+    return (cls.__name__, f"{cls.__module__}.{cls.__name__}", f"connectors.converters.{cls.__name__}")
+
+
+def find_converter(setting: str, name: str) -> type[Converter]:
+    """The converter of this name or alias; `setting` is named in the error (`ConfigException`)."""
+    for cls in CONVERTERS:
+        if name in _names(cls) or name in cls.aliases:
+            return cls
+    raise _unknown(setting, name, [cls.__name__ for cls in CONVERTERS])
+
+
+def find_header_converter(setting: str, name: str) -> type[HeaderConverter]:
+    """The header converter of this name or alias; `setting` is named in the error (`ConfigException`)."""
+    for cls in HEADER_CONVERTERS:
+        if name in _names(cls) or name in cls.aliases:
+            return cls
+    raise _unknown(setting, name, [cls.__name__ for cls in HEADER_CONVERTERS])
+
+
+def _unknown(setting: str, name: str, known: list[str]) -> ConfigException:
+    return ConfigException.invalid(setting, name, f"Class {name} could not be found. Known are: {', '.join(known)}")
+
+
+def key_converter(config: Mapping[str, str], worker: Mapping[str, str] | None = None) -> Converter:
+    """The ready key converter of a connector; see `value_converter`."""
+    return _converter(KEY, config, worker or {})
+
+
+def value_converter(config: Mapping[str, str], worker: Mapping[str, str] | None = None) -> Converter:
+    """The ready value converter of a connector.
+
+    A connector that names one gives its settings, too (`value.converter.*`); else the worker's converter serves with
+    the worker's settings, and where the worker names none either, `StringConverter`. Raises `ConfigException`.
+    """
+    return _converter(VALUE, config, worker or {})
+
+
+def header_converter(config: Mapping[str, str], worker: Mapping[str, str] | None = None) -> HeaderConverter:
+    """The ready header converter of a connector; `SimpleHeaderConverter` where nobody names one."""
+    source = config if HEADER in config else worker or {}
+    cls = find_header_converter(HEADER, source.get(HEADER, SimpleHeaderConverter.__name__).strip())
+    converter = cls()
+    converter.configure_headers(_below(HEADER, source))
+    return converter
+
+
+def _converter(setting: str, config: Mapping[str, str], worker: Mapping[str, str]) -> Converter:
+    source = config if setting in config else worker
+    converter = find_converter(setting, source.get(setting, StringConverter.__name__).strip())()
+    converter.configure(_below(setting, source), is_key=setting == KEY)
+    return converter
+
+
+def _below(setting: str, config: Mapping[str, str]) -> dict[str, str]:
+    prefix = setting + "."
+    return {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
