@@ -1,0 +1,211 @@
+"""The settings that every source connector has, with Kafka Connect's names, groups and order.
+
+A setting whose effect is not there yet is refused with the reason, never ignored: see `connectors.delivery_settings.not_yet`.
+"""
+
+from typing import Final
+
+from connectors.api import (
+    AllOf,
+    ConfigDef,
+    ConfigType,
+    Importance,
+    NoControlCharacters,
+    NonEmpty,
+    OneOf,
+    Range,
+    UniqueItems,
+    Width,
+)
+from connectors.converters import HEADER, KEY, VALUE, find_converter, find_header_converter
+from connectors.delivery_settings import delivery_settings, error_settings, not_yet
+
+NAME: Final = "name"
+CONNECTOR_CLASS: Final = "connector.class"
+TASKS_MAX: Final = "tasks.max"
+TASKS_MAX_ENFORCE: Final = "tasks.max.enforce"
+
+_COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"
+
+
+def _is_converter(name: str, value: object) -> None:
+    find_converter(name, str(value))
+
+
+def _is_header_converter(name: str, value: object) -> None:
+    find_header_converter(name, str(value))
+
+
+_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+
+def common_settings() -> ConfigDef:
+    """The settings that do not depend on which transforms and converters a configuration names."""
+    keys = ConfigDef()
+    _identity(keys)
+    _conversion(keys)
+    error_settings(keys)
+    delivery_settings(keys)
+    return keys
+
+
+def _identity(keys: ConfigDef) -> None:
+    """What runs, and how many tasks."""
+    (
+        keys.define(
+            NAME,
+            ConfigType.STRING,
+            validator=AllOf(NonEmpty(), NoControlCharacters()),
+            importance=_HIGH,
+            documentation="The connector's name. No other connector of this cluster may have it.",
+            group=_COMMON,
+            width=Width.MEDIUM,
+            display_name="Connector name",
+        )
+        .define(
+            CONNECTOR_CLASS,
+            ConfigType.STRING,
+            validator=NonEmpty(),
+            importance=_HIGH,
+            documentation="Which connector to run: its name, its Python class, or the Java class that it is a twin of.",
+            group=_COMMON,
+            width=Width.LONG,
+            display_name="Connector class",
+        )
+        .define(
+            "connector.plugin.version",
+            ConfigType.STRING,
+            default=None,
+            importance=_MEDIUM,
+            documentation="The version that the connector must have; any where it is left out.",
+            group=_COMMON,
+            width=Width.MEDIUM,
+            display_name="Connector version",
+        )
+        .define(
+            TASKS_MAX,
+            ConfigType.INT,
+            default=1,
+            validator=Range(1),
+            importance=_HIGH,
+            documentation="The most tasks that may read the source side by side.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name="Tasks max",
+        )
+        .define(
+            TASKS_MAX_ENFORCE,
+            ConfigType.BOOLEAN,
+            default=True,
+            importance=_LOW,
+            documentation="Whether a connector that makes more tasks than tasks.max fails. Deprecated: leave it on.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name="Enforce tasks max",
+        )
+    )
+
+
+def _conversion(keys: ConfigDef) -> None:
+    """From the source's records to those in Kafka."""
+    (
+        keys.define(
+            KEY,
+            ConfigType.CLASS,
+            default=None,
+            validator=_is_converter,
+            importance=_LOW,
+            documentation="Turns keys into bytes. The worker's converter where it is left out.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name="Key converter class",
+        )
+        .define(
+            KEY + ".plugin.version",
+            ConfigType.STRING,
+            default=None,
+            validator=not_yet("choosing a converter by its version is"),
+            importance=_LOW,
+            documentation="Not supported: converters come with the version of this program.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name="Key converter version",
+        )
+        .define(
+            VALUE,
+            ConfigType.CLASS,
+            default=None,
+            validator=_is_converter,
+            importance=_LOW,
+            documentation="Turns values into bytes. The worker's converter where it is left out.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name="Value converter class",
+        )
+        .define(
+            VALUE + ".plugin.version",
+            ConfigType.STRING,
+            default=None,
+            validator=not_yet("choosing a converter by its version is"),
+            importance=_LOW,
+            documentation="Not supported: converters come with the version of this program.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name="Value converter version",
+        )
+        .define(
+            HEADER,
+            ConfigType.CLASS,
+            default=None,
+            validator=_is_header_converter,
+            importance=_LOW,
+            documentation="Turns header values into bytes. The worker's converter where it is left out.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name="Header converter class",
+        )
+        .define(
+            HEADER + ".plugin.version",
+            ConfigType.STRING,
+            default=None,
+            validator=not_yet("choosing a converter by its version is"),
+            importance=_LOW,
+            documentation="Not supported: converters come with the version of this program.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name="Header converter version",
+        )
+        .define(
+            "config.action.reload",
+            ConfigType.STRING,
+            default="restart",
+            validator=OneOf("none", "restart"),
+            importance=_LOW,
+            documentation="What to do when a value that comes from a configuration provider changes.",
+            group=_COMMON,
+            width=Width.MEDIUM,
+            display_name="Reload action",
+        )
+        .define(
+            "transforms",
+            ConfigType.LIST,
+            default=[],
+            validator=UniqueItems(),
+            importance=_LOW,
+            documentation="Aliases of the transforms to apply to each record, in their order.",
+            group=_TRANSFORMS,
+            width=Width.LONG,
+            display_name="Transforms",
+        )
+        .define(
+            "predicates",
+            ConfigType.LIST,
+            default=[],
+            validator=not_yet("predicates are", []),
+            importance=_LOW,
+            documentation="Aliases of the predicates that transforms use. Not supported yet.",
+            group=_PREDICATES,
+            width=Width.LONG,
+            display_name="Predicates",
+        )
+    )

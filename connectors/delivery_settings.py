@@ -1,0 +1,161 @@
+"""The common settings that say what happens to bad records, and how the good ones are written."""
+
+from typing import Final
+
+from connectors.api import (
+    AllOf,
+    ConfigDef,
+    ConfigException,
+    ConfigType,
+    Importance,
+    NonEmpty,
+    OneOf,
+    Range,
+    Validator,
+    Width,
+)
+
+EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
+TRANSACTION_BOUNDARY: Final = "transaction.boundary"
+TRANSACTION_BOUNDARY_INTERVAL_MS: Final = "transaction.boundary.interval.ms"
+OFFSETS_STORAGE_TOPIC: Final = "offsets.storage.topic"
+
+_ERRORS, _TOPICS, _EXACTLY_ONCE, _OFFSETS = "Error Handling", "Topic Creation", "Exactly Once Support", "offsets.topic"
+_MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
+
+
+def not_yet(what: str, *accepted: object) -> Validator:
+    """Accepts the given values only; refuses any other with the reason that `what` is not there yet."""
+
+    def check(name: str, value: object) -> None:
+        if (value.lower() if isinstance(value, str) else value) not in accepted:
+            shown = ",".join(value) if isinstance(value, list) else value
+            if isinstance(shown, bool):
+                shown = str(shown).lower()
+            raise ConfigException.invalid(name, shown, f"{what} not supported yet; remove this setting")
+
+    return check
+
+
+def error_settings(keys: ConfigDef) -> None:
+    """What happens to records that cannot be converted."""
+    (
+        keys.define(
+            "errors.retry.timeout",
+            ConfigType.LONG,
+            default=0,
+            validator=not_yet("retries of failed conversions are", 0),
+            importance=_MEDIUM,
+            documentation="For how many milliseconds a failed conversion is tried again. Only 0 is supported yet.",
+            group=_ERRORS,
+            width=Width.MEDIUM,
+            display_name="Retry timeout for errors",
+        )
+        .define(
+            "errors.retry.delay.max.ms",
+            ConfigType.LONG,
+            default=60000,
+            importance=_MEDIUM,
+            documentation="The longest pause between two tries, in milliseconds. Means nothing without retries.",
+            group=_ERRORS,
+            width=Width.MEDIUM,
+            display_name="Longest pause between retries",
+        )
+        .define(
+            "errors.tolerance",
+            ConfigType.STRING,
+            default="none",
+            validator=AllOf(OneOf("none", "all"), not_yet("skipping bad records is", "none")),
+            importance=_MEDIUM,
+            documentation="none: a bad record fails the task. all, which would skip it, is not supported yet.",
+            group=_ERRORS,
+            width=Width.SHORT,
+            display_name="Error tolerance",
+        )
+        .define(
+            "errors.log.enable",
+            ConfigType.BOOLEAN,
+            default=False,
+            importance=_MEDIUM,
+            documentation="Log tolerated errors, too. As none are tolerated yet, every error is logged in any case.",
+            group=_ERRORS,
+            width=Width.SHORT,
+            display_name="Log errors",
+        )
+        .define(
+            "errors.log.include.messages",
+            ConfigType.BOOLEAN,
+            default=False,
+            validator=not_yet("logging the contents of records is", False),
+            importance=_MEDIUM,
+            documentation="Log the contents of a bad record. Not supported yet.",
+            group=_ERRORS,
+            width=Width.SHORT,
+            display_name="Log error details",
+        )
+    )
+
+
+def delivery_settings(keys: ConfigDef) -> None:
+    """Topics, transactions and offsets."""
+    (
+        keys.define(
+            "topic.creation.groups",
+            ConfigType.LIST,
+            default=[],
+            validator=not_yet("creating topics by rules is", []),
+            importance=_LOW,
+            documentation="Groups of topics that share settings for their creation. Not supported yet.",
+            group=_TOPICS,
+            width=Width.LONG,
+            display_name="Topic creation groups",
+        )
+        .define(
+            EXACTLY_ONCE_SUPPORT,
+            ConfigType.STRING,
+            default="requested",
+            validator=OneOf("requested", "required", ignore_case=True),
+            importance=_MEDIUM,
+            documentation="required: refuse a connector that does not say it can be exactly once. requested: run it.",
+            group=_EXACTLY_ONCE,
+            width=Width.SHORT,
+            display_name="Exactly once support",
+        )
+        .define(
+            TRANSACTION_BOUNDARY,
+            ConfigType.STRING,
+            default="poll",
+            validator=AllOf(
+                OneOf("poll", "interval", "connector", ignore_case=True),
+                not_yet("transactions that the connector defines are", "poll", "interval"),
+            ),
+            importance=_MEDIUM,
+            documentation="When to commit: after each batch that the task returns (poll) or after a time (interval).",
+            group=_EXACTLY_ONCE,
+            width=Width.SHORT,
+            display_name="Transaction boundary",
+        )
+        .define(
+            TRANSACTION_BOUNDARY_INTERVAL_MS,
+            ConfigType.LONG,
+            default=None,
+            validator=Range(0),
+            importance=_LOW,
+            documentation="With transaction.boundary=interval, the milliseconds between commits; else without effect. "
+            "The worker's offset.flush.interval.ms where it is left out.",
+            group=_EXACTLY_ONCE,
+            width=Width.SHORT,
+            display_name="Transaction boundary interval",
+        )
+        .define(
+            OFFSETS_STORAGE_TOPIC,
+            ConfigType.STRING,
+            default=None,
+            validator=NonEmpty(),
+            importance=_LOW,
+            documentation="A topic of this connector's own for its source offsets. The worker's where it is left out.",
+            group=_OFFSETS,
+            width=Width.LONG,
+            display_name="Offsets topic",
+        )
+    )

@@ -1,0 +1,93 @@
+"""Finds connectors: every entry point of the group `ringfence.connectors`, by any of the names that users write."""
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from connectors.api import SourceConnector, SourceTask
+
+GROUP: Final = "ringfence.connectors"
+
+
+class UnknownConnector(LookupError):
+    """No connector of that name; the message lists those that there are."""
+
+
+@dataclass(frozen=True)
+class PluginInfo:
+    """One connector that can be run. `class_name` is its Python class, dotted; `names` are all that users may write."""
+
+    cls: type[SourceConnector]
+    class_name: str
+    names: frozenset[str]
+    type: str = "source"
+
+    @property
+    def version(self) -> str:
+        return self.cls.version
+
+
+@dataclass
+class PluginRegistry:
+    """The connectors that are installed. One that cannot be loaded is left out, and `broken` says why."""
+
+    plugins: list[PluginInfo] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def discover(cls, points: Iterable[EntryPoint] | None = None) -> "PluginRegistry":
+        """Load every entry point of the group (or the given ones)."""
+        registry = cls()
+        for point in sorted(points if points is not None else entry_points(group=GROUP)):
+            try:
+                registry.plugins.append(describe(point.load(), point.name))
+            except Exception as error:  # noqa: BLE001 - foreign code is imported; kept as the plugin's own error
+                registry.broken[point.name] = f"{type(error).__name__}: {error}"
+        return registry
+
+    def find(self, name: str) -> PluginInfo:
+        """The connector of this name, class or alias. Raises `UnknownConnector`, in Kafka Connect's words."""
+        for plugin in self.plugins:
+            if name in plugin.names:
+                return plugin
+        if name in self.broken:
+            raise UnknownConnector(f"Connector {name} is installed but cannot be loaded: {self.broken[name]}")
+        available = ", ".join(plugin.class_name for plugin in self.plugins) or "none"
+        raise UnknownConnector(
+            f"Failed to find any class that implements Connector and which name matches {name}, "
+            f"available connectors are: {available}"
+        )
+
+
+def describe(cls: object, entry_name: str | None = None) -> PluginInfo:
+    """What is known of a connector class. Raises `TypeError` for a class that is no `SourceConnector`."""
+    if not (isinstance(cls, type) and issubclass(cls, SourceConnector)):
+        raise TypeError(f"{cls!r} is not a subclass of connectors.api.SourceConnector")
+    names = {class_path(cls), *cls.aliases}
+    if entry_name is not None:
+        names.add(entry_name)
+    for name in (cls.__name__, *cls.aliases):
+        simple = name.rpartition(".")[2]
+        names |= {simple, simple.removesuffix("Connector")}
+    return PluginInfo(cls, class_path(cls), frozenset(names))
+
+
+def class_path(cls: type) -> str:
+    """The dotted path that `load_task_class` reads back; what a task configuration carries as `task.class`."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def load_task_class(path: str) -> type[SourceTask]:
+    """The task class of a dotted path. Raises `ImportError` or `TypeError`, with what to do about it."""
+    module, _, name = path.rpartition(".")
+    try:
+        cls = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ImportError(
+            f"Task class {path} cannot be imported here ({error}). Install the connector's package here, too."
+        ) from error
+    if not (isinstance(cls, type) and issubclass(cls, SourceTask)):
+        raise TypeError(f"{path} is not a subclass of connectors.api.SourceTask")
+    return cls

@@ -1,0 +1,50 @@
+"""The whole definition for one source connector's configuration: common settings, converters', transforms'.
+
+The connector's own settings (`SourceConnector.config_def`) come on top of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from connectors.api import ConfigDef, ConfigException, ConfigType
+from connectors.common_settings import common_settings
+from connectors.converters import HEADER, KEY, VALUE, find_converter, find_header_converter
+from connectors.delivery_settings import not_yet
+from connectors.transforms import transform_keys
+
+_NOT_YET: Final = {
+    "topic.creation.": "creating topics by rules is",
+    "predicates.": "predicates are",
+}
+
+
+def source_config_def(config: Mapping[str, str]) -> ConfigDef:
+    """The settings that the framework knows in this configuration: also those that it must refuse.
+
+    A name that is in none of these, nor in the connector's own definition, is the connector's business.
+    """
+    definition = common_settings()
+    for setting in (KEY, VALUE, HEADER):
+        name = config.get(setting)
+        if isinstance(name, str):
+            for key in _converter_keys(setting, name.strip()).keys.values():
+                full = f"{setting}.{key.name}"
+                definition.add(replace(key, name=full, display_name=full, group=f"Converter: {setting}"))
+    for key in transform_keys(config).keys.values():
+        definition.add(key)
+    for name in config:
+        for prefix, what in _NOT_YET.items():
+            if name.startswith(prefix) and name not in definition.keys:
+                definition.define(
+                    name, ConfigType.STRING, default=None, validator=not_yet(what), documentation="Not supported yet."
+                )
+    return definition
+
+
+def _converter_keys(setting: str, name: str) -> ConfigDef:
+    try:
+        cls = find_header_converter(setting, name) if setting == HEADER else find_converter(setting, name)
+    except ConfigException:
+        return ConfigDef()  # the validator of the setting itself says so
+    return cls.config_def()
