@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from ringfence.local.errors import LocalError
 
 _LEASH = Path(__file__).with_name("leash.py")
@@ -19,9 +21,12 @@ _POLL_SECONDS = 0.02
 class Leashed:
     """A started command. `pid` is the command's own id (also its process group), not that of the leash before it."""
 
-    def __init__(self, name: str, popen: subprocess.Popen[bytes], pid: int, pid_file: Path | None) -> None:
+    def __init__(
+        self, name: str, popen: subprocess.Popen[bytes], pid: int, *, log: Path, pid_file: Path | None
+    ) -> None:
         self.name = name
         self.pid = pid
+        self.log = log
         self._popen = popen
         self._pid_file = pid_file
 
@@ -62,7 +67,7 @@ class Leashed:
             scratch = pid_file.with_suffix(".tmp")
             scratch.write_text(f"{first}\n")
             scratch.replace(pid_file)
-        return cls(name, popen, int(first), pid_file)
+        return cls(name, popen, int(first), log=log, pid_file=pid_file)
 
     def poll(self) -> int | None:
         """The exit code (128 + n after signal n) once the command and all that it started are gone, else None."""
@@ -139,7 +144,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 def port_is_free(host: str, port: int) -> bool:
     """Whether a server could bind this port now (a connection in TIME_WAIT does not count)."""
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -154,4 +159,12 @@ def accepts(host: str, port: int) -> bool:
         with socket.create_connection((host, port), timeout=1):
             return True
     except OSError:
+        return False
+
+
+def process_exists(pid: int) -> bool:
+    """Whether a process of this id lives; a zombie, which holds nothing any more, does not count."""
+    try:
+        return pid > 0 and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False

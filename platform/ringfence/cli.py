@@ -1,0 +1,74 @@
+"""The `ringfence` command: a table of subcommands, each a module that is loaded when it is asked for."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import ringfence
+from ringfence.local.errors import LocalError
+
+
+class CommandModule(Protocol):
+    """What a module in `ringfence.commands` holds."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its arguments, or subcommands of its own."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; the exit code. LocalError is printed as one line, exit code 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One line of `ringfence --help`; the module behind it is imported only when this command is called."""
+
+    name: str
+    module: str
+    help: str
+
+    def load(self) -> CommandModule:
+        return cast(CommandModule, importlib.import_module(self.module))
+
+
+COMMANDS = (
+    Command("up", "ringfence.commands.up", "run everything on this machine, in the foreground"),
+    Command(
+        "demo", "ringfence.commands.demo", "run the main job on real flights, kill it half way, count what arrived"
+    ),
+    Command("web", "ringfence.commands.web", "run the web process: REST, pages, events"),
+    Command("worker", "ringfence.commands.worker", "run one worker: it may lead, and runs the tasks placed on it"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand. Exit codes: 0 well, 1 it failed and said why, 2 wrong usage, 130 interrupted."""
+    argv = sys.argv[1:] if argv is None else argv
+    args = _parser(argv).parse_args(argv)
+    command: Command = args.command
+    try:
+        return command.load().run(args)
+    except LocalError as error:
+        print(f"ringfence {command.name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ringfence", description=ringfence.__doc__)
+    parser.add_argument("--version", action="version", version=f"ringfence {ringfence.__version__}")
+    subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        subparser = subparsers.add_parser(command.name, help=command.help, description=command.help.capitalize() + ".")
+        subparser.set_defaults(command=command)
+        # Only the command that was asked for is imported: `ringfence --help` needs neither Django nor Spark.
+        if command.name in argv:
+            command.load().add_arguments(subparser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""`ringfence up`: everything on this machine, in the foreground."""
+
+import argparse
+import signal
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import FrameType
+
+from ringfence.commands.worker import DEFAULT_SLOTS
+from ringfence.local import environment
+from ringfence.local.addresses import Address, http_address, kafka_address, text
+from ringfence.local.errors import LocalError
+from ringfence.local.instance import Instance, default_root
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.process import free_port, port_is_free
+from ringfence.local.roles import KafkaRole, PythonRole, ValkeyRole, migrate
+from ringfence.local.supervisor import Supervisor, say, stage
+from ringfence.local.valkey import EmbeddedValkey
+
+READY_SECONDS = 180.0
+WEB_GRACE = 10.0
+WORKER_GRACE = 30.0
+_DEFAULT_HTTP = "127.0.0.1:8083"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="where all state is kept (default: $RINGFENCE_DATA or ~/.local/share/ringfence)",
+    )
+    parser.add_argument(
+        "--http",
+        type=http_address,
+        metavar="HOST:PORT",
+        help=f"where pages and REST are served (default: {_DEFAULT_HTTP})",
+    )
+    parser.add_argument(
+        "--kafka",
+        type=kafka_address,
+        metavar="127.0.0.1:PORT",
+        help="where the embedded Kafka listens (default: a free port, the same on every start)",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a worker properties file; with bootstrap.servers no Kafka is embedded",
+    )
+    parser.add_argument("--workers", type=_count, default=1, metavar="N", help="how many workers (default: 1)")
+    parser.add_argument(
+        "--slots",
+        type=_count,
+        default=DEFAULT_SLOTS,
+        metavar="N",
+        help=f"tasks a worker takes (default: {DEFAULT_SLOTS})",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Start, tend, and stop on SIGTERM or Ctrl-C; 0 after a stop that was asked for."""
+    instance = Instance(args.data or default_root())
+    with instance.locked():
+        supervisor = Supervisor()
+        signals = _Signals(supervisor)
+        try:
+            instance.await_last_one()
+            address = _start(args, instance, supervisor)
+            say(f"Ringfence is ready at http://{text(address)}")
+            while True:
+                supervisor.tend()
+                time.sleep(0.1)
+        except _Stop:
+            return 0
+        finally:
+            signals.stopping = True
+            supervisor.stop()
+
+
+class _Stop(BaseException):
+    """A signal asked for the end. Not an Exception: nothing on the way may take it for a failure."""
+
+
+class _Signals:
+    """The first Ctrl-C or SIGTERM stops everything in order, a second one at once."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.stopping = False
+        self._supervisor = supervisor
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._handle)
+
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        if self.stopping:
+            self._supervisor.hurry()
+            return
+        self.stopping = True
+        raise _Stop
+
+
+def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor) -> Address:
+    """Everything up to the ready line; where it is served."""
+    given = environment.given(args.config)
+    http = args.http or http_address(given.get("RINGFENCE_HTTP") or instance.remembered("http") or _DEFAULT_HTTP)
+    if not port_is_free(*http):
+        raise LocalError(f"Port {http[1]} is in use on {http[0]}: choose another with --http {http[0]}:PORT")
+    say(f"data, logs and process ids: {instance.root}")
+
+    bootstrap = given.get("CONNECT_BOOTSTRAP_SERVERS")
+    if bootstrap and args.kafka:
+        raise LocalError(
+            f"--kafka is for the embedded Kafka, but bootstrap.servers is {bootstrap}: give only one of them"
+        )
+    kafka = None if bootstrap else _kafka(args.kafka, instance)
+    began = time.monotonic()
+    if kafka is not None:
+        supervisor.launch(KafkaRole(kafka))  # takes seconds: let it, while the rest is prepared
+    redis_url = given.get("RINGFENCE_REDIS_URL")
+    if not redis_url:
+        valkey = EmbeddedValkey(
+            instance.root / "redis", _redis_port(instance), instance.log("redis"), pid_file=instance.pid_file("redis")
+        )
+        with stage(f"starting Valkey on port {valkey.port}"):
+            supervisor.launch(ValkeyRole(valkey))
+        redis_url = valkey.url
+    env = environment.complete(
+        given,
+        instance,
+        bootstrap=bootstrap or (kafka.bootstrap if kafka else ""),
+        embedded_kafka=kafka is not None,
+        redis_url=redis_url,
+        http=text(http),
+    )
+    with stage("preparing the database"):
+        migrate(instance, env)
+    if kafka is not None:
+        with stage(f"starting Kafka on port {kafka.port}", since=began):
+            kafka.wait_ready()
+        instance.remember("kafka", str(kafka.port))
+    with stage("starting web" + "".join(f", worker-{n}" for n in range(1, args.workers + 1))):
+        supervisor.launch(PythonRole("web", ["web", "--http", text(http)], instance, env, WEB_GRACE))
+        for number in range(1, args.workers + 1):
+            name = f"worker-{number}"
+            arguments = ["worker", "--id", name, "--slots", str(args.slots)]
+            supervisor.launch(PythonRole(name, arguments, instance, env, WORKER_GRACE))
+        health = _Health(http)
+        if not supervisor.tend_until(health.is_good, READY_SECONDS):
+            raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")
+    instance.remember("http", text(http))
+    return http
+
+
+def _kafka(wanted: Address | None, instance: Instance) -> EmbeddedKafka:
+    remembered = instance.remembered("kafka")
+    port = wanted[1] if wanted else int(remembered) if remembered else free_port()
+    if not port_is_free("127.0.0.1", port):
+        raise LocalError(
+            f"Port {port} is in use, Kafka cannot listen there: choose another with --kafka 127.0.0.1:PORT"
+        )
+    return EmbeddedKafka(instance.root / "kafka", port, instance.log("kafka"), pid_file=instance.pid_file("kafka"))
+
+
+def _redis_port(instance: Instance) -> int:
+    remembered = instance.remembered("redis")
+    # Nobody outside knows this port, so that a taken one is simply replaced.
+    port = int(remembered) if remembered and port_is_free("127.0.0.1", int(remembered)) else free_port()
+    instance.remember("redis", str(port))
+    return port
+
+
+class _Health:
+    """GET /health: 200 only when a leader is known and ready, so that a connector can be created."""
+
+    def __init__(self, http: Address) -> None:
+        host, port = http
+        # An address to listen on everywhere is none to connect to.
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+        self._url = f"http://{text((host, port))}/health"
+        self.answer = "web has not answered yet"
+
+    def is_good(self) -> bool:
+        try:
+            with urllib.request.urlopen(self._url, timeout=5) as response:  # noqa: S310 - our own http URL
+                return bool(response.status == 200)
+        except urllib.error.HTTPError as error:
+            self.answer = f"/health answers {error.code}: {error.read(300).decode(errors='replace').strip()}"
+        except OSError as error:
+            self.answer = f"web does not answer: {error}"
+        return False
+
+
+def _count(given: str) -> int:
+    if not given.isdigit() or int(given) < 1:
+        raise argparse.ArgumentTypeError(f"{given!r} is not a number from 1 on")
+    return int(given)

@@ -1,0 +1,70 @@
+"""The environment that `up` hands to the web process and the workers."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ringfence.local.errors import LocalError
+from ringfence.local.instance import Instance
+
+TOPICS = {
+    "CONFIG_STORAGE": "connect-configs",
+    "OFFSET_STORAGE": "connect-offsets",
+    "STATUS_STORAGE": "connect-status",
+    "EVENTS_STORAGE": "connect-events",
+}
+
+
+def worker_properties(path: Path) -> dict[str, str]:
+    """A worker properties file of Kafka Connect as the CONNECT_* variables that mean the same.
+
+    Comments, blank lines, `=` and `:` as in Java; no escapes.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise LocalError(f"The worker file {path} cannot be read ({error.strerror}): check --config FILE") from error
+    settings = {}
+    for number, line in enumerate(lines, 1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        at = min((index for index in (line.find("="), line.find(":")) if index >= 0), default=-1)
+        if at <= 0:
+            raise LocalError(f"{path} line {number} is not key=value: {line!r}; correct it and start again")
+        settings["CONNECT_" + line[:at].strip().upper().replace(".", "_")] = line[at + 1 :].strip()
+    return settings
+
+
+def given(config: Path | None) -> dict[str, str]:
+    """Our own environment with the worker file under it: a variable that is set wins."""
+    return (worker_properties(config) if config else {}) | dict(os.environ)
+
+
+def complete(
+    base: Mapping[str, str], instance: Instance, *, bootstrap: str, embedded_kafka: bool, redis_url: str, http: str
+) -> dict[str, str]:
+    """`base` with everything that the roles need; what is set already stays, except for where they really are."""
+    defaults = {
+        "CONNECT_GROUP_ID": "ringfence",
+        "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
+        "RINGFENCE_DATABASE_URL": f"sqlite:///{instance.root / 'ringfence.sqlite3'}",
+        "RINGFENCE_SECRET_KEY": "",
+        "DJANGO_SETTINGS_MODULE": "ringfence.settings",
+        # Spark takes the first `python3` on the PATH otherwise, which may lack everything.
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+    }
+    for name, topic in TOPICS.items():
+        defaults[f"CONNECT_{name}_TOPIC"] = topic
+        if embedded_kafka:
+            defaults[f"CONNECT_{name}_REPLICATION_FACTOR"] = "1"
+    env = defaults | dict(base)
+    env["CONNECT_BOOTSTRAP_SERVERS"] = bootstrap
+    env["RINGFENCE_REDIS_URL"] = redis_url
+    env["RINGFENCE_HTTP"] = http
+    env["RINGFENCE_DATA"] = str(instance.root)
+    if not env["RINGFENCE_SECRET_KEY"]:
+        env["RINGFENCE_SECRET_KEY"] = instance.secret_key()
+    return env

@@ -1,0 +1,120 @@
+"""What `up` keeps running: each role can be launched, watched and stopped."""
+
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from ringfence.local.errors import LocalError
+from ringfence.local.instance import Instance
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.process import Leashed
+from ringfence.local.valkey import EmbeddedValkey
+
+MIGRATE_SECONDS = 120
+
+
+class Role(Protocol):
+    """One process of this machine. `name` is that of its pid file and its log."""
+
+    name: str
+
+    grace: float
+    """Seconds between SIGTERM and SIGKILL."""
+
+    def launch(self) -> None:
+        """Start the process; it may not be ready yet. Raises LocalError."""
+
+    def process(self) -> Leashed | None:
+        """The newest process, None before the first launch."""
+
+
+class KafkaRole:
+    name = "kafka"
+    grace = 20.0
+
+    def __init__(self, kafka: EmbeddedKafka) -> None:
+        self.kafka = kafka
+        self._launched = False
+
+    def launch(self) -> None:
+        self.kafka.launch()
+        self._launched = True
+
+    def process(self) -> Leashed | None:
+        return self.kafka.process if self._launched else None
+
+
+class ValkeyRole:
+    name = "redis"
+    grace = 5.0
+
+    def __init__(self, valkey: EmbeddedValkey) -> None:
+        self.valkey = valkey
+        self._launched = False
+
+    def launch(self) -> None:
+        self.valkey.start()
+        self._launched = True
+
+    def process(self) -> Leashed | None:
+        return self.valkey.process if self._launched else None
+
+
+class PythonRole:
+    """A `ringfence …` command of its own: web, or a worker."""
+
+    def __init__(
+        self, name: str, arguments: list[str], instance: Instance, env: Mapping[str, str], grace: float
+    ) -> None:
+        self.name = name
+        self.grace = grace
+        self._arguments = arguments
+        self._instance = instance
+        self._env = env
+        self._process: Leashed | None = None
+
+    def launch(self) -> None:
+        self._process = Leashed.start(
+            self.name,
+            [sys.executable, "-m", "ringfence.cli", *self._arguments],
+            log=self._instance.log(self.name),
+            env=self._env,
+            cwd=self._instance.root,
+            pid_file=self._instance.pid_file(self.name),
+        )
+
+    def process(self) -> Leashed | None:
+        return self._process
+
+
+def migrate(instance: Instance, env: Mapping[str, str]) -> None:
+    """Bring the database to this version's tables. Raises LocalError with the last line of what went wrong."""
+    log = instance.log("migrate")
+    process = Leashed.start(
+        "migrate", [sys.executable, "-m", "django", "migrate", "--no-input"], log=log, env=env, cwd=instance.root
+    )
+    if not process.wait(MIGRATE_SECONDS):
+        process.kill()
+        raise LocalError(f"The database was not prepared within {MIGRATE_SECONDS} s ({last_line(log)}): see {log}")
+    if process.poll() != 0:
+        raise LocalError(f"The database could not be prepared ({last_line(log)}): see {log}")
+
+
+def last_line(log: Path) -> str:
+    """The newest line of a log that says something."""
+    if not log.exists():
+        return "it said nothing"
+    lines = [line.strip() for line in log.read_bytes()[-8192:].decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code of a leashed process in words."""
+    if code > 128:
+        try:
+            return f"was ended by {signal.Signals(code - 128).name}"
+        except ValueError:
+            pass
+    return f"ended with code {code}"

@@ -1,0 +1,142 @@
+"""Start roles in order, start again what dies, stop all in reverse order."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ringfence.local.errors import LocalError
+from ringfence.local.process import wait_until
+from ringfence.local.roles import Role, how_it_ended, last_line
+
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 30.0
+# A role that has run for so long has recovered: its next end is a new story.
+CALM_SECONDS = 60.0
+ENDS_WHILE_STARTING = 3
+_LOOK_SECONDS = 0.1
+
+Say = Callable[[str], None]
+
+
+def say(line: str) -> None:
+    """One line to the person at the terminal."""
+    print(line, flush=True)
+
+
+@contextlib.contextmanager
+def stage(title: str, since: float | None = None) -> Iterator[None]:
+    """Print `title …` and, when the block is through, how many seconds it took (from `since`, where given)."""
+    begin = time.monotonic() if since is None else since
+    print(f"{title} … ", end="", flush=True)
+    try:
+        yield
+    except BaseException:
+        print(flush=True)
+        raise
+    print(f"{time.monotonic() - begin:.1f} s", flush=True)
+
+
+@dataclass(slots=True)
+class _Watched:
+    role: Role
+    launched_at: float
+    ends: int = 0
+    pause: float = FIRST_PAUSE
+    restart_at: float | None = None
+
+
+class Supervisor:
+    """Keeps roles running. One thread, the main one, calls everything here."""
+
+    def __init__(self) -> None:
+        self._watched: list[_Watched] = []
+        self._hurry = False
+
+    def launch(self, role: Role) -> None:
+        """Start a role and keep it. Raises LocalError, also later through `tend`, where it does not start at all."""
+        # Watched before it is launched, so that an interrupt in between stops it too.
+        self._watched.append(_Watched(role, time.monotonic()))
+        role.launch()
+
+    def tend(self) -> None:
+        """Start what has died again, after a pause that grows each time. Returns at once; call it often."""
+        now = time.monotonic()
+        for watched in self._watched:
+            if watched.restart_at is None:
+                self._notice_end(watched, now)
+            elif now >= watched.restart_at:
+                self._relaunch(watched, now)
+
+    def tend_until(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """`tend` until `condition` holds; whether it did within `timeout` seconds.
+
+        Raises LocalError when a role ends again and again: nothing would change by waiting.
+        """
+
+        def look() -> bool:
+            self.tend()
+            hopeless = next((w for w in self._watched if w.ends >= ENDS_WHILE_STARTING), None)
+            if hopeless is not None:
+                process = hopeless.role.process()
+                log = process.log if process else None
+                words = f" ({last_line(log)}): see {log}" if log else ""
+                raise LocalError(f"{hopeless.role.name} does not stay up{words}")
+            return condition()
+
+        return wait_until(look, timeout, _LOOK_SECONDS)
+
+    def hurry(self) -> None:
+        """From now on `stop` waits for nothing; for a second Ctrl-C, out of the signal handler."""
+        self._hurry = True
+
+    def stop(self) -> None:
+        """Stop all roles, the last one first; SIGKILL for what takes longer than its grace."""
+        while self._watched:
+            # Roles of one kind go together: three workers need one grace, not three.
+            kind = _kind(self._watched[-1].role)
+            together = [watched.role for watched in self._watched if _kind(watched.role) == kind]
+            self._watched = [watched for watched in self._watched if _kind(watched.role) != kind]
+            self._stop_together(together)
+
+    def _stop_together(self, roles: list[Role]) -> None:
+        processes = [process for role in roles if (process := role.process()) and process.poll() is None]
+        if not processes:
+            return
+        with stage("stopping " + ", ".join(process.name for process in processes)):
+            for process in processes:
+                process.terminate()
+            wait_until(
+                lambda: self._hurry or all(process.poll() is not None for process in processes),
+                max(role.grace for role in roles),
+            )
+            for process in processes:
+                process.kill()
+
+    def _notice_end(self, watched: _Watched, now: float) -> None:
+        process = watched.role.process()
+        code = process.poll() if process else None
+        if code is None:
+            return
+        if now - watched.launched_at > CALM_SECONDS:
+            watched.ends, watched.pause = 0, FIRST_PAUSE
+        watched.ends += 1
+        say(f"{watched.role.name} {how_it_ended(code)}, it is started again in {watched.pause:.1f} s")
+        watched.restart_at = now + watched.pause
+        watched.pause = min(watched.pause * 2, LONGEST_PAUSE)
+
+    def _relaunch(self, watched: _Watched, now: float) -> None:
+        try:
+            watched.role.launch()
+        except LocalError as error:
+            print(f"{watched.role.name}: {error} (tried again in {watched.pause:.1f} s)", file=sys.stderr, flush=True)
+            watched.restart_at = now + watched.pause
+            watched.pause = min(watched.pause * 2, LONGEST_PAUSE)
+        else:
+            watched.launched_at = now
+            watched.restart_at = None
+
+
+def _kind(role: Role) -> str:
+    return role.name.split("-")[0]
