@@ -1,0 +1,101 @@
+"""One directory, one `ringfence up`; what the first start chose, the next one keeps."""
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ringfence.local.environment import complete, worker_properties
+from ringfence.local.errors import LocalError
+from ringfence.local.instance import Instance
+from ringfence.local.process import free_port
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from ringfence.local.instance import Instance
+with Instance(Path(sys.argv[1])).locked():
+    print("locked", flush=True)
+    time.sleep(1000)
+"""
+
+
+def ringfence(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ringfence.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_second_up_on_the_same_directory_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        refused = ringfence("up", "--data", str(tmp_path))
+        assert refused.returncode == 1
+        assert f"Another `ringfence up` (process {holder.pid}) is running on {tmp_path}" in refused.stderr
+        assert "--data DIR" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+    with Instance(tmp_path).locked():
+        assert int((tmp_path / "lock").read_text()) == os.getpid()
+
+
+@pytest.mark.parametrize("flag", ["--http", "--kafka"])
+def test_a_port_in_use_is_one_line_that_names_the_port_and_the_flag(tmp_path: Path, flag: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        others = [] if flag == "--http" else ["--http", f"127.0.0.1:{free_port()}"]
+        refused = ringfence("up", "--data", str(tmp_path), flag, f"127.0.0.1:{port}", *others)
+    assert refused.returncode == 1
+    assert f"Port {port} is in use" in refused.stderr
+    assert f"choose another with {flag} 127.0.0.1:PORT" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_choices_and_the_secret_key_are_kept(tmp_path: Path) -> None:
+    first = Instance(tmp_path)
+    first.remember("kafka", "9092")
+    key = first.secret_key()
+    second = Instance(tmp_path)
+    assert second.remembered("kafka") == "9092"
+    assert second.remembered("redis") is None
+    assert second.secret_key() == key
+    assert stat.S_IMODE((tmp_path / "secret-key").stat().st_mode) == 0o600
+
+
+def test_damaged_state_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("{")
+    with pytest.raises(LocalError, match="delete it"):
+        Instance(tmp_path).remembered("kafka")
+
+
+def test_a_worker_file_becomes_environment_variables(tmp_path: Path) -> None:
+    file = tmp_path / "worker.properties"
+    file.write_text('# a comment\nbootstrap.servers=a:1,b:2\n\ngroup.id : mine\nproducer.sasl.jaas.config=x y="z";\n')
+    assert worker_properties(file) == {
+        "CONNECT_BOOTSTRAP_SERVERS": "a:1,b:2",
+        "CONNECT_GROUP_ID": "mine",
+        "CONNECT_PRODUCER_SASL_JAAS_CONFIG": 'x y="z";',
+    }
+    file.write_text("nonsense\n")
+    with pytest.raises(LocalError, match="line 1 is not key=value"):
+        worker_properties(file)
+
+
+def test_what_is_set_already_stays(tmp_path: Path) -> None:
+    given = {"CONNECT_GROUP_ID": "mine", "CONNECT_OFFSET_STORAGE_TOPIC": "my-offsets", "RINGFENCE_SECRET_KEY": "s"}
+    where = {"bootstrap": "127.0.0.1:9", "redis_url": "redis://127.0.0.1:8/0", "http": "127.0.0.1:7"}
+    env = complete(given, Instance(tmp_path), embedded_kafka=True, **where)
+    assert env | given == env
+    assert env["CONNECT_CONFIG_STORAGE_TOPIC"] == "connect-configs"
+    assert env["CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR"] == "1"
+    assert env["RINGFENCE_DATABASE_URL"] == f"sqlite:///{tmp_path}/ringfence.sqlite3"
+    outside = complete(given, Instance(tmp_path), embedded_kafka=False, **where)
+    assert "CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR" not in outside

@@ -1,0 +1,75 @@
+"""A role that dies is started again, one that cannot live is reported, and all are stopped in reverse order."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from ringfence.local.errors import LocalError
+from ringfence.local.process import Leashed, process_exists
+from ringfence.local.supervisor import Supervisor
+from tests.support.waiting import eventually
+
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open('deaf', 'w'); time.sleep(1000)"
+
+
+class Sleeper:
+    """A role that does nothing, or whatever else it is told."""
+
+    grace = 0.3
+
+    def __init__(self, name: str, root: Path, *command: str) -> None:
+        self.name = name
+        self._root = root
+        self._command = command or ("sleep", "1000")
+        self._process: Leashed | None = None
+
+    def launch(self) -> None:
+        root = self._root
+        self._process = Leashed.start(
+            self.name, self._command, log=root / "log", cwd=root, pid_file=root / f"{self.name}.pid"
+        )
+
+    def process(self) -> Leashed | None:
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+
+def test_a_role_that_dies_is_started_again_with_a_new_pid_file(tmp_path: Path) -> None:
+    supervisor, role = Supervisor(), Sleeper("worker-1", tmp_path)
+    supervisor.launch(role)
+    try:
+        first = role.pid
+        os.kill(first, signal.SIGKILL)
+        assert supervisor.tend_until(lambda: role.pid != first, 10)
+        assert int((tmp_path / "worker-1.pid").read_text()) == role.pid
+        assert process_exists(role.pid)
+    finally:
+        supervisor.stop()
+
+
+def test_a_role_that_cannot_live_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    supervisor = Supervisor()
+    supervisor.launch(Sleeper("web", tmp_path, "sh", "-c", "echo no such table; exit 1"))
+    with pytest.raises(LocalError, match=r"web does not stay up \(no such table\): see "):
+        supervisor.tend_until(lambda: False, 30)
+    supervisor.stop()
+
+
+def test_all_are_stopped_in_reverse_order_the_deaf_by_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    supervisor = Supervisor()
+    roles = [Sleeper("kafka", tmp_path), Sleeper("web", tmp_path), Sleeper("worker-1", tmp_path)]
+    roles.append(Sleeper("worker-2", tmp_path, sys.executable, "-c", DEAF))
+    for role in roles:
+        supervisor.launch(role)
+    eventually((tmp_path / "deaf").exists, 10, "worker-2 to be deaf")
+    supervisor.stop()
+    assert [role.name for role in roles if process_exists(role.pid)] == []
+    said = [line.split(" …")[0] for line in capsys.readouterr().out.splitlines()]
+    assert said == ["stopping worker-1, worker-2", "stopping web", "stopping kafka"]
