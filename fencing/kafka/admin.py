@@ -1,0 +1,133 @@
+"""Questions to the cluster, and topics made to measure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from fencing.clock import Deadline
+from fencing.errors import Fatal, FencingError, Retriable
+from fencing.kafka.settings import Connection
+from fencing.kafka.translation import kafka_errors
+
+_clients: dict[tuple[str, tuple[tuple[str, str], ...]], AdminClient] = {}
+
+
+def _admin(connection: Connection) -> AdminClient:
+    """One admin client a cluster and principal: they are thread-safe, and each has threads of its own."""
+    key = (connection.bootstrap, tuple(sorted(connection.settings.items())))
+    if key not in _clients:
+        with kafka_errors("creating the admin client"):
+            _clients[key] = AdminClient(connection.librdkafka())
+    return _clients[key]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as it should be created. `replication` -1: the broker's default."""
+
+    name: str
+    partitions: int = 1
+    replication: int = -1
+    config: Mapping[str, str] | None = None
+
+
+def create_topics(connection: Connection, topics: Sequence[TopicSpec], deadline: Deadline) -> list[str]:
+    """Create those that are missing; the names of those created now. An existing one is left as it is."""
+    wanted = [
+        NewTopic(topic.name, topic.partitions, topic.replication, config=dict(topic.config or {})) for topic in topics
+    ]
+    created = []
+    futures = _admin(connection).create_topics(wanted, request_timeout=max(1.0, deadline.remaining))
+    for name, future in futures.items():
+        try:
+            with kafka_errors(f"creating topic {name}"):
+                future.result()
+            created.append(name)
+        except FencingError as error:
+            if error.code != "TOPIC_ALREADY_EXISTS":
+                raise
+    return created
+
+
+def delete_topics(connection: Connection, names: Sequence[str], deadline: Deadline) -> None:
+    """Delete topics; one that does not exist counts as deleted."""
+    for name, future in _admin(connection).delete_topics(list(names), request_timeout=deadline.remaining).items():
+        try:
+            with kafka_errors(f"deleting topic {name}"):
+                future.result()
+        except FencingError as error:
+            if error.code != "UNKNOWN_TOPIC_OR_PART":
+                raise
+
+
+def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tuple[str, list[int]]:
+    """The topic's id and its partitions. Waits for a topic that does not exist (yet) until `deadline`, then raises."""
+    while True:
+        try:
+            with kafka_errors(f"describing topic {topic}"):
+                asked = _admin(connection).describe_topics(
+                    TopicCollection([topic]), request_timeout=max(0.5, deadline.slice(5.0))
+                )
+                found = asked[topic].result()
+            return str(found.topic_id), [partition.id for partition in found.partitions]
+        except FencingError as error:
+            if error.code != "UNKNOWN_TOPIC_OR_PART" and not isinstance(error, Retriable):
+                raise
+            if deadline.expired:
+                raise Retriable(f"Topic {topic} is not there: {error}", error.code) from error
+            _admin(connection).poll(deadline.slice(0.1))
+
+
+def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
+    """The read_uncommitted end offset of each partition (invariant 6)."""
+    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
+    while True:
+        try:
+            with kafka_errors(f"asking for the end of topic {topic}"):
+                futures = _admin(connection).list_offsets(
+                    asked,
+                    isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                    request_timeout=max(0.5, deadline.slice(5.0)),
+                )
+                return {tp.partition: future.result().offset for tp, future in futures.items()}
+        except Retriable:
+            if deadline.expired:
+                raise
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A live member of a consumer group."""
+
+    client_id: str
+    member_id: str
+    topics: frozenset[str]
+
+
+def group_members(connection: Connection, group: str, deadline: Deadline) -> list[GroupMember]:
+    """The group's members as its coordinator sees them; one that died is listed until its session runs out."""
+    with kafka_errors(f"describing group {group}"):
+        asked = _admin(connection).describe_consumer_groups([group], request_timeout=max(0.5, deadline.remaining))
+        try:
+            found = asked[group].result()
+        except KafkaException as raised:
+            if raised.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return []
+            raise
+    return [
+        GroupMember(
+            member.client_id, member.member_id, frozenset(tp.topic for tp in member.assignment.topic_partitions or [])
+        )
+        for member in found.members
+    ]
+
+
+def cluster_id(connection: Connection, deadline: Deadline) -> str:
+    """The cluster's id, as `GET /` shows it."""
+    with kafka_errors("asking for the cluster's id"):
+        found = _admin(connection).describe_cluster(request_timeout=max(0.5, deadline.remaining)).result()
+    if not found.cluster_id:
+        raise Fatal("The cluster does not tell its id")
+    return str(found.cluster_id)

@@ -1,0 +1,114 @@
+"""Fence transactional ids by raw InitProducerId requests, all under way at once (KIP-618, "Admin API to fence out").
+
+A short-lived producer for each id needs ten times as long. The request carries no producer id and no epoch, so the
+coordinator bumps the epoch of whoever holds the id and aborts its open transaction before it answers.
+"""
+
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, for_code
+from kafka.protocol.metadata import CoordinatorType
+from kafka.protocol.producer import InitProducerIdRequest
+
+from fencing.clock import Deadline
+from fencing.errors import Fatal, FencingError, Retriable
+from fencing.kafka.settings import Connection
+
+_IN_FLIGHT = 10_000  # requests on one connection; more than that wait for the next round
+_NOT_YET = {14, 15, 16, 51}  # coordinator loading, not available, moved; the old transaction's markers on their way
+
+
+@dataclass(frozen=True, slots=True)
+class FencedProducer:
+    """An id whose former holder can no longer commit: the new producer id and epoch."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Fencer:
+    """Fences on one cluster, with one principal. Use as a context manager."""
+
+    def __init__(self, connection: Connection) -> None:
+        try:
+            self._admin = KafkaAdminClient(
+                **connection.kafka_python(), max_in_flight_requests_per_connection=_IN_FLIGHT
+            )
+        except KafkaError as error:
+            raise Retriable(f"No broker of {connection.bootstrap} answers: {error}. It is tried again") from error
+
+    def __enter__(self) -> "Fencer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._admin.close()
+
+    def fence(self, transactional_ids: Sequence[str], deadline: Deadline) -> list[FencedProducer]:
+        """Fence every id, or raise what stopped it. Each id is idempotent: repeat the whole call after an error."""
+        fenced: dict[str, FencedProducer] = {}
+        left = list(dict.fromkeys(transactional_ids))
+        while left:
+            answers = self._run(self._round(left))
+            trouble: FencingError | None = None
+            for transactional_id, answer in answers.items():
+                if isinstance(answer, FencedProducer):
+                    fenced[transactional_id] = answer
+                elif isinstance(answer, Fatal):
+                    raise answer
+                else:
+                    trouble = answer
+            left = [transactional_id for transactional_id in left if transactional_id not in fenced]
+            if trouble is not None:
+                if deadline.expired:
+                    raise trouble
+                time.sleep(deadline.slice(0.02))
+        return [fenced[transactional_id] for transactional_id in dict.fromkeys(transactional_ids)]
+
+    def _run(self, work: Coroutine[Any, Any, dict[str, FencedProducer | FencingError]]) -> dict[str, Any]:
+        async def call() -> dict[str, FencedProducer | FencingError]:
+            return await work
+
+        try:
+            return dict(self._admin._manager.run(call))
+        except KafkaError as error:
+            raise Retriable(f"Fencing: {error}. It is tried again") from error
+
+    async def _round(self, ids: Sequence[str]) -> dict[str, FencedProducer | FencingError]:
+        coordinators = await self._admin._find_coordinator_ids(list(ids), key_type=CoordinatorType.TRANSACTION)
+        asked = [
+            (
+                transactional_id,
+                self._admin._manager.send(
+                    InitProducerIdRequest(
+                        transactional_id=transactional_id,
+                        transaction_timeout_ms=60_000,
+                        producer_id=-1,
+                        producer_epoch=-1,
+                    ),
+                    node_id=node,
+                ),
+            )
+            for transactional_id, node in coordinators.items()
+        ]
+        answers: dict[str, FencedProducer | FencingError] = {}
+        for transactional_id, future in asked:
+            try:
+                response = await future
+            except KafkaError as error:
+                answers[transactional_id] = Retriable(f"Fencing {transactional_id}: {error}")
+                continue
+            if response.error_code == 0:
+                answers[transactional_id] = FencedProducer(
+                    transactional_id, response.producer_id, response.producer_epoch
+                )
+            else:
+                name = for_code(response.error_code).__name__
+                text = f"Fencing {transactional_id}: {name}"
+                retriable = response.error_code in _NOT_YET
+                answers[transactional_id] = Retriable(text, name) if retriable else Fatal(text, name)
+        return answers

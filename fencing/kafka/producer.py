@@ -1,0 +1,203 @@
+"""One life of a transactional producer: from `init` (which fences the life before) to the first doubt (invariant 11).
+
+librdkafka keeps one epoch over many transactions, and the broker checks only producer id and epoch: a commit that was
+sent twice may end a later transaction. So a life ends after every abort, and after every commit that is not shown to
+have been sent once; the owner makes a new one with the same transactional id, and reads the offsets again.
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+
+from confluent_kafka import Producer, TopicPartition
+
+from fencing.clock import Deadline
+from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from fencing.kafka.settings import Connection
+from fencing.kafka.translation import kafka_errors, unknown_outcome
+
+log = logging.getLogger(__name__)
+
+_END_TXN = re.compile(r"EndTxn returned (\S+)")
+# Answers that prove that the broker has dealt with that very request: no copy of it is still under way.
+_ANSWERED = {"NO_ERROR", "CONCURRENT_TRANSACTIONS"}
+_PID = re.compile(r"Acquired PID\{Id:(\d+),Epoch:(\d+)\}")
+
+
+class _Evidence(logging.Handler):
+    """Reads librdkafka's own account of its requests: the only place that says whether EndTxn was sent again."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.answers: list[str] = []
+        self.producer_id = -1
+        self.epoch = -1
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if "EndTxn returned" in message:
+            found = _END_TXN.search(message)
+            self.answers.append(found.group(1) if found else message)
+        elif "Acquired PID" in message:
+            found = _PID.search(message)
+            if found:
+                self.producer_id, self.epoch = int(found.group(1)), int(found.group(2))
+        elif record.levelno >= logging.WARNING:
+            log.debug("%s", message)
+
+
+class TransactionalProducer:
+    """A producer with one transactional id and, once `init` returned, one epoch. Not shared between threads.
+
+    `spent` is true as soon as this life may not begin another transaction.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        transactional_id: str,
+        *,
+        transaction_timeout_ms: int = 60_000,
+        queue_bytes: int = 32 * 1024 * 1024,
+        linger_ms: int = 5,
+        overrides: dict[str, object] | None = None,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.spent = False
+        self._evidence = _Evidence()
+        eos = logging.Logger(f"librdkafka.{transactional_id}", logging.DEBUG)
+        eos.addHandler(self._evidence)
+        settings = connection.librdkafka(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            acks="all",
+            debug="eos",
+            linger_ms=linger_ms,
+            # "Concurrent transactions" is answered for a moment after each commit; the default waits 100 ms it out.
+            retry_backoff_ms=5,
+            retry_backoff_max_ms=1000,
+            queue_buffering_max_kbytes=queue_bytes // 1024,
+            queue_buffering_max_messages=1_000_000,
+            batch_size=256 * 1024,
+            compression_type="none",
+        )
+        settings["message.timeout.ms"] = transaction_timeout_ms
+        with kafka_errors("creating the producer"):
+            self._producer = Producer({**settings, **(overrides or {})}, logger=eos)
+        self.produce = self._producer.produce
+        """confluent-kafka's own `produce`, unwrapped, on the hot path. Raises BufferError where the queue is full."""
+        self.serve = self._producer.poll
+
+    @property
+    def producer_id(self) -> int:
+        """-1 before `init`."""
+        return self._evidence.producer_id
+
+    @property
+    def epoch(self) -> int:
+        """-1 before `init`."""
+        return self._evidence.epoch
+
+    def init(self, deadline: Deadline) -> None:
+        """`init_transactions`: fences the holder before and ends its open transaction. Retries till `deadline`."""
+        doing = f"initialising the producer {self.transactional_id}"
+        # Connects first: else the coordinator is asked for before there is a broker to ask, and again 0.5 s later.
+        try:
+            with kafka_errors(doing):
+                self._producer.list_topics(timeout=max(0.1, deadline.slice(5.0)))
+        except Retriable as error:
+            log.debug("%s", error)
+        while True:
+            try:
+                with kafka_errors(doing):
+                    self._producer.init_transactions(max(0.1, deadline.slice(5.0)))
+            except Retriable:
+                if deadline.expired:
+                    raise
+                continue
+            self._producer.poll(0)
+            return
+
+    def begin(self) -> None:
+        """Open a transaction; the broker hears of it with the first record."""
+        if self.spent:
+            raise Fatal(f"The producer {self.transactional_id} is spent: a new one is needed")
+        with kafka_errors("beginning a transaction"):
+            self._producer.begin_transaction()
+
+    def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
+        """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447)."""
+        positions = [TopicPartition(topic, partition, offset) for topic, partition, offset in offsets]
+        while True:
+            try:
+                with kafka_errors("sending offsets to the transaction"):
+                    self._producer.send_offsets_to_transaction(positions, group_metadata, max(0.1, deadline.remaining))
+                return
+            except Retriable:
+                if deadline.expired:
+                    raise
+
+    def flush(self, seconds: float) -> int:
+        """Wait for deliveries; the number of records still under way."""
+        with kafka_errors("producing"):
+            left: int = self._producer.flush(seconds)
+            return left
+
+    @property
+    def queued(self) -> int:
+        """Records not yet acknowledged by the broker."""
+        return len(self._producer)
+
+    def commit(self, deadline: Deadline) -> None:
+        """Commit the open transaction. Afterwards `spent` says whether this life has to end.
+
+        Raises `Abortable` (abort it), `UnknownOutcome` (the commit may have happened), `Fenced`, `Fatal`.
+        """
+        self._evidence.answers.clear()
+        while True:
+            try:
+                with kafka_errors(f"committing a transaction of {self.transactional_id}"):
+                    # librdkafka asks for the same commit again when called again after a retriable error.
+                    self._producer.commit_transaction(max(0.1, deadline.remaining))
+                break
+            except Retriable as error:
+                self.spent = True
+                if deadline.expired:
+                    raise unknown_outcome(error) from error
+            except FencingError:
+                self.spent = True
+                raise
+        self._drain()
+        answers = self._evidence.answers
+        if answers[-1:] != ["NO_ERROR"] or not set(answers) <= _ANSWERED:
+            self.spent = True
+
+    def _drain(self) -> None:
+        with kafka_errors("reading the client's log"):
+            self._producer.poll(0)
+
+    def abort(self, deadline: Deadline) -> None:
+        """Abort the open transaction, as far as that is possible before `deadline`; this life ends with it in any case.
+
+        Short calls, repeated: one long call hangs for all its time when a request was in flight on a broken connection,
+        and the next succeeds at once. What is left open is ended by the next life's `init`, or by the broker's timeout.
+        """
+        self.spent = True
+        while True:
+            try:
+                with kafka_errors(f"aborting a transaction of {self.transactional_id}"):
+                    self._producer.abort_transaction(max(0.1, deadline.slice(1.0)))
+                return
+            except Retriable:
+                if deadline.expired:
+                    return
+            except (Fenced, Fatal, Abortable) as error:
+                log.info("%s: left to the next producer of this id", error)
+                return
+
+    def close(self) -> None:
+        """Drop what is queued and let the client go. An open transaction stays open until the next `init` of the id."""
+        self.spent = True
+        self._producer.purge()
+        with kafka_errors("closing the producer"):
+            self._producer.flush(0)

@@ -1,0 +1,71 @@
+"""librdkafka's errors, private codes included, as the kernel's error tree."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
+
+from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable, UnknownOutcome
+
+_FENCED = {
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.FENCED_INSTANCE_ID,
+}
+_OLD_GENERATION = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID}
+_UNANSWERED = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT}
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+}
+
+
+def translate(error: KafkaError, doing: str) -> FencingError:
+    """The kernel's error for a Kafka error met while `doing` something (for the message)."""
+    code, name = error.code(), error.name()
+    text = f"{doing}: {error.str()} ({name})"
+    if code in _FENCED:
+        return Fenced(text, name)
+    if code in _OLD_GENERATION:
+        return Fenced(f"{text}: this member's generation of the group is over", name)
+    if code in _DENIED:
+        return Fatal(f"{text}. Grant the missing permission, then restart", name)
+    if error.txn_requires_abort():
+        return Abortable(text, name)
+    if error.fatal():
+        return Fatal(text, name)
+    if error.retriable() or code in _UNANSWERED:
+        return Retriable(text, name)
+    return Fatal(text, name)
+
+
+@contextmanager
+def kafka_errors(doing: str) -> Iterator[None]:
+    """Translate what confluent-kafka raises inside the block.
+
+    Fatal errors come out of `flush` and `poll` too, sometimes wrapped in a SystemError when a callback was running.
+    """
+    try:
+        yield
+    except KafkaException as raised:
+        raise translate(_kafka_error(raised), doing) from raised
+    except SystemError as raised:
+        cause = raised.__cause__ or raised.__context__
+        if isinstance(cause, KafkaException):
+            raise translate(_kafka_error(cause), doing) from raised
+        raise
+
+
+def _kafka_error(raised: KafkaException) -> KafkaError:
+    first = raised.args[0] if raised.args else None
+    return first if isinstance(first, KafkaError) else KafkaError(KafkaError._FAIL, str(raised))
+
+
+def unknown_outcome(error: FencingError) -> UnknownOutcome:
+    """The same trouble, met in a commit: whether the transaction was committed is open."""
+    return UnknownOutcome(f"{error}; whether the transaction was committed is not known yet", error.code)
