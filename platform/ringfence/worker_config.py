@@ -1,0 +1,111 @@
+"""Kafka Connect's worker settings, from a properties file and from `CONNECT_*` environment variables."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fencing.errors import Invalid
+from fencing.kafka.settings import Connection
+
+_DEFAULTS = {
+    "bootstrap.servers": "127.0.0.1:9092",
+    "group.id": "ringfence",
+    "config.storage.topic": "connect-configs",
+    "offset.storage.topic": "connect-offsets",
+    "status.storage.topic": "connect-status",
+    "events.storage.topic": "connect-events",
+    "config.storage.replication.factor": "3",
+    "offset.storage.replication.factor": "3",
+    "status.storage.replication.factor": "3",
+    "events.storage.replication.factor": "3",
+    "offset.storage.partitions": "25",
+    "status.storage.partitions": "5",
+    "events.storage.partitions": "4",
+    "offset.flush.interval.ms": "60000",
+    "task.shutdown.graceful.timeout.ms": "5000",
+    "session.timeout.ms": "10000",
+    "max.poll.interval.ms": "30000",
+    "exactly.once.source.support": "disabled",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "transaction.timeout.ms": "60000",
+}
+_SECURITY = ("security.protocol", "sasl.", "ssl.")
+
+
+def _read_properties(path: Path) -> dict[str, str]:
+    settings = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        text = line.strip()
+        if text and not text.startswith(("#", "!")):
+            key, _, value = text.partition("=")
+            settings[key.strip()] = value.strip()
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """`settings`: the worker's keys as Kafka Connect names them, defaults filled in."""
+
+    settings: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> "WorkerConfig":
+        """The file that `RINGFENCE_WORKER_CONFIG` names, if any, overlaid by `CONNECT_*` (`CONNECT_GROUP_ID` for
+        `group.id`). Raises `Invalid`, naming the key, for a value that cannot be meant."""
+        env = os.environ if environment is None else environment
+        settings = dict(_DEFAULTS)
+        if env.get("RINGFENCE_WORKER_CONFIG"):
+            settings.update(_read_properties(Path(env["RINGFENCE_WORKER_CONFIG"])))
+        for name, value in env.items():
+            if name.startswith("CONNECT_"):
+                settings[name.removeprefix("CONNECT_").lower().replace("_", ".")] = value
+        config = cls(settings)
+        if config.mode not in ("disabled", "preparing", "enabled"):
+            raise Invalid(f"exactly.once.source.support={config.mode}: use disabled, preparing or enabled")
+        for key in settings:
+            if key.endswith((".ms", ".factor", ".partitions")):
+                config.number(key)
+        return config
+
+    def number(self, key: str) -> int:
+        """A whole-number setting."""
+        try:
+            return int(self.settings[key])
+        except ValueError:
+            raise Invalid(f"{key}={self.settings[key]}: a whole number is expected") from None
+
+    @property
+    def bootstrap(self) -> str:
+        return self.settings["bootstrap.servers"]
+
+    @property
+    def group_id(self) -> str:
+        return self.settings["group.id"]
+
+    @property
+    def config_topic(self) -> str:
+        return self.settings["config.storage.topic"]
+
+    @property
+    def offsets_topic(self) -> str:
+        return self.settings["offset.storage.topic"]
+
+    @property
+    def status_topic(self) -> str:
+        return self.settings["status.storage.topic"]
+
+    @property
+    def events_topic(self) -> str:
+        return self.settings["events.storage.topic"]
+
+    @property
+    def mode(self) -> str:
+        """disabled, preparing or enabled (KIP-618, "Worker configuration")."""
+        return self.settings["exactly.once.source.support"].lower()
+
+    def connection(self, client_id: str = "ringfence") -> Connection:
+        """The worker's own cluster, with the worker's credentials."""
+        security = {key: value for key, value in self.settings.items() if key.startswith(_SECURITY)}
+        return Connection(self.bootstrap, security, client_id)
