@@ -1,12 +1,13 @@
 """The settings that every source connector has, with Kafka Connect's names, groups and order.
 
-A setting whose effect is not there yet is refused with the reason, never ignored: see `connectors.delivery_settings.not_yet`.
+A setting whose effect is not there yet is refused with the reason, never ignored: see `delivery_settings.not_yet`.
 """
 
 from typing import Final
 
 from connectors.api import (
     AllOf,
+    Choices,
     ConfigDef,
     ConfigType,
     Importance,
@@ -17,7 +18,15 @@ from connectors.api import (
     UniqueItems,
     Width,
 )
-from connectors.converters import HEADER, KEY, VALUE, find_converter, find_header_converter
+from connectors.converters import (
+    CONVERTERS,
+    HEADER,
+    HEADER_CONVERTERS,
+    KEY,
+    VALUE,
+    find_converter,
+    find_header_converter,
+)
 from connectors.delivery_settings import delivery_settings, error_settings, not_yet
 
 NAME: Final = "name"
@@ -114,6 +123,7 @@ def _conversion(keys: ConfigDef) -> None:
             ConfigType.CLASS,
             default=None,
             validator=_is_converter,
+            recommender=Choices(*(cls.__name__ for cls in CONVERTERS)),
             importance=_LOW,
             documentation="Turns keys into bytes. The worker's converter where it is left out.",
             group=_COMMON,
@@ -136,6 +146,7 @@ def _conversion(keys: ConfigDef) -> None:
             ConfigType.CLASS,
             default=None,
             validator=_is_converter,
+            recommender=Choices(*(cls.__name__ for cls in CONVERTERS)),
             importance=_LOW,
             documentation="Turns values into bytes. The worker's converter where it is left out.",
             group=_COMMON,
@@ -158,6 +169,7 @@ def _conversion(keys: ConfigDef) -> None:
             ConfigType.CLASS,
             default=None,
             validator=_is_header_converter,
+            recommender=Choices(*(cls.__name__ for cls in HEADER_CONVERTERS)),
             importance=_LOW,
             documentation="Turns header values into bytes. The worker's converter where it is left out.",
             group=_COMMON,
@@ -180,6 +192,7 @@ def _conversion(keys: ConfigDef) -> None:
             ConfigType.STRING,
             default="restart",
             validator=OneOf("none", "restart"),
+            recommender=Choices("restart", "none"),
             importance=_LOW,
             documentation="What to do when a value that comes from a configuration provider changes.",
             group=_COMMON,

@@ -4,6 +4,7 @@ from typing import Final
 
 from connectors.api import (
     AllOf,
+    Choices,
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -115,6 +116,7 @@ def delivery_settings(keys: ConfigDef) -> None:
             ConfigType.STRING,
             default="requested",
             validator=OneOf("requested", "required", ignore_case=True),
+            recommender=Choices("requested", "required"),
             importance=_MEDIUM,
             documentation="required: refuse a connector that does not say it can be exactly once. requested: run it.",
             group=_EXACTLY_ONCE,
@@ -129,6 +131,7 @@ def delivery_settings(keys: ConfigDef) -> None:
                 OneOf("poll", "interval", "connector", ignore_case=True),
                 not_yet("transactions that the connector defines are", "poll", "interval"),
             ),
+            recommender=Choices("poll", "interval"),
             importance=_MEDIUM,
             documentation="When to commit: after each batch that the task returns (poll) or after a time (interval).",
             group=_EXACTLY_ONCE,

@@ -6,6 +6,7 @@ A runnable example stands in docs/writing-a-connector.md.
 from connectors.api.config_def import (
     NO_DEFAULT,
     AllOf,
+    Choices,
     ConfigDef,
     ConfigException,
     ConfigKey,
@@ -37,6 +38,7 @@ from connectors.api.task import SourceTask, SourceTaskContext, TransactionContex
 __all__ = [
     "NO_DEFAULT",
     "AllOf",
+    "Choices",
     "ConfigDef",
     "ConfigException",
     "ConfigKey",

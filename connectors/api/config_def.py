@@ -21,12 +21,13 @@ from connectors.api.config_types import (
     Width,
     parse_value,
 )
-from connectors.api.validators import AllOf, NoControlCharacters, NonEmpty, OneOf, Range, UniqueItems
+from connectors.api.validators import AllOf, Choices, NoControlCharacters, NonEmpty, OneOf, Range, UniqueItems
 
 __all__ = [
     "HIDDEN",
     "NO_DEFAULT",
     "AllOf",
+    "Choices",
     "ConfigDef",
     "ConfigException",
     "ConfigKey",

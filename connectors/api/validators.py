@@ -1,6 +1,6 @@
 """Ready-made validators for `ConfigDef.define(validator=...)`. Any callable `(name, value)` that raises is one, too."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from connectors.api.config_types import ConfigException, Validator
 
@@ -76,3 +76,16 @@ class AllOf:
     def __call__(self, name: str, value: object) -> None:
         for validator in self.validators:
             validator(name, value)
+
+
+class Choices:
+    """A recommender that always offers the same values, in their order."""
+
+    def __init__(self, *values: object) -> None:
+        self.values = values
+
+    def valid_values(self, name: str, config: Mapping[str, object]) -> Sequence[object]:
+        return self.values
+
+    def visible(self, name: str, config: Mapping[str, object]) -> bool:
+        return True

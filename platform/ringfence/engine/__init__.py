@@ -1,0 +1,1 @@
+"""The worker: leader duties, reconcile loop, plugin processes and source tasks on Spark."""

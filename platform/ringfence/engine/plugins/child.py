@@ -1,0 +1,107 @@
+"""The plugin process: reads requests, runs plugin code, writes answers. Started by `process.ChildProcess`.
+
+Protocol: one JSON object a line, over two pipes of its own, so that a plugin may print what it likes.
+Request `{"id", "op", "lane", "args"}`; answer `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`;
+event `{"event": "reconfigure", "connector"}`. Requests of one lane run one after another, on one thread.
+
+The process ends with its host: the end of the request pipe ends it at once. Should a plugin hold the interpreter for so
+long that this cannot be seen, a watchdog outside of the interpreter ends it.
+"""
+
+import faulthandler
+import json
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+
+from connectors.plugins import PluginRegistry
+from ringfence.engine.plugins.errors import PluginError, to_wire
+from ringfence.engine.plugins.operations import Operations
+
+WATCHDOG_SECONDS = 60.0
+HEARTBEAT_SECONDS = 5.0
+
+
+class Child:
+    """Serves requests until the pipe ends."""
+
+    def __init__(self, requests: int, answers: int) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._writing = threading.Lock()
+        self._lanes: dict[str, queue.SimpleQueue[dict[str, object]]] = {}
+        self._operations = Operations(PluginRegistry.discover(), self.write)
+
+    def serve(self) -> None:
+        with open(self._requests, encoding="utf-8") as lines:
+            for line in lines:
+                request: dict[str, object] = json.loads(line)
+                lane = str(request["lane"])
+                if lane not in self._lanes:
+                    self._lanes[lane] = queue.SimpleQueue()
+                    threading.Thread(target=self._work, args=(self._lanes[lane],), name=lane, daemon=True).start()
+                self._lanes[lane].put(request)
+
+    def write(self, message: Mapping[str, object]) -> None:
+        """Send one line. Any thread may call it."""
+        data = json.dumps(message).encode() + b"\n"
+        with self._writing:
+            while data:
+                data = data[os.write(self._answers, data) :]
+
+    def _work(self, requests: "queue.SimpleQueue[dict[str, object]]") -> None:
+        while True:
+            request = requests.get()
+            args = request["args"]
+            assert isinstance(args, dict)
+            operation: Callable[..., object] = getattr(self._operations, str(request["op"]))
+            try:
+                answer = {"id": request["id"], "result": operation(**args)}
+                json.dumps(answer)
+            except BaseException as error:  # noqa: BLE001 - the root of the thread: the error is the call's answer
+                answer = {"id": request["id"], "error": self._describe(error, str(request["op"]), args)}
+            self.write(answer)
+
+    def _describe(self, error: BaseException, op: str, args: Mapping[str, object]) -> dict[str, object]:
+        redact = self._operations.redactor(args)
+        if isinstance(error, PluginError):
+            body = to_wire(error)
+            body["message"] = redact(error.message)
+            return body
+        if isinstance(error, SystemExit):
+            message = f"The connector called sys.exit in {op}, which ends nothing but this call."
+        else:
+            message = f"The connector's {op} failed: {type(error).__name__}: {error}"
+        trace = "".join(traceback.format_exception(error))
+        return to_wire(PluginError(redact(message), redact(trace)))
+
+
+def _heartbeat() -> None:
+    while True:
+        faulthandler.dump_traceback_later(WATCHDOG_SECONDS, exit=True)
+        time.sleep(HEARTBEAT_SECONDS)
+
+
+def main() -> None:
+    requests, answers = int(sys.argv[1]), int(sys.argv[2])
+    for fd in (requests, answers):
+        os.set_inheritable(fd, False)  # what a plugin starts must not keep the pipes open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the host decides
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s plugin %(threadName)s %(name)s: %(message)s"
+    )
+    threading.Thread(target=_heartbeat, name="watchdog", daemon=True).start()
+    child = Child(requests, answers)
+    child.write({"event": "ready"})
+    child.serve()
+    os._exit(0)  # plugin threads may hang: nothing waits for them
+
+
+if __name__ == "__main__":
+    main()

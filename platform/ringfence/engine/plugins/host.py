@@ -1,0 +1,110 @@
+"""The door to plugin code: validate, key infos, offset checks, and connector instances, each call with a deadline."""
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.live import LiveConnectors, Offsets
+from ringfence.engine.plugins.pool import CallPool
+from ringfence.engine.plugins.process import ChildProcess
+
+CALL_SECONDS = 10.0
+
+
+class PluginHost:
+    """One object a worker; thread-safe. Timeouts are in seconds.
+
+    Every method raises a `PluginError`: `PluginTimeout` for a call that was late (its process is killed, the next call
+    gets a new one), `PluginCrash` for a process that ended, `UnknownPlugin` and `BadRequest` for the client's mistakes.
+
+    on_reconfigure(connector): an instance asked for new task configurations;
+    on_failed(connector, error): an instance could not be started again after its process had ended.
+    Both are called on a thread of the host, and must return at once and not raise.
+    environment: variables for the plugin processes, on top of this process's own.
+    """
+
+    def __init__(
+        self,
+        on_reconfigure: Callable[[str], None] = lambda _name: None,
+        on_failed: Callable[[str, PluginError], None] = lambda _name, _error: None,
+        *,
+        call_processes: int = 4,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._on_reconfigure = on_reconfigure
+        self._environment = environment
+        self._calls = CallPool(lambda: ChildProcess(environment=environment), call_processes)
+        self._live = LiveConnectors(self._start_instance_process, on_failed)
+
+    def plugins(self, timeout: float = CALL_SECONDS) -> list[dict[str, object]]:
+        """`{"class", "type", "version", "names"}` of each connector; `names`: all that may stand in connector.class."""
+        answer = self._calls.call("plugins", {}, timeout)
+        return cast("list[dict[str, object]]", cast("dict[str, object]", answer)["plugins"])
+
+    def broken_plugins(self, timeout: float = CALL_SECONDS) -> dict[str, str]:
+        """Connectors that are installed and cannot be loaded, with the reason."""
+        answer = self._calls.call("plugins", {}, timeout)
+        return cast("dict[str, str]", cast("dict[str, object]", answer)["broken"])
+
+    def config_keys(self, plugin: str, timeout: float = CALL_SECONDS) -> list[dict[str, object]]:
+        """The connector's own settings as key infos, under any of its names."""
+        return cast("list[dict[str, object]]", self._calls.call("config_keys", {"plugin": plugin}, timeout))
+
+    def common_keys(self, timeout: float = CALL_SECONDS) -> list[dict[str, object]]:
+        """The settings that all source connectors have, as key infos."""
+        return cast("list[dict[str, object]]", self._calls.call("common_keys", {}, timeout))
+
+    def validate(
+        self,
+        plugin: str,
+        config: Mapping[str, str | None],
+        timeout: float = CALL_SECONDS,
+        *,
+        exactly_once: bool = True,
+    ) -> dict[str, object]:
+        """Kafka Connect's validate body: `{"name", "error_count", "groups", "configs": [{"definition", "value"}]}`.
+
+        exactly_once: whether the cluster runs with `exactly.once.source.support=enabled`.
+        """
+        args = {"plugin": plugin, "config": dict(config), "exactly_once": exactly_once}
+        return cast("dict[str, object]", self._calls.call("validate", args, timeout))
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float = CALL_SECONDS) -> bool:
+        """Whether the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
+        pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
+        return bool(self._calls.call("alter_offsets", {"config": dict(config), "offsets": pairs}, timeout))
+
+    def start_connector(
+        self, name: str, config: Mapping[str, str], offsets: Offsets = (), timeout: float = CALL_SECONDS
+    ) -> None:
+        """Start the connector's instance, in place of one that runs; `offsets` are what its offset reader shows."""
+        self._live.start(name, config, offsets, timeout)
+
+    def task_configs(
+        self, name: str, max_tasks: int, offsets: Offsets | None = None, timeout: float = CALL_SECONDS
+    ) -> list[dict[str, str]]:
+        """At most `max_tasks` task configurations of a started connector, each with its `task.class`.
+
+        After a `PluginTimeout` or `PluginCrash` the instance is gone: start it again.
+        """
+        return cast("list[dict[str, str]]", self._live.task_configs(name, max_tasks, offsets, timeout))
+
+    def stop_connector(self, name: str, timeout: float = CALL_SECONDS) -> None:
+        """Stop the connector's instance, if there is one; it is gone also after an error."""
+        self._live.stop(name, timeout)
+
+    def running_connectors(self) -> list[str]:
+        """The connectors with an instance, running or being started again."""
+        return self._live.names()
+
+    def close(self) -> None:
+        """End all plugin processes."""
+        self._live.close()
+        self._calls.close()
+
+    def _start_instance_process(self, on_end: Callable[[ChildProcess], None]) -> ChildProcess:
+        return ChildProcess(self._event, on_end, self._environment)
+
+    def _event(self, message: dict[str, object]) -> None:
+        if message.get("event") == "reconfigure":
+            self._on_reconfigure(str(message["connector"]))

@@ -1,0 +1,125 @@
+"""The connector instances that live inside the instance process."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from connectors.api import SourceConnector, SourceOffset, SourcePartition
+from connectors.common_settings import TASKS_MAX_ENFORCE
+from connectors.plugins import PluginRegistry, class_path
+from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.validation import find_for, redactor
+
+logger = logging.getLogger(__name__)
+
+TASK_CLASS = "task.class"
+"""The key of a task's configuration that names its Python class."""
+
+Offsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
+
+
+class SnapshotReader:
+    """The committed offsets as the host handed them over last."""
+
+    def __init__(self, offsets: Offsets) -> None:
+        self._offsets = [(dict(partition), offset) for partition, offset in offsets]
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        wanted = dict(partition)
+        return next((offset for known, offset in self._offsets if known == wanted), None)
+
+    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        return [self.offset(partition) for partition in partitions]
+
+
+class InstanceContext:
+    """What a connector instance sees of the framework."""
+
+    def __init__(self, offset_reader: SnapshotReader, reconfigure: Callable[[], None]) -> None:
+        self.offset_reader = offset_reader
+        self._reconfigure = reconfigure
+
+    def request_task_reconfiguration(self) -> None:
+        self._reconfigure()
+
+
+@dataclass
+class _Running:
+    connector: SourceConnector
+    context: InstanceContext
+    config: dict[str, str]
+
+
+class Instances:
+    """Starts, asks and stops instances by connector name. Calls for one name come one after another, on one thread."""
+
+    def __init__(self, registry: PluginRegistry, emit: Callable[[dict[str, object]], None]) -> None:
+        self._registry = registry
+        self._emit = emit
+        self._running: dict[str, _Running] = {}
+
+    def start(self, name: str, config: Mapping[str, str], offsets: Offsets) -> None:
+        """Start anew; an instance that runs under the name is stopped first."""
+        before = self._running.pop(name, None)
+        if before is not None:
+            _stop_quietly(name, before.connector)
+        connector = find_for(self._registry, config).cls()
+        event: dict[str, object] = {"event": "reconfigure", "connector": name}
+        context = InstanceContext(SnapshotReader(offsets), lambda: self._emit(event))
+        connector.context = context
+        try:
+            connector.start(dict(config))
+        except BaseException:
+            _stop_quietly(name, connector)
+            raise
+        self._running[name] = _Running(connector, context, dict(config))
+
+    def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
+        """The tasks' configurations, each with its `task.class`."""
+        running = self._running.get(name)
+        if running is None:
+            raise PluginError(f"Connector {name} has no running instance in the plugin process: start it first.")
+        if offsets is not None:
+            running.context.offset_reader = SnapshotReader(offsets)
+        configs = running.connector.task_configs(max_tasks)
+        _check_shape(name, configs)
+        if len(configs) > max_tasks:
+            text = f"The connector {name} has generated {len(configs)} tasks, more than its tasks.max of {max_tasks}."
+            if running.config.get(TASKS_MAX_ENFORCE, "true").strip().lower() != "false":
+                raise PluginError(f"{text} That is a bug in the connector; raise tasks.max, or have it corrected.")
+            logger.warning("%s Accepted, as %s is false.", text, TASKS_MAX_ENFORCE)
+        task_class = class_path(type(running.connector).task_class())
+        return [{**config, TASK_CLASS: task_class} for config in configs]
+
+    def redactor(self, name: str) -> Callable[[str], str]:
+        """Hides the secrets of the instance's configuration."""
+        running = self._running.get(name)
+        if running is None:
+            return str
+        return redactor(find_for(self._registry, running.config), running.config)
+
+    def stop(self, name: str) -> None:
+        """Stop the instance, if there is one; it counts as stopped even where its `stop` raises."""
+        running = self._running.pop(name, None)
+        if running is not None:
+            running.connector.stop()
+
+
+def _check_shape(name: str, configs: object) -> None:
+    if not isinstance(configs, list):
+        raise PluginError(f"task_configs of connector {name} returned a {type(configs).__name__}, not a list.")
+    for number, config in enumerate(configs):
+        if not isinstance(config, dict):
+            raise PluginError(
+                f"task_configs of connector {name}: entry {number} is a {type(config).__name__}, no dict."
+            )
+        wrong = [str(key) for key, value in config.items() if not (isinstance(key, str) and isinstance(value, str))]
+        if wrong:
+            raise PluginError(f"task_configs of connector {name}: entry {number} maps {wrong} to something but a text.")
+
+
+def _stop_quietly(name: str, connector: SourceConnector) -> None:
+    try:
+        connector.stop()
+    except Exception:
+        logger.exception("Connector %s failed to stop; its instance is dropped", name)

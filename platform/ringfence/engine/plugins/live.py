@@ -1,0 +1,215 @@
+"""Keeps connector instances alive in the instance process, and starts them again when that process had to go.
+
+Who is to blame when the process ends: a call that timed out; a call that was the only one under way; else nobody, and a
+call that was caught is tried once more. Who is to blame is not started again; the host's caller hears of it, by the
+call's own error or by `on_failed`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout
+from ringfence.engine.plugins.process import ChildProcess
+
+logger = logging.getLogger(__name__)
+
+Offsets = Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]]
+
+RESTART_TIMEOUT_SECONDS = 30.0
+_PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""Seconds before a process is started again, by how many ended within the last minute."""
+
+
+@dataclass
+class _Instance:
+    config: Mapping[str, str]
+    offsets: Offsets
+    child: ChildProcess | None
+    """The process that it runs in; None while it waits to be started again."""
+
+
+class LiveConnectors:
+    """Instances by connector name. Thread-safe; timeouts in seconds."""
+
+    def __init__(
+        self,
+        start_process: Callable[[Callable[[ChildProcess], None]], ChildProcess],
+        on_failed: Callable[[str, PluginError], None],
+    ) -> None:
+        """`start_process(on_end)` starts an instance process; `on_failed(name, error)`: an instance could not go on."""
+        self._start_process = start_process
+        self._on_failed = on_failed
+        self._instances: dict[str, _Instance] = {}
+        self._child: ChildProcess | None = None
+        self._ends: list[float] = []
+        self._closed = False
+        self._changed = threading.Condition()
+        self._second_try = threading.Lock()
+        self._supervisor: threading.Thread | None = None
+
+    def start(self, name: str, config: Mapping[str, str], offsets: Offsets, timeout: float) -> None:
+        """Start the connector's instance; one that runs under the name is stopped first."""
+        with self._changed:
+            self._instances.pop(name, None)
+        deadline = time.monotonic() + timeout
+        args = {"name": name, "config": dict(config), "offsets": _pairs(offsets)}
+        child = self._call_anywhere("start", name, args, deadline)
+        with self._changed:
+            self._instances[name] = _Instance(dict(config), list(offsets), child if child.alive else None)
+            self._changed.notify_all()
+
+    def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None, timeout: float) -> object:
+        """The instance's task configurations; fresh offsets, where given, are what it sees from now on."""
+        deadline = time.monotonic() + timeout
+        args = {"name": name, "max_tasks": max_tasks, "offsets": None if offsets is None else _pairs(offsets)}
+        for last_try in (False, True):
+            child = self._process_of(name, deadline, offsets)
+            try:
+                return self._call(child, "task_configs", name, args, deadline, exclusive=last_try)
+            except PluginTimeout:
+                self._forget(name)
+                raise
+            except PluginCrash as error:
+                if last_try or error.alone:
+                    self._forget(name)
+                    raise
+        raise AssertionError("unreachable")
+
+    def stop(self, name: str, timeout: float) -> None:
+        """Stop the instance, if there is one. It is gone afterwards, also where its `stop` raises or hangs."""
+        with self._changed:
+            instance = self._instances.pop(name, None)
+        if instance is not None and instance.child is not None:
+            try:
+                instance.child.call("stop", {"name": name}, timeout, lane=name)
+            except PluginCrash as error:
+                logger.warning("Connector %s was stopped with its process: %s", name, error)
+
+    def names(self) -> list[str]:
+        """The connectors with an instance, running or about to be started again."""
+        with self._changed:
+            return list(self._instances)
+
+    def close(self) -> None:
+        """End the process with all instances in it. Their `stop` is not called: it may hang."""
+        with self._changed:
+            self._closed = True
+            child, self._child = self._child, None
+            self._instances.clear()
+            self._changed.notify_all()
+        if child is not None:
+            child.close()
+
+    def _call_anywhere(self, op: str, name: str, args: Mapping[str, object], deadline: float) -> ChildProcess:
+        for last_try in (False, True):
+            child = self._process()
+            try:
+                self._call(child, op, name, args, deadline, exclusive=last_try)
+            except PluginCrash as error:
+                if last_try or error.alone:
+                    raise
+            else:
+                return child
+        raise AssertionError("unreachable")
+
+    def _call(
+        self, child: ChildProcess, op: str, name: str, args: Mapping[str, object], deadline: float, *, exclusive: bool
+    ) -> object:
+        """A second try comes alone, so that a culprit among several calls is found."""
+        if not exclusive:
+            return child.call(op, args, max(0.001, deadline - time.monotonic()), lane=name)
+        if not self._second_try.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise PluginTimeout(f"The plugin process ended during {op}, and there was no time for a second try.")
+        try:
+            return child.call(op, args, max(0.001, deadline - time.monotonic()), lane=name)
+        finally:
+            self._second_try.release()
+
+    def _process(self) -> ChildProcess:
+        """The instance process, started where there is none."""
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the plugin host is closed")
+            if self._child is None:
+                self._child = self._start_process(self._ended)
+            return self._child
+
+    def _process_of(self, name: str, deadline: float, offsets: Offsets | None) -> ChildProcess:
+        """The process that the instance runs in; waits while it is being started again."""
+        with self._changed:
+            while True:
+                instance = self._instances.get(name)
+                if instance is None:
+                    raise PluginError(f"Connector {name} has no running instance: start it first.")
+                if offsets is not None:
+                    instance.offsets = list(offsets)
+                if instance.child is not None:
+                    return instance.child
+                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                    raise PluginTimeout(f"Connector {name} is being started again after its process ended; try again.")
+
+    def _forget(self, name: str) -> None:
+        with self._changed:
+            self._instances.pop(name, None)
+
+    def _ended(self, child: ChildProcess) -> None:
+        with self._changed:
+            if self._closed or child is not self._child:
+                return
+            self._child = None
+            self._ends = [*(end for end in self._ends if end > time.monotonic() - 60), time.monotonic()]
+            for instance in self._instances.values():
+                instance.child = None
+            if self._supervisor is None:
+                self._supervisor = threading.Thread(target=self._supervise, name="plugin-instances", daemon=True)
+                self._supervisor.start()
+            self._changed.notify_all()
+
+    def _supervise(self) -> None:
+        """Starts waiting instances again, one by one."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._waiting() is not None)
+                if self._closed:
+                    return
+                if self._child is None:
+                    pause = _PAUSES[min(len(self._ends), len(_PAUSES)) - 1]
+                    self._changed.wait_for(lambda: self._closed, pause)
+                waiting = self._waiting()
+            if waiting is not None and not self._closed:
+                self._start_again(*waiting)
+
+    def _waiting(self) -> tuple[str, _Instance] | None:
+        return next(((name, each) for name, each in self._instances.items() if each.child is None), None)
+
+    def _start_again(self, name: str, instance: _Instance) -> None:
+        args = {"name": name, "config": instance.config, "offsets": _pairs(instance.offsets)}
+        try:
+            child = self._process()
+            child.call("start", args, RESTART_TIMEOUT_SECONDS, lane=name)
+        except PluginError as error:
+            if isinstance(error, PluginCrash) and not error.alone:
+                return  # someone else's doing: this one's turn comes again
+            with self._changed:
+                mine = self._instances.get(name) is instance
+                if mine:
+                    del self._instances[name]
+            if mine:
+                logger.warning("Connector %s could not be started again: %s", name, error)
+                self._on_failed(name, error)
+        except (OSError, RuntimeError):
+            logger.exception("The plugin process could not be started")
+            with self._changed:
+                self._ends.append(time.monotonic())
+        else:
+            with self._changed:
+                if self._instances.get(name) is instance and child.alive:
+                    instance.child = child
+                self._changed.notify_all()
+
+
+def _pairs(offsets: Offsets) -> list[list[object]]:
+    return [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]

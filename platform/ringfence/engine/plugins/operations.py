@@ -1,0 +1,78 @@
+"""What a plugin process can be asked: the request's `op` is the method, its `args` the arguments."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from connectors.api import ConnectorError, SourceOffset, SourcePartition
+from connectors.common_settings import CONNECTOR_CLASS
+from connectors.plugins import PluginRegistry
+from connectors.source_config import source_config_def
+from ringfence.engine.plugins import validation
+from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
+from ringfence.engine.plugins.instances import Instances, Offsets
+from ringfence.engine.plugins.secrets import Redactor
+
+
+class Operations:
+    """One object a process. Arguments and results are JSON values."""
+
+    def __init__(self, registry: PluginRegistry, emit: Callable[[dict[str, object]], None]) -> None:
+        self._registry = registry
+        self._instances = Instances(registry, emit)
+
+    def plugins(self) -> dict[str, object]:
+        """All connectors that can be run, and why others cannot."""
+        return {
+            "plugins": [
+                {
+                    "class": plugin.class_name,
+                    "type": plugin.type,
+                    "version": plugin.version,
+                    "names": sorted(plugin.names),
+                }
+                for plugin in self._registry.plugins
+            ],
+            "broken": self._registry.broken,
+        }
+
+    def config_keys(self, plugin: str) -> list[dict[str, object]]:
+        """The key infos of the connector's own settings, as `GET /connector-plugins/{plugin}/config` shows them."""
+        return validation.find(self._registry, plugin).cls.config_def().infos()
+
+    def common_keys(self) -> list[dict[str, object]]:
+        """The key infos of the settings that all source connectors have."""
+        return source_config_def({}).infos()
+
+    def validate(self, plugin: str, config: Mapping[str, str | None], exactly_once: bool) -> dict[str, object]:
+        return validation.validate(self._registry, plugin, config, exactly_once=exactly_once)
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """True where the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
+        connector = validation.find_for(self._registry, config).cls()
+        try:
+            return bool(connector.alter_offsets(config, [(partition, offset) for partition, offset in offsets]))
+        except ConnectorError as error:
+            raise OffsetsRefused(str(error)) from error
+
+    def start(self, name: str, config: Mapping[str, str], offsets: Offsets) -> None:
+        self._instances.start(name, config, offsets)
+
+    def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
+        return self._instances.task_configs(name, max_tasks, offsets)
+
+    def stop(self, name: str) -> None:
+        self._instances.stop(name)
+
+    def redactor(self, args: Mapping[str, object]) -> Callable[[str], str]:
+        """Hides the secrets of the config that a call came with, as far as its connector can be found."""
+        config = args.get("config")
+        name = config.get(CONNECTOR_CLASS) if isinstance(config, dict) else args.get("name")
+        if isinstance(config, dict) and name:
+            try:
+                return validation.redactor(validation.find_for(self._registry, config), config)
+            except PluginError:
+                return str  # no such connector: no plugin has seen the config
+            except Exception:  # noqa: BLE001 - the plugin cannot even say what its settings are
+                return Redactor(config, None)
+        return self._instances.redactor(str(name)) if name else str

@@ -1,0 +1,77 @@
+"""Processes for single calls: one call at a time each, so that one call's hang or crash is nobody else's."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from ringfence.engine.plugins.errors import PluginTimeout
+from ringfence.engine.plugins.process import ChildProcess
+
+
+class CallPool:
+    """At most `limit` processes; one stays warm between calls, the others end when they are idle. Thread-safe."""
+
+    def __init__(self, start: Callable[[], ChildProcess], limit: int = 4) -> None:
+        self._start = start
+        self._limit = limit
+        self._idle: list[ChildProcess] = []
+        self._busy: set[ChildProcess] = set()
+        self._starting = 0
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def call(self, op: str, args: Mapping[str, object], timeout: float) -> object:
+        """See `ChildProcess.call`. The time that it takes to get a process counts."""
+        deadline = time.monotonic() + timeout
+        child = self._acquire(op, timeout, deadline)
+        try:
+            return child.call(op, args, max(0.001, deadline - time.monotonic()))
+        finally:
+            self._release(child)
+
+    def close(self) -> None:
+        """End all processes, those of calls under way, too."""
+        with self._changed:
+            self._closed = True
+            children = [*self._idle, *self._busy]
+            self._idle.clear()
+            self._changed.notify_all()
+        for child in children:
+            child.close()
+
+    def _acquire(self, op: str, timeout: float, deadline: float) -> ChildProcess:
+        with self._changed:
+            while True:
+                if self._closed:
+                    raise RuntimeError("the plugin host is closed")
+                while self._idle:
+                    child = self._idle.pop()
+                    if child.alive:
+                        self._busy.add(child)
+                        return child
+                if len(self._busy) + self._starting < self._limit:
+                    self._starting += 1
+                    break
+                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                    raise PluginTimeout(
+                        f"All {self._limit} plugin processes were busy for {timeout:.3g} s, so {op} was not asked. "
+                        "Another connector's validation hangs; try again."
+                    )
+        try:
+            child = self._start()
+        finally:
+            with self._changed:
+                self._starting -= 1
+        with self._changed:
+            self._busy.add(child)
+        return child
+
+    def _release(self, child: ChildProcess) -> None:
+        with self._changed:
+            self._busy.discard(child)
+            keep = child.alive and not self._idle and not self._closed
+            if keep:
+                self._idle.append(child)
+            self._changed.notify()
+        if not keep:
+            child.close()

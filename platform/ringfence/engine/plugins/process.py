@@ -1,0 +1,215 @@
+"""The host's end of one plugin process: starts it, sends it calls, kills it when one is late."""
+
+import itertools
+import json
+import logging
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout, from_wire
+
+logger = logging.getLogger(__name__)
+
+CHILD = "ringfence.engine.plugins.child"
+_SECONDS_TO_END = 1.0
+
+
+class _Answer:
+    """One call under way."""
+
+    def __init__(self) -> None:
+        self.arrived = threading.Event()
+        self.result: object = None
+        self.error: PluginError | None = None
+
+    def fail(self, error: PluginError) -> None:
+        self.error = error
+        self.arrived.set()
+
+
+class ChildProcess:
+    """One process, for any number of calls side by side. Thread-safe.
+
+    on_event: called with each event message; on_end: called once, when the process has ended in whatever way. Both on
+    this object's reader thread: they must return at once.
+    """
+
+    def __init__(
+        self,
+        on_event: Callable[[dict[str, object]], None] | None = None,
+        on_end: Callable[["ChildProcess"], None] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._on_event = on_event
+        self._on_end = on_end
+        self._ids = itertools.count(1)
+        self._pending: dict[int, _Answer] = {}
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._ended = False
+        self._why: str | None = None
+        requests_read, self._requests = os.pipe()
+        self._answers, answers_write = os.pipe()
+        os.set_blocking(self._requests, False)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", CHILD, str(requests_read), str(answers_write)],
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what a plugin prints goes to the log
+                pass_fds=(requests_read, answers_write),
+                env={**os.environ, **environment} if environment else None,
+            )
+        except OSError:
+            os.close(self._requests)
+            os.close(self._answers)
+            raise
+        finally:
+            os.close(requests_read)
+            os.close(answers_write)
+        threading.Thread(target=self._read, name=f"plugin-process-{self.pid}", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return not self._ended
+
+    def call(self, op: str, args: Mapping[str, object], timeout: float, lane: str = "call") -> object:
+        """The operation's result. `timeout` in seconds: a late call costs the process its life (`PluginTimeout`).
+
+        Raises `PluginCrash` where the process ended meanwhile, else what the operation raised.
+        """
+        deadline = time.monotonic() + timeout
+        number, answer = next(self._ids), _Answer()
+        with self._lock:
+            if self._ended:
+                raise PluginCrash(f"The plugin process had ended before the call of {op}.", alone=False)
+            self._pending[number] = answer
+        message = json.dumps({"id": number, "op": op, "lane": lane, "args": args})
+        sent = self._send(message.encode() + b"\n", deadline)
+        if not sent or not answer.arrived.wait(max(0.0, deadline - time.monotonic())):
+            with self._lock:
+                self._pending.pop(number, None)
+            if not answer.arrived.is_set():
+                self.kill(f"a call of {op} was not answered in time")
+                raise PluginTimeout(
+                    f"The connector's {op} did not answer within {timeout:.3g} s; its process was stopped. "
+                    "Look whether the source can be reached, and try again."
+                )
+        if answer.error is not None:
+            raise answer.error
+        return answer.result
+
+    def kill(self, why: str) -> None:
+        """End the process at once; `why` goes into the error of the other calls under way."""
+        with self._lock:
+            if self._ended:
+                return
+            self._why = self._why or why
+        logger.warning("Killing plugin process %d: %s", self.pid, why)
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process: the pipe's end tells it to, and a signal where that does not help."""
+        if self._writing.acquire(timeout=0.2):
+            try:
+                self._close_requests()
+            finally:
+                self._writing.release()
+        else:
+            self.kill("it does not read its requests")
+        try:
+            self._process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self.kill("it did not end by itself")
+            self._process.wait()
+
+    def _send(self, data: bytes, deadline: float) -> bool:
+        """Write the line; false where the deadline passed first. A broken pipe is seen by the reader."""
+        if not self._writing.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return False
+        try:
+            poller = select.poll()
+            while data:
+                if self._requests < 0:
+                    return True
+                poller.register(self._requests, select.POLLOUT)
+                if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                    return False
+                data = data[os.write(self._requests, data) :]
+        except BrokenPipeError:
+            pass
+        finally:
+            self._writing.release()
+        return True
+
+    def _read(self) -> None:
+        with open(self._answers, encoding="utf-8") as lines:
+            for line in lines:
+                try:
+                    message: dict[str, object] = json.loads(line)
+                except ValueError:
+                    break  # the process died within a line
+                if "event" in message:
+                    self._notify(message)
+                else:
+                    self._deliver(message)
+        self._end()
+
+    def _notify(self, message: dict[str, object]) -> None:
+        if self._on_event is None or message["event"] == "ready":
+            return
+        try:
+            self._on_event(message)
+        except Exception:  # a mistake of the host's must not cost all calls their answers
+            logger.exception("The handler of plugin events failed")
+
+    def _deliver(self, message: dict[str, object]) -> None:
+        number = message["id"]
+        assert isinstance(number, int)
+        with self._lock:
+            answer = self._pending.pop(number, None)
+        if answer is None:
+            return  # given up meanwhile
+        error = message.get("error")
+        if isinstance(error, dict):
+            answer.fail(from_wire(error))
+        else:
+            answer.result = message.get("result")
+            answer.arrived.set()
+
+    def _end(self) -> None:
+        """The answer pipe has ended: so will the process."""
+        try:
+            code = self._process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        with self._lock:
+            self._ended = True
+            pending = list(self._pending.values())
+            self._pending.clear()
+        how = f"killed, as {self._why}" if self._why else _exit_text(code)
+        alone = len(pending) == 1 and self._why is None
+        for answer in pending:
+            answer.fail(PluginCrash(f"The plugin process ended during the call ({how}).", alone=alone))
+        with self._writing:
+            self._close_requests()
+        if self._on_end is not None:
+            self._on_end(self)
+
+    def _close_requests(self) -> None:
+        if self._requests >= 0:
+            os.close(self._requests)
+            self._requests = -1
+
+
+def _exit_text(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

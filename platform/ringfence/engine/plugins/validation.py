@@ -1,0 +1,141 @@
+"""Validates one connector configuration, inside a plugin process: the answer is Kafka Connect's `validate` body."""
+
+from collections.abc import Iterable, Mapping
+
+from connectors.api import (
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    ConnectorTransactionBoundaries,
+    ExactlyOnceSupport,
+    SourceConnector,
+)
+from connectors.common_settings import CONNECTOR_CLASS
+from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
+from connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
+from connectors.source_config import source_config_def
+from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
+from ringfence.engine.plugins.secrets import Redactor
+
+PLUGIN_VERSION = "connector.plugin.version"
+
+
+def find(registry: PluginRegistry, name: str) -> PluginInfo:
+    try:
+        return registry.find(name)
+    except UnknownConnector as error:
+        raise UnknownPlugin(str(error)) from error
+
+
+def find_for(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
+    """The connector that a configuration names."""
+    name = (config.get(CONNECTOR_CLASS) or "").strip()
+    if not name:
+        settings = ", ".join(sorted(config))  # names only: nobody knows yet which values are secret
+        raise BadRequest(f"Connector config {{{settings}}} contains no connector type")
+    return find(registry, name)
+
+
+def redactor(plugin: PluginInfo, config: Mapping[str, str | None]) -> Redactor:
+    return Redactor(config, [plugin.cls.config_def(), source_config_def(_given(config))])
+
+
+def validate(
+    registry: PluginRegistry, requested: str, config: Mapping[str, str | None], *, exactly_once: bool
+) -> dict[str, object]:
+    """The body of Kafka Connect's `PUT /connector-plugins/{requested}/config/validate`; 200 there, errors or not.
+
+    `exactly_once`: whether this cluster runs with `exactly.once.source.support=enabled`. Raises `UnknownPlugin` and
+    `BadRequest`; whatever the plugin itself raises, its caller reports.
+    """
+    plugin = find_for(registry, config)
+    if find(registry, requested) is not plugin:
+        raise BadRequest(
+            f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {requested}"
+        )
+    given = _given(config)
+    framework, own = source_config_def(given), plugin.cls.config_def()
+    own = ConfigDef(key for key in own.keys.values() if key.name not in framework.keys)
+    keys = {**framework.keys, **own.keys}
+    values = {value.name: value for value in [*framework.validate(config), *own.validate(config)]}
+    own_is_sound = not any(values[name].errors for name in own.keys)
+
+    connector = plugin.cls()
+    _add(values, keys, _asked_of_the_plugin(connector, given, report=own_is_sound))
+    _add(values, keys, {name: [_null(name)] for name, value in config.items() if value is None and name not in keys})
+    wanted_version = values[PLUGIN_VERSION].value
+    if wanted_version is not None and wanted_version != plugin.version:
+        text = f"Version {wanted_version} of {requested} is not installed; installed is {plugin.version}"
+        values[PLUGIN_VERSION].errors.append(text)
+    if own_is_sound:
+        _check_exactly_once(connector, given, values, exactly_once=exactly_once)
+
+    redact = Redactor(config, [own, framework])
+    for value in values.values():
+        value.errors[:] = [redact(error) for error in value.errors]
+    return {
+        "name": str(config[CONNECTOR_CLASS]),
+        "error_count": sum(len(value.errors) for value in values.values()),
+        "groups": list(dict.fromkeys([*framework.groups(), *own.groups()])),
+        "configs": [
+            {"definition": keys[name].info(), "value": value.info(keys[name].type)} for name, value in values.items()
+        ],
+    }
+
+
+def _given(config: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in config.items() if value is not None}
+
+
+def _null(name: str) -> str:
+    return f"Null value can not be supplied as the configuration value for {name}."
+
+
+def _asked_of_the_plugin(
+    connector: SourceConnector, config: Mapping[str, str], *, report: bool
+) -> Mapping[str, Iterable[str]]:
+    """`SourceConnector.validate`. While the settings are wrong by their definition, its exceptions mean nothing."""
+    try:
+        return connector.validate(config)
+    except Exception:
+        if report:
+            raise
+        return {}
+
+
+def _add(values: dict[str, ConfigValue], keys: dict[str, ConfigKey], errors: Mapping[str, Iterable[str]]) -> None:
+    for name, texts in errors.items():
+        if name not in values:
+            keys[name] = ConfigKey(name, ConfigType.STRING, default=None)
+            values[name] = ConfigValue(name)
+        values[name].errors.extend(str(text) for text in texts)
+
+
+def _check_exactly_once(
+    connector: SourceConnector, config: Mapping[str, str], values: dict[str, ConfigValue], *, exactly_once: bool
+) -> None:
+    support = values[EXACTLY_ONCE_SUPPORT]
+    if str(support.value).lower() == "required":
+        if not exactly_once:
+            support.errors.append("This worker does not have exactly-once source support enabled.")
+        match connector.exactly_once_support(config):
+            case None:
+                support.errors.append(
+                    "The connector does not implement the API required for preflight validation of exactly-once source "
+                    'support. If its documentation promises exactly-once, use "requested": nothing is checked then.'
+                )
+            case ExactlyOnceSupport.UNSUPPORTED:
+                support.errors.append(
+                    "The connector does not support exactly-once delivery guarantees with the provided configuration."
+                )
+            case ExactlyOnceSupport.SUPPORTED:
+                pass
+    boundary = values[TRANSACTION_BOUNDARY]
+    if str(boundary.value).lower() == "connector":
+        answer = connector.can_define_transaction_boundaries(config)
+        if answer is ConnectorTransactionBoundaries.UNSUPPORTED:
+            boundary.errors.append(
+                "The connector does not support connector-defined transaction boundaries with its existing "
+                "configuration. Choose another transaction.boundary."
+            )
