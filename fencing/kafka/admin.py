@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from fencing.clock import Deadline
 from fencing.errors import Fatal, FencingError, Retriable
@@ -19,7 +19,7 @@ def _admin(connection: Connection) -> AdminClient:
     key = (connection.bootstrap, tuple(sorted(connection.settings.items())))
     if key not in _clients:
         with kafka_errors("creating the admin client"):
-            _clients[key] = AdminClient(connection.librdkafka())
+            _clients[key] = AdminClient(connection.librdkafka())  # type: ignore[arg-type]
     return _clients[key]
 
 

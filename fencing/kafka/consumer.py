@@ -63,8 +63,9 @@ class PartitionReader:
         records: list[LogRecord] = []
         for message in messages:
             error: KafkaError | None = message.error()
-            partition: int = message.partition()
-            offset: int = message.offset()
+            partition, offset = message.partition(), message.offset()
+            if partition is None or offset is None:
+                continue
             if error is None:
                 self.positions[partition] = offset + 1
                 _, timestamp = message.timestamp()

@@ -99,9 +99,10 @@ class GroupSeat:
         """Serve the group for up to `seconds`. Not polled for `max_poll_interval_ms`, a member loses its seat."""
         with kafka_errors("serving the consumer group"):
             message = self._consumer.poll(seconds)
-        if message is not None and message.error() is not None:
-            error = translate(message.error(), "serving the consumer group")
-            if isinstance(error, Fatal) and message.error().fatal():
+        trouble = None if message is None else message.error()
+        if trouble is not None:
+            error = translate(trouble, "serving the consumer group")
+            if isinstance(error, Fatal) and trouble.fatal():
                 raise error
             log.info("%s", error)
 

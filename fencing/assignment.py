@@ -1,0 +1,58 @@
+"""Placement: which worker runs which task. A pure function of the members and of where the tasks are now.
+
+Spread evenly, move as little as possible, respect slots. A task stays where it is while that worker lives, unless that
+worker has at least two tasks more than another (KIP-415's aim, without its waiting).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fencing.ids import Incarnation, TaskId, WorkerId
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Member:
+    """A live worker. `slots`: how many tasks it can run at once."""
+
+    worker: WorkerId
+    incarnation: Incarnation
+    slots: int
+
+
+def assign(
+    members: Sequence[Member], wanted: Sequence[TaskId], current: Mapping[TaskId, tuple[WorkerId, Incarnation]]
+) -> dict[TaskId, Member]:
+    """Where each wanted task should run; a task for which no slot is left is missing from the answer.
+
+    Deterministic: the same input gives the same output on every machine.
+    """
+    if not members:
+        return {}
+    by_key = {(member.worker, member.incarnation): member for member in sorted(members)}
+    load: dict[Member, list[TaskId]] = {member: [] for member in by_key.values()}
+    homeless: list[TaskId] = []
+    for task in sorted(wanted):
+        member = by_key.get(current.get(task, (WorkerId(""), Incarnation(""))))
+        if member is not None and len(load[member]) < member.slots:
+            load[member].append(task)
+        else:
+            homeless.append(task)
+    for task in homeless:
+        free = [member for member in load if len(load[member]) < member.slots]
+        if not free:
+            break
+        load[min(free, key=lambda member: (len(load[member]), member))].append(task)
+    _level(load)
+    return {task: member for member, tasks in load.items() for task in tasks}
+
+
+def _level(load: dict[Member, list[TaskId]]) -> None:
+    while True:
+        free = [member for member in load if len(load[member]) < member.slots]
+        if not free:
+            return
+        least = min(free, key=lambda member: (len(load[member]), member))
+        most = max(load, key=lambda member: (len(load[member]), member))
+        if len(load[most]) - len(load[least]) < 2:
+            return
+        load[least].append(load[most].pop())

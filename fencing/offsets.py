@@ -1,0 +1,116 @@
+"""The offsets topic: key `["<connector>", {source partition}]`, value `{source offset}`, JSON (Kafka Connect's format).
+
+Keys are compared parsed, because another writer may have spaced or ordered them otherwise; a partition is written again
+under the very bytes under which it was found, or compaction would keep two values of it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from fencing.clock import Deadline
+from fencing.ids import ConnectorName
+from fencing.kafka.consumer import LogRecord
+from fencing.kafka.settings import Connection
+from fencing.topic_log import TopicLog
+
+Partition = Mapping[str, object]
+Offset = Mapping[str, object]
+
+
+def canonical(partition: Partition) -> str:
+    """A source partition as text: equal for equal partitions."""
+    return json.dumps(partition, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def encode_key(connector: ConnectorName, partition: Partition) -> bytes:
+    """The key as Kafka Connect writes it."""
+    return json.dumps([connector, partition], ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def encode_value(offset: Offset | None) -> bytes | None:
+    """The value as Kafka Connect writes it; None deletes."""
+    return None if offset is None else json.dumps(offset, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_key(key: bytes | None) -> tuple[ConnectorName, Partition] | None:
+    """Connector and source partition; None for a key that is no source partition (sentinels and strangers' records)."""
+    try:
+        loaded: object = json.loads(key or b"null")
+    except ValueError:
+        return None
+    if not isinstance(loaded, list) or len(loaded) != 2 or not isinstance(loaded[0], str):
+        return None
+    return (ConnectorName(loaded[0]), cast(Partition, loaded[1])) if isinstance(loaded[1], dict) else None
+
+
+def decode_value(value: bytes | None) -> Offset | None:
+    """The source offset; None for a tombstone and for what is no JSON object."""
+    try:
+        loaded: object = json.loads(value or b"null")
+    except ValueError:
+        return None
+    return cast(Offset, loaded) if isinstance(loaded, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """The newest committed offset of one source partition, and the key bytes that hold it."""
+
+    partition: Partition
+    offset: Offset | None
+    key: bytes
+
+
+@dataclass(slots=True)
+class SourceOffsets:
+    """One connector's committed offsets, folded from records in the order of each Kafka partition.
+
+    `offset` and `offsets` make it the `OffsetReader` that connectors see.
+    """
+
+    connector: ConnectorName
+    _by_partition: dict[str, SourceOffset] = field(default_factory=dict)
+
+    def take(self, records: Iterable[LogRecord]) -> None:
+        """Fold in what concerns this connector."""
+        for record in records:
+            parsed = decode_key(record.key)
+            if parsed is not None and parsed[0] == self.connector and record.key is not None:
+                partition = parsed[1]
+                newest = SourceOffset(partition, decode_value(record.value), record.key)
+                self._by_partition[canonical(partition)] = newest
+
+    def offset(self, partition: Partition) -> Offset | None:
+        found = self._by_partition.get(canonical(partition))
+        return found.offset if found else None
+
+    def offsets(self, partitions: Iterable[Partition]) -> list[Offset | None]:
+        return [self.offset(partition) for partition in partitions]
+
+    def key_of(self, partition: Partition) -> bytes:
+        """The key under which to write this partition: as found, else in Kafka Connect's form."""
+        found = self._by_partition.get(canonical(partition))
+        return found.key if found else encode_key(self.connector, partition)
+
+    def present(self) -> list[SourceOffset]:
+        """Every partition that has an offset."""
+        return [found for found in self._by_partition.values() if found.offset is not None]
+
+
+def read_offsets(
+    connection: Connection,
+    topic: str,
+    connector: ConnectorName,
+    deadline: Deadline,
+    give_up: Callable[[], bool] = lambda: False,
+) -> SourceOffsets:
+    """The connector's committed offsets at the end of the topic as it stands now (invariant 6)."""
+    found = SourceOffsets(connector)
+    log = TopicLog(connection, topic, deadline=deadline)
+    try:
+        found.take(log.read_to_end(deadline, give_up))
+    finally:
+        log.close()
+    return found

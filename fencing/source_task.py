@@ -1,0 +1,291 @@
+"""One attempt of one source task, from placement to end (KIP-618, "Source task startup"; design of the whole: docs).
+
+The start, step by step; the numbers stand in the code:
+
+1. the newest placement is this attempt;
+2. the count record of this generation is there: all older tasks are fenced;
+3. a new producer, `init_transactions`: the attempt before, if it still lives, is fenced;
+4. the config topic to the end: a newer generation or placement ends this attempt, quietly;
+5. (a separate offsets topic is created where it is missing);
+6. the source offsets, to the end;
+7. the plugin starts from them;
+8. poll.
+
+After any abort that the plugin did not ask for, steps 2 to 8 are done anew with a new plugin instance: a plugin cannot
+be rewound (invariant 12).
+"""
+
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from connectors.api import RetriableError, SourceTask
+from fencing.boundaries import Boundaries, Boundary
+from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
+from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.reporter import Reporter
+from fencing.offsets import SourceOffsets, read_offsets
+from fencing.record_path import Convert, RecordPath
+from fencing.status import State
+from fencing.task_context import TaskContext
+from fencing.task_report import TaskReport
+from fencing.task_spec import TaskSpec
+from fencing.task_view import TaskView, Verdict
+from fencing.transactions import Committed, Counters, TransactionalClient, Transactions
+
+log = logging.getLogger(__name__)
+
+_LIVES_WITHOUT_PROGRESS = 5
+_NEVER_BETTER = {"MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "INVALID_MSG"}
+_PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
+
+
+class _Ended(Exception):
+    """The verdict says END: unwind without fuss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended. `trace` is None for a normal end (superseded, stopped, deleted)."""
+
+    reason: str
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """The plugin's share: how to make an instance, its resolved configuration, and the way its records take."""
+
+    make: Callable[[], SourceTask]
+    config: Mapping[str, str]
+    convert: Convert
+
+
+class SourceTaskRun:
+    """Runs one attempt to its end. `run` returns its outcome and reports it; it never raises."""
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        plugin: Plugin,
+        reporter: Reporter,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        new_producer: Callable[[TaskSpec, int], TransactionalClient] | None = None,
+    ) -> None:
+        self._spec = spec
+        self._plugin = plugin
+        self._clock = clock
+        self._new_producer = new_producer or _transactional_producer
+        self._counters = Counters()
+        self._report = TaskReport(spec, reporter, self._counters, clock)
+        self._view = TaskView(spec, self._report.tick)
+        worker = spec.worker_settings
+        self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
+        configured = spec.connector_config.get("producer.override.transaction.timeout.ms")
+        self._timeout_ms = self._boundaries.transaction_timeout_ms(
+            int(configured or worker.get("transaction.timeout.ms", "60000"))
+        )
+
+    def run(self) -> Outcome:
+        """From step 1 to the end of the attempt."""
+        try:
+            self._report.stage("reading the config topic")
+            self._view.open(Deadline.after(60, self._clock))
+            outcome = self._lives()
+        except Exception as error:
+            log.exception("Task %s failed", self._spec.task)
+            outcome = Outcome("failed", _readable(error))
+        if outcome.trace is None:
+            self._report.ended(outcome.reason)
+        elif self._view.verdict is not Verdict.END:
+            self._report.failed(outcome.trace)
+        self._view.close()
+        self._report.flush()
+        return outcome
+
+    def _lives(self) -> Outcome:
+        barren = 0
+        while True:
+            if self._await_start() is Verdict.END:
+                return Outcome("superseded")
+            committed = self._counters.transactions
+            try:
+                self._life()
+                return Outcome("superseded")
+            except _Ended:
+                return Outcome("superseded")
+            except Fenced as error:
+                # A question, not an answer (invariant 5): the config topic knows.
+                if self._view.refresh(Deadline.after(60, self._clock)) is Verdict.END:
+                    return Outcome("superseded")
+                trouble: FencingError = error
+            except (Abortable, Retriable) as error:
+                trouble = error
+            barren = 0 if self._counters.transactions > committed else barren + 1
+            if trouble.code in _NEVER_BETTER and barren >= _LIVES_WITHOUT_PROGRESS:
+                raise Fatal(
+                    f"{trouble}. Nothing of it is visible to a read_committed reader, and the source offsets stand "
+                    f"where they were. It happened {barren} times in a row: mend the cause, then restart the task",
+                    trouble.code,
+                )
+            log.warning("Task %s starts again from its committed offsets: %s", self._spec.task, trouble)
+            self._report.stage("starting again", str(trouble))
+            self._view.wait_while(frozenset({Verdict.RUN}), min(10.0, 0.05 * 2 ** min(barren, 8)))
+
+    def _await_start(self) -> Verdict:
+        """Steps 1 and 2, and a pause before the start."""
+        while True:
+            verdict = self._view.verdict
+            if verdict is Verdict.WAIT:
+                self._report.stage(str(verdict))
+            elif verdict is Verdict.PAUSE:
+                self._report.running(State.PAUSED)
+            else:
+                return verdict
+            self._view.wait_while(frozenset({verdict}), 60)
+
+    def _life(self) -> None:
+        self._report.stage("initialising the producer")
+        producer = self._take_id()  # 3, 4
+        transactions: Transactions | None = None
+        plugin: SourceTask | None = None
+        try:
+            self._report.stage("reading source offsets")
+            offsets = self._read_offsets()  # 6
+            plugin = self._plugin.make()
+            transactions = self._transactions(producer, offsets, plugin)
+            plugin.context = TaskContext(
+                self._plugin.config,
+                offsets,
+                self._plugin.convert.raw,
+                self._view,
+                lambda: self._due_in(transactions),
+                self._clock,
+            )
+            self._report.stage("starting the plugin")
+            plugin.start(self._plugin.config)  # 7
+            self._report.producer(producer)
+            self._report.running(State.RUNNING)
+            self._poll_loop(plugin, transactions)  # 8
+        finally:
+            if transactions is not None:
+                transactions.abandon(5.0)
+            else:
+                producer.close()
+            if plugin is not None:
+                plugin.stop()
+
+    def _take_id(self) -> TransactionalClient:
+        producer = self._new_producer(self._spec, self._timeout_ms)
+        try:
+            producer.init(Deadline.after(60, self._clock))  # 3
+            if self._view.refresh(Deadline.after(60, self._clock)) is Verdict.END:  # 4
+                raise _Ended
+        except BaseException:
+            producer.close()
+            raise
+        return producer
+
+    def _read_offsets(self) -> SourceOffsets:
+        return read_offsets(
+            self._spec.connection,
+            self._spec.topics.offsets,
+            self._spec.task.connector,
+            Deadline.after(120, self._clock),
+            lambda: self._view.verdict is Verdict.END,
+        )
+
+    def _transactions(self, producer: TransactionalClient, offsets: SourceOffsets, plugin: SourceTask) -> Transactions:
+        return Transactions(
+            producer,
+            self._spec.topics.offsets,
+            offsets,
+            RecordPath(self._plugin.convert),
+            self._counters,
+            self._clock,
+            commit_timeout_s=self._timeout_ms / 1000,
+            keep_records=_overrides(plugin, "commit_record"),
+            stopping=self._stop_if_ended,
+        )
+
+    def _stop_if_ended(self) -> None:
+        if self._view.verdict is Verdict.END:
+            raise _Ended
+
+    def _due_in(self, transactions: Transactions | None) -> float:
+        """Seconds until the open transaction has to be committed."""
+        if transactions is None or not transactions.has_work or self._boundaries.kind is Boundary.POLL:
+            return 3600.0
+        return transactions.last_commit_at + self._boundaries.interval_s - self._clock.monotonic()
+
+    def _poll_loop(self, plugin: SourceTask, transactions: Transactions) -> None:
+        # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
+        overlap = not (_overrides(plugin, "commit") or _overrides(plugin, "commit_record"))
+        pause = 0.1
+        while True:
+            verdict = self._view.verdict
+            if verdict is not Verdict.RUN:
+                self._finish(plugin, transactions)
+                if verdict not in _PAUSED_OR_WAITING:
+                    return
+                self._report.running(State.PAUSED)
+                self._view.wait_while(frozenset({verdict}), 3600)
+                if self._view.verdict is Verdict.RUN:
+                    self._report.running(State.RUNNING)
+                continue
+            try:
+                batch = plugin.poll()
+                pause = 0.1
+            except RetriableError as error:
+                self._report.stage("the source asks to be called again", str(error))
+                self._view.wait_while(frozenset({Verdict.RUN}), pause)
+                pause = min(60.0, pause * 2)
+                batch = None
+            self._settled(plugin, transactions.settle())
+            if transactions.spent:
+                self._renew(transactions)
+            if batch:
+                self._counters.last_poll = self._clock.wall()
+                transactions.send(batch)
+            if transactions.has_work and self._boundaries.due(self._clock.monotonic(), transactions.last_commit_at):
+                transactions.start_commit()
+                if not overlap:
+                    self._settled(plugin, transactions.settle())
+
+    def _finish(self, plugin: SourceTask, transactions: Transactions) -> None:
+        """Commit what is open (invariant 4)."""
+        self._settled(plugin, transactions.settle())
+        if transactions.has_work:
+            transactions.start_commit()
+            self._settled(plugin, transactions.settle())
+
+    def _settled(self, plugin: SourceTask, committed: Committed | None) -> None:
+        if committed is None:
+            return
+        for record in committed.records:
+            plugin.commit_record(record)
+        plugin.commit()
+
+    def _renew(self, transactions: Transactions) -> None:
+        """After a commit that may have been sent twice: a new epoch, and a look at what was really committed."""
+        self._report.stage("taking a new producer", "a commit was perhaps sent twice; its late copy is shut out")
+        transactions.retire()
+        producer = self._take_id()
+        transactions.take_over(producer)
+        transactions.check(self._read_offsets())
+        self._report.producer(producer)
+
+
+def _overrides(plugin: SourceTask, method: str) -> bool:
+    return getattr(type(plugin), method) is not getattr(SourceTask, method)
+
+
+def _transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+    return TransactionalProducer(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+
+
+def _readable(error: Exception) -> str:
+    return "".join(traceback.format_exception(error)).rstrip()

@@ -1,0 +1,52 @@
+"""What a running plugin sees of the framework."""
+
+from collections.abc import Callable, Mapping
+
+from connectors.api import OffsetReader, TransactionContext
+from fencing.clock import Clock
+from fencing.offsets import SourceOffsets
+from fencing.task_view import TaskView, Verdict
+
+_GO_ON = frozenset({Verdict.RUN})
+
+
+class TaskContext:
+    """The framework's `SourceTaskContext`."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        offsets: SourceOffsets,
+        raw_batches: bool,
+        view: TaskView,
+        due_in: Callable[[], float],
+        clock: Clock,
+    ) -> None:
+        """`due_in`: seconds until the open transaction must be committed; a wait ends by then."""
+        self._config = config
+        self._offsets = offsets
+        self._raw_batches = raw_batches
+        self._view = view
+        self._due_in = due_in
+        self._clock = clock
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        return self._config
+
+    @property
+    def offset_reader(self) -> OffsetReader:
+        return self._offsets
+
+    @property
+    def transaction_context(self) -> TransactionContext | None:
+        return None
+
+    @property
+    def raw_batches(self) -> bool:
+        return self._raw_batches
+
+    def wait(self, seconds: float) -> bool:
+        """Also returns (false) when the open transaction is due, so that `poll` can return and it is committed."""
+        verdict = self._view.wait_while(_GO_ON, min(seconds, max(0.0, self._due_in())))
+        return verdict is not Verdict.RUN

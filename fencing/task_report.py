@@ -1,0 +1,119 @@
+"""What one attempt says about itself: its status, its stage, its numbers once a second."""
+
+from fencing.clock import Clock
+from fencing.kafka.reporter import Reporter
+from fencing.status import State, TaskStatus
+from fencing.task_spec import TaskSpec
+from fencing.transactions import Counters, TransactionalClient
+
+_EVERY_S = 1.0
+
+
+class TaskReport:
+    """Reports for one attempt. `tick` comes from another thread than the rest; each report is one call."""
+
+    def __init__(self, spec: TaskSpec, reporter: Reporter, counters: Counters, clock: Clock) -> None:
+        self._spec = spec
+        self._reporter = reporter
+        self._counters = counters
+        self._clock = clock
+        self._last = clock.monotonic()
+        self._seen = (-1, -1, -1)
+        self._producer_id = -1
+        self._epoch = -1
+        self._stage = ""
+
+    def _fields(self) -> dict[str, object]:
+        placement = self._spec.placement
+        return {
+            "task": self._spec.task.task,
+            "generation": placement.generation,
+            "attempt": placement.attempt,
+            "worker": placement.worker,
+        }
+
+    def stage(self, stage: str, message: str = "") -> None:
+        """A step on the way, for people who wait."""
+        if (stage, message) != (self._stage, ""):
+            self._stage = stage
+            connector = self._spec.task.connector
+            self._reporter.event("task", connector, **self._fields(), stage=stage, message=message)
+
+    def producer(self, producer: TransactionalClient) -> None:
+        """The producer that the next transactions go through."""
+        self._producer_id, self._epoch = producer.producer_id, producer.epoch
+
+    def _status(self, state: State, why: str, *, trace: str | None = None, ended: bool = False) -> None:
+        placement = self._spec.placement
+        self._reporter.status(
+            TaskStatus(
+                self._spec.task,
+                state,
+                placement.worker,
+                placement.generation,
+                placement.attempt,
+                placement.incarnation,
+                trace,
+                ended,
+                why,
+                self._reporter.now_ms(),
+            )
+        )
+
+    def running(self, state: State) -> None:
+        """RUNNING or PAUSED."""
+        self.stage(state.lower())
+        self._status(state, "")
+
+    def failed(self, trace: str) -> None:
+        """FAILED, with the trace: somebody has to look."""
+        self.progress()
+        self._status(State.FAILED, "failed", trace=trace, ended=True)
+        self.stage("failed", trace.splitlines()[-1])
+
+    def ended(self, reason: str) -> None:
+        """A normal end: no status, since a newer attempt or nobody speaks for the task now."""
+        self.progress()
+        self.stage(reason)
+
+    def tick(self) -> None:
+        """Called often; reports progress at most once a second, and only where there is some."""
+        now = self._clock.monotonic()
+        if now - self._last >= _EVERY_S:
+            self._last = now
+            seen = (self._counters.records, self._counters.transactions, self._counters.open_records)
+            if seen != self._seen:
+                self._seen = seen
+                self.progress()
+
+    def progress(self) -> None:
+        """The attempt's numbers."""
+        counters = self._counters
+        sizes, counters.sizes = counters.sizes, []
+        self._reporter.event(
+            "progress",
+            self._spec.task.connector,
+            **self._fields(),
+            records=counters.records,
+            bytes=counters.bytes,
+            transactions=counters.transactions,
+            aborted=counters.aborted,
+            errors=0,
+            open_records=counters.open_records,
+            open_since_ms=int(counters.open_since * 1000),
+            last_poll_ms=int(counters.last_poll * 1000),
+            last_commit_ms=int(counters.last_commit * 1000),
+            commit_ms=round(counters.commit_s * 1000, 2),
+            transaction_records={
+                "min": min(sizes, default=0),
+                "max": max(sizes, default=0),
+                "sum": sum(sizes),
+                "count": len(sizes),
+            },
+            producer_id=self._producer_id,
+            epoch=self._epoch,
+        )
+
+    def flush(self) -> None:
+        """Give the last reports a moment."""
+        self._reporter.flush(5)

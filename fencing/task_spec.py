@@ -1,0 +1,79 @@
+"""Everything a source task needs to know to run anywhere that reaches Kafka, as JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fencing.cluster_state import Placement
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
+from fencing.kafka.settings import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The names of the worker's four topics."""
+
+    config: str
+    offsets: str
+    status: str
+    events: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One attempt of one task.
+
+    connector_config and task_config are as they stand in the config topic: placeholders are resolved where the task
+    runs. worker_settings: the worker's converter and timing keys.
+    """
+
+    connection: Connection
+    group_id: str
+    topics: Topics
+    task: TaskId
+    placement: Placement
+    task_class: str
+    connector_config: Mapping[str, str] = field(repr=False)
+    task_config: Mapping[str, str] = field(repr=False)
+    worker_settings: Mapping[str, str] = field(repr=False)
+
+    @property
+    def transactional_id(self) -> str:
+        return task_transactional_id(self.group_id, self.task)
+
+    def dumps(self) -> str:
+        """The inverse of `loads`. Holds credentials: not for logs."""
+        return json.dumps(
+            {
+                "connection": self.connection.as_json(),
+                "group_id": self.group_id,
+                "topics": [self.topics.config, self.topics.offsets, self.topics.status, self.topics.events],
+                "task": [self.task.connector, self.task.task],
+                "placement": [
+                    self.placement.worker,
+                    self.placement.incarnation,
+                    self.placement.attempt,
+                    self.placement.generation,
+                ],
+                "task_class": self.task_class,
+                "connector_config": dict(self.connector_config),
+                "task_config": dict(self.task_config),
+                "worker_settings": dict(self.worker_settings),
+            }
+        )
+
+    @classmethod
+    def loads(cls, text: str) -> "TaskSpec":
+        value = json.loads(text)
+        worker, incarnation, attempt, generation = value["placement"]
+        return cls(
+            Connection.from_json(value["connection"]),
+            value["group_id"],
+            Topics(*value["topics"]),
+            TaskId(ConnectorName(value["task"][0]), value["task"][1]),
+            Placement(WorkerId(worker), Incarnation(incarnation), attempt, Generation(generation)),
+            value["task_class"],
+            value["connector_config"],
+            value["task_config"],
+            value["worker_settings"],
+        )

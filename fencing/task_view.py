@@ -1,0 +1,133 @@
+"""What one attempt of a task sees of the config topic, and what that means for it (invariants 2, 4 and 5).
+
+A thread follows the topic, so that a pause, a stop or a newer generation reaches the task within milliseconds, also
+while its plugin waits for the source.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+
+from fencing.clock import Deadline
+from fencing.cluster_state import ConnectorState, apply_connector
+from fencing.codec import TargetState, connector_of, decode
+from fencing.errors import FencingError, Retriable, Unreadable
+from fencing.kafka.consumer import LogRecord
+from fencing.task_spec import TaskSpec
+from fencing.topic_log import TopicLog
+
+log = logging.getLogger(__name__)
+
+
+class Verdict(StrEnum):
+    """What this attempt may do now."""
+
+    RUN = "run"
+    PAUSE = "paused"
+    WAIT = "waiting for the fence of the generation before"
+    END = "superseded"
+
+
+def judge(state: ConnectorState, spec: TaskSpec) -> Verdict:
+    """Pure: the verdict over the attempt that `spec` describes, when its connector stands as `state` says."""
+    generation = spec.placement.generation
+    if state.unreadable is not None or state.config is None or state.target is TargetState.STOPPED:
+        return Verdict.END
+    if state.generation != generation or not state.may_run(spec.task.task, spec.placement):
+        return Verdict.END
+    if state.round_pending:
+        return Verdict.WAIT
+    return Verdict.PAUSE if state.target is TargetState.PAUSED else Verdict.RUN
+
+
+class TaskView:
+    """The connector's state as this attempt sees it. `changed` is notified with every change of the verdict."""
+
+    def __init__(self, spec: TaskSpec, tick: Callable[[], None]) -> None:
+        """`tick` is called on the view's thread about every half second, and after each change."""
+        self._spec = spec
+        self._tick = tick
+        self._state = ConnectorState(spec.task.connector)
+        self._log = TopicLog(spec.connection, spec.topics.config)
+        self._turn = threading.Lock()  # one reader of the log at a time
+        self.changed = threading.Condition()
+        self._verdict = Verdict.WAIT
+        self._closing = False
+        self._parent = os.getppid()
+        self._thread = threading.Thread(target=self._follow, name=f"view-{spec.task}", daemon=True)
+
+    def open(self, deadline: Deadline) -> None:
+        """Read to the end, then follow."""
+        self.refresh(deadline)
+        self._thread.start()
+
+    @property
+    def verdict(self) -> Verdict:
+        return self._verdict
+
+    def refresh(self, deadline: Deadline) -> Verdict:
+        """The verdict as of the end of the config topic now (invariant 6)."""
+        with self._turn:
+            for record in self._log.read_to_end(deadline):
+                self._apply(record)
+        self._judge()
+        return self._verdict
+
+    def _apply(self, record: LogRecord) -> None:
+        if record.key is None or connector_of(record.key) != self._spec.task.connector:
+            return
+        try:
+            decoded = decode(record.key, record.value)
+        except Unreadable as error:
+            # The leader stops this connector and says why; this attempt ends.
+            log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
+            self.end()
+            return
+        self._state = apply_connector(self._state, record.offset, decoded)
+
+    def _judge(self) -> None:
+        verdict = Verdict.END if self._closing else judge(self._state, self._spec)
+        if verdict is not self._verdict:
+            with self.changed:
+                self._verdict = verdict
+                self.changed.notify_all()
+
+    def _follow(self) -> None:
+        while not self._closing:
+            try:
+                with self._turn:
+                    records = self._log.poll(0.05)
+                    for record in records:
+                        self._apply(record)
+                if records:
+                    self._judge()
+            except Retriable as error:
+                log.info("%s", error)
+            except FencingError:
+                # Without the config topic this attempt cannot learn that it is superseded: it must not go on for long.
+                log.exception("The config topic cannot be read any more; the attempt ends and is placed again")
+                self.end()
+            if os.getppid() != self._parent:
+                log.warning("The process that started this task is gone; the attempt ends")
+                self.end()
+            self._tick()
+        self._log.close()
+
+    def end(self) -> None:
+        """Let the attempt end, whatever the config topic says."""
+        self._closing = True
+        self._judge()
+
+    def wait_while(self, unwanted: frozenset[Verdict], timeout: float) -> Verdict:
+        """Wait until the verdict is none of `unwanted`, or `timeout` seconds have passed."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._verdict not in unwanted, timeout)
+        return self._verdict
+
+    def close(self) -> None:
+        """End the thread and let the consumer go."""
+        self._closing = True
+        if self._thread.is_alive():
+            self._thread.join(5)

@@ -1,0 +1,204 @@
+"""The open transaction of one task: begin late, offsets last, commit beside the next poll (KIP-618, "Atomic writes").
+
+A commit runs on a thread of its own, so that the plugin reads the next batch meanwhile; nothing is produced before its
+outcome is known. `settle` is where the outcome comes in, on the task's thread.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from connectors.api import RecordBatch, SourceRecord
+from fencing.clock import Clock, Deadline
+from fencing.errors import Abortable
+from fencing.kafka.translation import kafka_errors
+from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
+from fencing.record_path import GatheredOffsets, Produce, RecordPath
+
+
+class TransactionalClient(Protocol):
+    """What a transaction needs of `fencing.kafka.producer.TransactionalProducer`."""
+
+    produce: Produce
+    spent: bool
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    def init(self, deadline: Deadline) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def commit(self, deadline: Deadline) -> None: ...
+
+    def abort(self, deadline: Deadline) -> None: ...
+
+    def serve(self, seconds: float) -> int: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Counters:
+    """Cumulative since the attempt's start; written by the task's thread, read by the reporting one."""
+
+    records: int = 0
+    bytes: int = 0
+    transactions: int = 0
+    aborted: int = 0
+    open_records: int = 0
+    open_since: float = 0.0
+    last_poll: float = 0.0
+    last_commit: float = 0.0
+    commit_s: float = 0.0
+    sizes: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A transaction that is in Kafka: for the plugin's callbacks."""
+
+    records: Sequence[SourceRecord]
+    offsets: Sequence[tuple[Partition, Offset]]
+
+
+class Transactions:
+    """One producer life's transactions, one after another."""
+
+    def __init__(
+        self,
+        producer: TransactionalClient,
+        offsets_topic: str,
+        known: SourceOffsets,
+        path: RecordPath,
+        counters: Counters,
+        clock: Clock,
+        *,
+        commit_timeout_s: float,
+        keep_records: bool,
+        stopping: Callable[[], None],
+    ) -> None:
+        """keep_records: the plugin overrides `commit_record`. `stopping` raises when the attempt may not go on."""
+        self._producer = producer
+        self._offsets_topic = offsets_topic
+        self._known = known
+        self._path = path
+        self._counters = counters
+        self._clock = clock
+        self._commit_timeout_s = commit_timeout_s
+        self._keep = keep_records
+        self._stopping = stopping
+        self._gathered = GatheredOffsets()
+        self._records: list[SourceRecord] = []
+        self._open = False
+        self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._pending: Future[None] | None = None
+        self._pending_batch = Committed((), ())
+        self._pending_size = 0
+        self.last_commit_at = clock.monotonic()
+
+    @property
+    def spent(self) -> bool:
+        """The producer's life is over: renew it before the next batch."""
+        return self._producer.spent
+
+    @property
+    def has_work(self) -> bool:
+        """Something was gathered since the last commit."""
+        return bool(self._gathered)
+
+    def send(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
+        """Put a batch into the open transaction; opens one where none is. Settle the last commit first."""
+        assert self._pending is None, "settle the last commit before the next batch"
+        if not self._open:
+            self._producer.begin()
+            self._open = True
+            self._counters.open_since = self._clock.wall()
+        before = self._path.bytes
+        with kafka_errors("producing"):
+            sent = self._path.send(batch, self._producer.produce, self._make_room, self._gathered)
+        self._counters.records += sent
+        self._counters.open_records += sent
+        self._counters.bytes += self._path.bytes - before
+        if self._keep and not isinstance(batch, RecordBatch):
+            self._records.extend(batch)
+
+    def _make_room(self) -> None:
+        with kafka_errors("producing"):
+            self._producer.serve(0.02)
+        self._stopping()
+
+    def start_commit(self) -> None:
+        """Produce the offsets, and commit on the other thread. `settle` tells how it went."""
+        offsets = self._gathered.take()
+        with kafka_errors("producing source offsets"):
+            for partition, offset in offsets:
+                key, value = self._known.key_of(partition), encode_value(offset)
+                while True:
+                    try:
+                        self._producer.produce(self._offsets_topic, value, key)
+                        break
+                    except BufferError:
+                        self._make_room()
+        self._pending_batch = Committed(self._records, offsets)
+        self._pending_size = self._counters.open_records
+        self._records = []
+        self._open = False
+        self._pending = self._committer.submit(self._commit)
+
+    def _commit(self) -> None:
+        start = self._clock.monotonic()
+        self._producer.commit(Deadline.after(self._commit_timeout_s, self._clock))
+        self._counters.commit_s = self._clock.monotonic() - start
+
+    def settle(self) -> Committed | None:
+        """Wait for the commit under way, if any. Raises what it raised; returns what it made durable."""
+        if self._pending is None:
+            return None
+        pending, self._pending = self._pending, None
+        pending.result()
+        counters = self._counters
+        counters.transactions += 1
+        counters.sizes.append(self._pending_size)
+        counters.open_records = 0
+        counters.open_since = 0.0
+        counters.last_commit = self._clock.wall()
+        self.last_commit_at = self._clock.monotonic()
+        return self._pending_batch
+
+    def retire(self) -> None:
+        """Let the spent producer go; `take_over` brings the next."""
+        self._producer.close()
+
+    def take_over(self, producer: TransactionalClient) -> None:
+        """Go on with a new life of the producer."""
+        self._producer = producer
+
+    def check(self, now: SourceOffsets) -> None:
+        """Raise `Abortable` unless the offsets committed last are still the newest ones."""
+        for partition, offset in self._pending_batch.offsets:
+            if now.offset(partition) != offset:
+                raise Abortable(
+                    f"The committed offset of {dict(partition)} is {now.offset(partition)} where {dict(offset)} was "
+                    "committed: the task starts again from what is in Kafka"
+                )
+        self._known = now
+
+    def abandon(self, seconds: float) -> None:
+        """Abort what is open, as far as that is possible within `seconds`, and close the producer."""
+        if self._pending is not None:
+            self._pending.cancel()
+            # A commit that hangs is left to the next life's init; its thread ends with the call's own deadline.
+            self._pending = None
+        elif self._open:
+            self._producer.abort(Deadline.after(seconds, self._clock))
+            self._counters.aborted += 1
+        self._open = False
+        self._counters.open_records = 0
+        self._counters.open_since = 0.0
+        self._committer.shutdown(wait=False)
+        self._producer.close()
