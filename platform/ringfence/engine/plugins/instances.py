@@ -48,18 +48,27 @@ class _Running:
     connector: SourceConnector
     context: InstanceContext
     config: dict[str, str]
+    token: int
 
 
 class Instances:
-    """Starts, asks and stops instances by connector name. Calls for one name come one after another, on one thread."""
+    """Starts, asks and stops instances by connector name. Calls for one name come one after another, on one thread.
+
+    Tokens grow with each start and stop that the host was asked for: a start that comes after a newer start or stop
+    of the name (the host was restarting a lost instance meanwhile) does nothing.
+    """
 
     def __init__(self, registry: PluginRegistry, emit: Callable[[dict[str, object]], None]) -> None:
         self._registry = registry
         self._emit = emit
         self._running: dict[str, _Running] = {}
+        self._newest: dict[str, int] = {}
 
-    def start(self, name: str, config: Mapping[str, str], offsets: Offsets) -> None:
+    def start(self, name: str, config: Mapping[str, str], offsets: Offsets, token: int) -> None:
         """Start anew; an instance that runs under the name is stopped first."""
+        if self._newest.get(name, 0) > token:
+            return
+        self._newest[name] = token
         before = self._running.pop(name, None)
         if before is not None:
             _stop_quietly(name, before.connector)
@@ -72,7 +81,7 @@ class Instances:
         except BaseException:
             _stop_quietly(name, connector)
             raise
-        self._running[name] = _Running(connector, context, dict(config))
+        self._running[name] = _Running(connector, context, dict(config), token)
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
         """The tasks' configurations, each with its `task.class`."""
@@ -98,10 +107,12 @@ class Instances:
             return str
         return redactor(find_for(self._registry, running.config), running.config)
 
-    def stop(self, name: str) -> None:
-        """Stop the instance, if there is one; it counts as stopped even where its `stop` raises."""
-        running = self._running.pop(name, None)
-        if running is not None:
+    def stop(self, name: str, token: int) -> None:
+        """Stop the instance, unless it is newer than the token; it counts as stopped even where its `stop` raises."""
+        self._newest[name] = max(token, self._newest.get(name, 0))
+        running = self._running.get(name)
+        if running is not None and running.token <= token:
+            del self._running[name]
             running.connector.stop()
 
 

@@ -5,6 +5,7 @@ call that was caught is tried once more. Who is to blame is not started again; t
 call's own error or by `on_failed`.
 """
 
+import itertools
 import logging
 import threading
 import time
@@ -27,6 +28,7 @@ _PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 class _Instance:
     config: Mapping[str, str]
     offsets: Offsets
+    token: int
     child: ChildProcess | None
     """The process that it runs in; None while it waits to be started again."""
 
@@ -46,19 +48,21 @@ class LiveConnectors:
         self._child: ChildProcess | None = None
         self._ends: list[float] = []
         self._closed = False
+        self._tokens = itertools.count(1)
         self._changed = threading.Condition()
         self._second_try = threading.Lock()
         self._supervisor: threading.Thread | None = None
 
     def start(self, name: str, config: Mapping[str, str], offsets: Offsets, timeout: float) -> None:
         """Start the connector's instance; one that runs under the name is stopped first."""
+        deadline = time.monotonic() + timeout
         with self._changed:
             self._instances.pop(name, None)
-        deadline = time.monotonic() + timeout
-        args = {"name": name, "config": dict(config), "offsets": _pairs(offsets)}
-        child = self._call_anywhere("start", name, args, deadline)
+            instance = _Instance(dict(config), list(offsets), next(self._tokens), None)
+        child = self._start_anywhere(name, instance, deadline)
         with self._changed:
-            self._instances[name] = _Instance(dict(config), list(offsets), child if child.alive else None)
+            instance.child = child if child.alive else None
+            self._instances[name] = instance
             self._changed.notify_all()
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None, timeout: float) -> object:
@@ -82,9 +86,10 @@ class LiveConnectors:
         """Stop the instance, if there is one. It is gone afterwards, also where its `stop` raises or hangs."""
         with self._changed:
             instance = self._instances.pop(name, None)
+            token = next(self._tokens)
         if instance is not None and instance.child is not None:
             try:
-                instance.child.call("stop", {"name": name}, timeout, lane=name)
+                instance.child.call("stop", {"name": name, "token": token}, timeout, lane=name)
             except PluginCrash as error:
                 logger.warning("Connector %s was stopped with its process: %s", name, error)
 
@@ -103,11 +108,11 @@ class LiveConnectors:
         if child is not None:
             child.close()
 
-    def _call_anywhere(self, op: str, name: str, args: Mapping[str, object], deadline: float) -> ChildProcess:
+    def _start_anywhere(self, name: str, instance: _Instance, deadline: float) -> ChildProcess:
         for last_try in (False, True):
             child = self._process()
             try:
-                self._call(child, op, name, args, deadline, exclusive=last_try)
+                self._call(child, "start", name, _start_args(name, instance), deadline, exclusive=last_try)
             except PluginCrash as error:
                 if last_try or error.alone:
                     raise
@@ -133,6 +138,7 @@ class LiveConnectors:
         with self._changed:
             if self._closed:
                 raise RuntimeError("the plugin host is closed")
+            self._notice_end()
             if self._child is None:
                 self._child = self._start_process(self._ended)
             return self._child
@@ -141,6 +147,7 @@ class LiveConnectors:
         """The process that the instance runs in; waits while it is being started again."""
         with self._changed:
             while True:
+                self._notice_end()
                 instance = self._instances.get(name)
                 if instance is None:
                     raise PluginError(f"Connector {name} has no running instance: start it first.")
@@ -155,18 +162,22 @@ class LiveConnectors:
         with self._changed:
             self._instances.pop(name, None)
 
-    def _ended(self, child: ChildProcess) -> None:
+    def _ended(self, _child: ChildProcess) -> None:
         with self._changed:
-            if self._closed or child is not self._child:
-                return
-            self._child = None
-            self._ends = [*(end for end in self._ends if end > time.monotonic() - 60), time.monotonic()]
-            for instance in self._instances.values():
-                instance.child = None
-            if self._supervisor is None:
-                self._supervisor = threading.Thread(target=self._supervise, name="plugin-instances", daemon=True)
-                self._supervisor.start()
-            self._changed.notify_all()
+            self._notice_end()
+
+    def _notice_end(self) -> None:
+        """Under the lock: where the process has ended, forget it and let the supervisor start its instances again."""
+        if self._child is None or self._child.alive or self._closed:
+            return
+        self._child = None
+        self._ends = [*(end for end in self._ends if end > time.monotonic() - 60), time.monotonic()]
+        for instance in self._instances.values():
+            instance.child = None
+        if self._supervisor is None:
+            self._supervisor = threading.Thread(target=self._supervise, name="plugin-instances", daemon=True)
+            self._supervisor.start()
+        self._changed.notify_all()
 
     def _supervise(self) -> None:
         """Starts waiting instances again, one by one."""
@@ -176,7 +187,7 @@ class LiveConnectors:
                 if self._closed:
                     return
                 if self._child is None:
-                    pause = _PAUSES[min(len(self._ends), len(_PAUSES)) - 1]
+                    pause = _PAUSES[max(0, min(len(self._ends), len(_PAUSES)) - 1)]
                     self._changed.wait_for(lambda: self._closed, pause)
                 waiting = self._waiting()
             if waiting is not None and not self._closed:
@@ -186,10 +197,9 @@ class LiveConnectors:
         return next(((name, each) for name, each in self._instances.items() if each.child is None), None)
 
     def _start_again(self, name: str, instance: _Instance) -> None:
-        args = {"name": name, "config": instance.config, "offsets": _pairs(instance.offsets)}
         try:
             child = self._process()
-            child.call("start", args, RESTART_TIMEOUT_SECONDS, lane=name)
+            child.call("start", _start_args(name, instance), RESTART_TIMEOUT_SECONDS, lane=name)
         except PluginError as error:
             if isinstance(error, PluginCrash) and not error.alone:
                 return  # someone else's doing: this one's turn comes again
@@ -206,9 +216,27 @@ class LiveConnectors:
                 self._ends.append(time.monotonic())
         else:
             with self._changed:
-                if self._instances.get(name) is instance and child.alive:
+                mine = self._instances.get(name) is instance
+                if mine and child.alive:
                     instance.child = child
                 self._changed.notify_all()
+            if not mine:  # stopped or started anew meanwhile
+                self._stop_leftover(child, name, instance)
+
+    def _stop_leftover(self, child: ChildProcess, name: str, instance: _Instance) -> None:
+        try:
+            child.call("stop", {"name": name, "token": instance.token}, RESTART_TIMEOUT_SECONDS, lane=name)
+        except PluginError as error:
+            logger.warning("Connector %s was stopped while it was being started again: %s", name, error)
+
+
+def _start_args(name: str, instance: _Instance) -> dict[str, object]:
+    return {
+        "name": name,
+        "config": dict(instance.config),
+        "offsets": _pairs(instance.offsets),
+        "token": instance.token,
+    }
 
 
 def _pairs(offsets: Offsets) -> list[list[object]]:

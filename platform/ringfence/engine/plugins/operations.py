@@ -55,14 +55,14 @@ class Operations:
         except ConnectorError as error:
             raise OffsetsRefused(str(error)) from error
 
-    def start(self, name: str, config: Mapping[str, str], offsets: Offsets) -> None:
-        self._instances.start(name, config, offsets)
+    def start(self, name: str, config: Mapping[str, str], offsets: Offsets, token: int) -> None:
+        self._instances.start(name, config, offsets, token)
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
         return self._instances.task_configs(name, max_tasks, offsets)
 
-    def stop(self, name: str) -> None:
-        self._instances.stop(name)
+    def stop(self, name: str, token: int) -> None:
+        self._instances.stop(name, token)
 
     def redactor(self, args: Mapping[str, object]) -> Callable[[str], str]:
         """Hides the secrets of the config that a call came with, as far as its connector can be found."""
