@@ -1,0 +1,60 @@
+"""What the settings are made from: addresses and database URLs, as pure functions."""
+
+import ipaddress
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+SQLITE_BUSY_SECONDS = 20
+
+# WAL lets pages read while the projection writes; NORMAL is enough, since the rows can be made again from Kafka.
+_SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;"
+
+
+def host_of(address: str) -> str:
+    """The host of `host:port`, brackets kept: `[::1]:8083` gives `[::1]`."""
+    host, colon, _ = address.rpartition(":")
+    return host if colon and not host.endswith(":") else address
+
+
+def bound_to_loopback(address: str) -> bool:
+    """Whether only this machine can reach `host:port`. An empty host means every interface."""
+    host = host_of(address).strip("[]")
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def database(url: str) -> dict[str, object]:
+    """Django's database settings for a URL. Raises ImproperlyConfigured with what is expected."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        path = unquote(parts.path.removeprefix("/")) if not parts.path.startswith("//") else unquote(parts.path[1:])
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": str(Path(path or "ringfence.sqlite3").absolute()),
+            "OPTIONS": {
+                "timeout": SQLITE_BUSY_SECONDS,
+                # A transaction that begins to write in the middle cannot wait for another writer: it fails at once.
+                "transaction_mode": "IMMEDIATE",
+                "init_command": _SQLITE_PRAGMAS,
+            },
+        }
+    if parts.scheme in ("postgres", "postgresql"):
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(parts.path.lstrip("/")) or "ringfence",
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": parts.hostname or "",
+            "PORT": str(parts.port or ""),
+            "OPTIONS": {"connect_timeout": "5", **dict(parse_qsl(parts.query))},
+        }
+    raise ImproperlyConfigured(
+        "RINGFENCE_DATABASE_URL must be sqlite:///path or postgres://user:password@host:port/name, "
+        f"and its scheme is {parts.scheme!r}."
+    )

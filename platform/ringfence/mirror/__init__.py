@@ -1,0 +1,1 @@
+"""The projection: Kafka's topics as database rows, for pages and lists. Nothing is ever decided by it."""

@@ -1,0 +1,144 @@
+"""The config topic as rows: connectors, tasks, generations."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fencing.cluster_state import ClusterState, ConnectorState, apply, mark_unreadable
+from fencing.codec import CommitRecord, TargetState, TaskCountRecord, UnknownKey, connector_of, decode
+from fencing.errors import Unreadable
+from fencing.ids import ConnectorName
+from ringfence.mirror.health import refresh
+from ringfence.mirror.models import Connector, Event, GenerationRow, Task, pack
+from ringfence.mirror.records import Record
+
+_CONNECTOR_FIELDS = (
+    "known", "config", "config_offset", "class_name", "type", "target", "generation", "task_count", "stale",
+    "fencing", "unreadable",
+)  # fmt: skip
+_GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What a run of config records changes: the state after them, and what only shows while folding."""
+
+    state: ClusterState
+    touched: frozenset[str] = frozenset()
+    generations: Sequence[GenerationRow] = field(default_factory=tuple)
+    fenced: Sequence[tuple[str, int, int]] = field(default_factory=tuple)
+    """(connector, generation, time) of the count records that end a round."""
+    warnings: Sequence[tuple[int, str]] = field(default_factory=tuple)
+    """(time, text) of what could not be understood."""
+
+
+def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:
+    """Fold records into the state. Nothing is skipped in silence: the unreadable is marked or warned about."""
+    touched: set[str] = set()
+    generations: list[GenerationRow] = []
+    fenced: list[tuple[str, int, int]] = []
+    warnings: list[tuple[int, str]] = []
+    for record in records:
+        connector = connector_of(record.key or b"")
+        try:
+            decoded = decode(record.key, record.value)
+        except Unreadable as error:
+            reason = f"{topic}, offset {record.offset}: {error}"
+            warnings.append((record.timestamp_ms, reason))
+            if connector is not None:
+                state = mark_unreadable(state, record.offset, connector, reason)
+                touched.add(connector)
+            continue
+        state = apply(state, record.offset, decoded)
+        match decoded:
+            case UnknownKey(key) if record.value is not None:
+                warnings.append((record.timestamp_ms, f"{topic}, offset {record.offset}: unknown key {key!r} is kept"))
+            case CommitRecord(name, tasks):
+                row = GenerationRow(connector=name, generation=record.offset, tasks=tasks, stage="pending")
+                row.committed_ms, row.config_offset = record.timestamp_ms, state.connector(name).config_offset
+                generations.append(row)
+            case TaskCountRecord(name, _, generation, _) if generation is not None:
+                fenced.append((name, generation, record.timestamp_ms))
+            case _:
+                pass
+        if connector is not None:
+            touched.add(connector)
+    return ConfigChange(state, frozenset(touched), generations, fenced, warnings)
+
+
+def write(change: ConfigChange) -> set[str]:
+    """Write the rows of a change and return the connectors to tell about. Inside the projector's transaction."""
+    states = [change.state.connector(ConnectorName(name)) for name in change.touched]
+    Connector.objects.bulk_create(
+        [_connector_row(state) for state in states],
+        update_conflicts=True,
+        update_fields=_CONNECTOR_FIELDS,
+        unique_fields=["name"],
+        batch_size=80,
+    )
+    Task.objects.filter(connector__in=change.touched).update(known=False)
+    Task.objects.bulk_create(
+        [row for state in states for row in _task_rows(state)],
+        update_conflicts=True,
+        update_fields=("known", "config"),
+        unique_fields=["connector", "number"],
+        batch_size=80,
+    )
+    _write_generations(change)
+    Event.objects.bulk_create(
+        Event(type="warning", time_ms=time_ms, summary=text, body=pack({"message": text}))
+        for time_ms, text in change.warnings
+    )
+    refresh(set(change.touched))
+    return set(change.touched)
+
+
+def _write_generations(change: ConfigChange) -> None:
+    for row in change.generations:
+        # The older ones' rounds, had they any left to do, are part of the new one's.
+        GenerationRow.objects.filter(connector=row.connector, ended_ms=0).exclude(generation=row.generation).update(
+            stage="superseded", ended_ms=row.committed_ms
+        )
+        GenerationRow.objects.bulk_create(
+            [row],
+            update_conflicts=True,
+            update_fields=_GENERATION_FIELDS,
+            unique_fields=["connector", "generation"],
+        )
+    for connector, generation, time_ms in change.fenced:
+        GenerationRow.objects.filter(connector=connector, generation=generation).update(stage="done", ended_ms=time_ms)
+
+
+def _connector_row(state: ConnectorState) -> Connector:
+    config = dict(state.config or {})
+    known = state.config is not None or state.unreadable is not None
+    target = "RUNNING" if state.target is TargetState.RUNNING else str(state.target)
+    return Connector(
+        name=state.name,
+        known=known,
+        config=pack(config),
+        config_offset=state.config_offset,
+        class_name=config.get("connector.class", ""),
+        type="source",
+        target=target,
+        generation=-1 if state.generation is None else state.generation,
+        task_count=state.commit.tasks if state.commit and known else 0,
+        stale=state.tasks_stale,
+        fencing=known and state.round_pending,
+        unreadable=state.unreadable or "",
+    )
+
+
+def _task_rows(state: ConnectorState) -> Iterable[Task]:
+    if state.config is None or state.commit is None:
+        return
+    for number in range(state.commit.tasks):
+        task = state.tasks.get(number)
+        yield Task(connector=state.name, number=number, known=True, config=pack(dict(task.config) if task else {}))
+
+
+def forget() -> None:
+    """Empty what came from the config topic, for a topic that was created anew."""
+    Connector.objects.update(known=False, config="{}", config_offset=-1, generation=-1, task_count=0, unreadable="")
+    Task.objects.update(known=False, config="{}")
+    GenerationRow.objects.all().delete()
+    refresh(set(Connector.objects.values_list("name", flat=True)))

@@ -1,0 +1,87 @@
+"""The events topic as rows: live numbers of tasks, metric cells, rounds, and a timeline for people."""
+
+from collections.abc import Sequence
+
+from fencing.events import Event as Report
+from fencing.events import decode
+from ringfence.mirror import progress
+from ringfence.mirror.models import Event, GenerationRow, MetricCell, pack
+from ringfence.mirror.progress import number, text
+from ringfence.mirror.records import Record
+
+KEPT_MS = 7 * 24 * 3600 * 1000
+CELLS_KEPT_MS = 24 * 3600 * 1000
+
+
+def write(records: Sequence[Record]) -> set[str]:
+    """Write reports; returns the connectors they speak of. Inside the transaction."""
+    reports = [report for report in (decode(record.value) for record in records) if report is not None]
+    progress.write([report for report in reports if report["type"] == "progress"])
+    told = [report for report in reports if report["type"] != "progress"]
+    for report in told:
+        if report["type"] == "round":
+            _write_round(report)
+    Event.objects.bulk_create([_event_row(report) for report in told], batch_size=100)
+    return {text(report, "connector") for report in reports} - {""}
+
+
+def _write_round(report: Report) -> None:
+    stage, time_ms = text(report, "stage"), number(report, "time_ms")
+    row, _ = GenerationRow.objects.get_or_create(
+        connector=text(report, "connector"), generation=number(report, "generation", -1)
+    )
+    row.stage, row.message = stage, text(report, "message")
+    row.started_ms = row.started_ms or time_ms
+    row.tasks = row.tasks or number(report, "tasks")
+    row.took_ms = number(report, "ms") or row.took_ms
+    fenced = report.get("fenced")
+    if isinstance(fenced, list) and fenced:
+        row.fenced = pack(fenced)
+    if stage in ("done", "failed", "cancelled"):
+        row.ended_ms = time_ms
+    row.save()
+
+
+def _event_row(report: Report) -> Event:
+    task = report.get("task")
+    return Event(
+        connector=text(report, "connector"),
+        task=task if isinstance(task, int) else None,
+        type=text(report, "type")[:32],
+        time_ms=number(report, "time_ms"),
+        summary=summary(report),
+        body=pack(report),
+    )
+
+
+def summary(report: Report) -> str:
+    """One plain line for the timeline."""
+    message = text(report, "message")
+    match text(report, "type"):
+        case "round":
+            fenced = report.get("fenced")
+            ids = f", {len(fenced)} ids fenced" if isinstance(fenced, list) and fenced else ""
+            took = f" in {number(report, 'ms')} ms" if number(report, "ms") else ""
+            line = f"Generation {number(report, 'generation')}: {text(report, 'stage')}{ids}{took}"
+        case "task":
+            line = f"Task {number(report, 'task')}: {text(report, 'stage')} (attempt {number(report, 'attempt')})"
+        case "leader":
+            line = f"{text(report, 'worker')} {text(report, 'stage')}"
+        case "command":
+            user = f" by {text(report, 'user')}" if text(report, "user") else ""
+            line = f"{text(report, 'kind').replace('_', ' ')}{user}: {text(report, 'outcome')}"
+        case "log":
+            line = f"{text(report, 'level')} {text(report, 'logger')}"
+        case other:
+            line = other
+    return f"{line}. {message}" if message else line
+
+
+def prune(now_ms: int) -> None:
+    """Drop what is too old to be shown."""
+    Event.objects.filter(time_ms__lt=now_ms - KEPT_MS).delete()
+    MetricCell.objects.filter(minute__lt=(now_ms - CELLS_KEPT_MS) // 60_000).delete()
+
+
+def forget() -> None:
+    """A new events topic goes on with the old rows: they are history, not state."""

@@ -1,0 +1,220 @@
+"""Rows made from the config, offsets, status and events topics. Only the projector writes them.
+
+Tables name connectors by text, not by foreign key: records of one topic may come before those of another. JSON is
+kept as ASCII text, since PostgreSQL's jsonb refuses characters that a config may hold. Times are milliseconds since
+the epoch, 0 for "never".
+"""
+
+import json
+from typing import Any, ClassVar, cast
+from urllib.parse import quote
+
+from django.db import models
+
+
+def pack(value: object) -> str:
+    """A value as compact ASCII JSON text, keys sorted, so that equal values are equal texts."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+
+
+class TopicPosition(models.Model):
+    """How far a topic's partition is applied: the next offset. `role`: config, offsets, status or events."""
+
+    role = models.CharField(max_length=16)
+    partition = models.IntegerField()
+    topic = models.TextField()
+    topic_id = models.TextField()
+    applied_offset = models.BigIntegerField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["role", "partition"], name="one_position")]
+
+
+class Connector(models.Model):
+    """A connector: what is asked for (config topic) and how it is (status topic), side by side.
+
+    `known`: the config topic has it; a row without is only a status that waits for its config or for its tombstone.
+    `health`, `severity` and the counts are derived from this row and its tasks at each change of either.
+    """
+
+    name = models.TextField(primary_key=True)
+    known = models.BooleanField(default=False)
+    config = models.TextField(default="{}")
+    config_offset = models.BigIntegerField(default=-1)
+    class_name = models.TextField(default="")
+    type = models.CharField(max_length=16, default="source")
+    target = models.CharField(max_length=16, default="RUNNING")
+    generation = models.BigIntegerField(default=-1)
+    task_count = models.IntegerField(default=0)
+    stale = models.BooleanField(default=False)
+    fencing = models.BooleanField(default=False)
+    unreadable = models.TextField(default="")
+
+    state = models.CharField(max_length=16, default="")
+    worker = models.TextField(default="")
+    trace = models.TextField(default="")
+    state_generation = models.BigIntegerField(default=-1)
+    since_ms = models.BigIntegerField(default=0)
+
+    health = models.CharField(max_length=16, default="UNKNOWN")
+    severity = models.SmallIntegerField(default=0)
+    tasks_running = models.IntegerField(default=0)
+    tasks_failed = models.IntegerField(default=0)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["known", "severity", "name"], name="connector_list")]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The configuration as it is in the config topic: secrets in clear. Never hand it out unmasked."""
+        return cast(dict[str, str], json.loads(self.config))
+
+    @property
+    def path(self) -> str:
+        """The name as one segment of a path."""
+        return quote(self.name, safe="")
+
+
+class Task(models.Model):
+    """A task: its config, its newest status, and what it last reported about itself.
+
+    `known`: it belongs to the newest generation. The live numbers are those of `live_attempt` of `live_generation`;
+    `records_total` goes on over attempts; `recent` is JSON: [second, records of that report] of the last reports.
+    """
+
+    connector = models.TextField()
+    number = models.IntegerField()
+    known = models.BooleanField(default=False)
+    config = models.TextField(default="{}")
+
+    state = models.CharField(max_length=16, default="")
+    worker = models.TextField(default="")
+    trace = models.TextField(default="")
+    generation = models.BigIntegerField(default=-1)
+    attempt = models.IntegerField(default=0)
+    why = models.TextField(default="")
+    since_ms = models.BigIntegerField(default=0)
+
+    live_generation = models.BigIntegerField(default=-1)
+    live_attempt = models.IntegerField(default=-1)
+    reported_ms = models.BigIntegerField(default=0)
+    records = models.BigIntegerField(default=0)
+    records_total = models.BigIntegerField(default=0)
+    rate = models.FloatField(default=0)
+    bytes = models.BigIntegerField(default=0)
+    transactions = models.BigIntegerField(default=0)
+    aborted = models.BigIntegerField(default=0)
+    errors = models.BigIntegerField(default=0)
+    open_records = models.BigIntegerField(default=0)
+    open_since_ms = models.BigIntegerField(default=0)
+    last_poll_ms = models.BigIntegerField(default=0)
+    last_commit_ms = models.BigIntegerField(default=0)
+    commit_ms = models.FloatField(default=0)
+    producer_id = models.BigIntegerField(default=-1)
+    epoch = models.IntegerField(default=-1)
+    recent = models.TextField(default="[]")
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "number"], name="one_task")]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The task's configuration: secrets in clear."""
+        return cast(dict[str, str], json.loads(self.config))
+
+
+class GenerationRow(models.Model):
+    """A generation of a connector and its fencing round: `pending`, then the round's stages, then `done`."""
+
+    connector = models.TextField()
+    generation = models.BigIntegerField()
+    tasks = models.IntegerField(default=0)
+    config_offset = models.BigIntegerField(default=-1)
+    committed_ms = models.BigIntegerField(default=0)
+    stage = models.TextField(default="")
+    started_ms = models.BigIntegerField(default=0)
+    ended_ms = models.BigIntegerField(default=0)
+    took_ms = models.BigIntegerField(default=0)
+    fenced = models.TextField(default="[]")
+    message = models.TextField(default="")
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "generation"], name="one_generation")]
+
+    @property
+    def fenced_ids(self) -> list[dict[str, Any]]:
+        """The transactional ids that the round fenced: {"id", "producer_id", "epoch"}."""
+        return cast(list[dict[str, Any]], json.loads(self.fenced))
+
+
+class SourceOffset(models.Model):
+    """A committed source offset. `partition` is packed JSON, so equal partitions are equal texts."""
+
+    connector = models.TextField()
+    partition = models.TextField()
+    offset = models.TextField()
+    updated_ms = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "partition"], name="one_source_offset")]
+
+
+class Event(models.Model):
+    """Something worth telling about a connector ("" for the cluster). `summary` is one plain line."""
+
+    connector = models.TextField(default="")
+    task = models.IntegerField(null=True)
+    type = models.CharField(max_length=32)
+    time_ms = models.BigIntegerField()
+    summary = models.TextField(default="")
+    body = models.TextField(default="{}")
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["connector", "-time_ms"], name="event_list"),
+            models.Index(fields=["time_ms"], name="event_age"),
+        ]
+
+
+class MetricCell(models.Model):
+    """What a task did in one minute (minutes since the epoch)."""
+
+    connector = models.TextField()
+    task = models.IntegerField()
+    minute = models.BigIntegerField()
+    records = models.BigIntegerField(default=0)
+    commits = models.BigIntegerField(default=0)
+    aborted = models.BigIntegerField(default=0)
+    errors = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "task", "minute"], name="one_cell")]
+        indexes: ClassVar = [models.Index(fields=["minute"], name="cell_age")]
+
+
+class Worker(models.Model):
+    """A member of the worker group, as it described itself."""
+
+    worker = models.TextField(primary_key=True)
+    incarnation = models.TextField()
+    mode = models.CharField(max_length=16)
+    slots = models.IntegerField()
+    version = models.TextField()
+    since_ms = models.BigIntegerField()
+
+
+class ClusterInfo(models.Model):
+    """One row (id 1): who leads, for people to see, and the Kafka cluster's id."""
+
+    leader = models.TextField(default="")
+    incarnation = models.TextField(default="")
+    group_generation = models.IntegerField(default=-1)
+    since_ms = models.BigIntegerField(default=0)
+    kafka_cluster_id = models.TextField(default="")
+
+
+class PluginSecrets(models.Model):
+    """Which settings of a plugin are secret (type PASSWORD), as the plugin process last said. JSON list of names."""
+
+    class_name = models.TextField(primary_key=True)
+    names = models.TextField(default="[]")

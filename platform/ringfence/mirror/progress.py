@@ -1,0 +1,105 @@
+"""Progress reports of tasks: cumulative since an attempt's start, turned into live numbers and differences."""
+
+import json
+from collections.abc import Sequence
+
+from fencing.events import Event as Report
+from ringfence.mirror.models import MetricCell, Task, pack
+
+RECENT = 90
+"""Reports kept per task for the small picture of records per second."""
+
+_LIVE_FIELDS = (
+    "live_generation", "live_attempt", "reported_ms", "records", "records_total", "rate", "bytes", "transactions",
+    "aborted", "errors", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms", "commit_ms",
+    "producer_id", "epoch", "recent",
+)  # fmt: skip
+_COUNTERS = ("records", "transactions", "aborted", "errors")
+
+
+def number(report: Report, name: str, default: int = 0) -> int:
+    """A whole number of a report; `default` for anything else."""
+    value = report.get(name)
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+def text(report: Report, name: str) -> str:
+    """A text of a report; "" for anything else."""
+    value = report.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def write(reports: Sequence[Report]) -> None:
+    """Bring the tasks' live numbers and the minute cells forward. Inside the transaction."""
+    reports = [report for report in reports if text(report, "connector") and number(report, "task", -1) >= 0]
+    if not reports:
+        return
+    names = {text(report, "connector") for report in reports}
+    tasks = {(task.connector, task.number): task for task in Task.objects.filter(connector__in=names)}
+    cells: dict[tuple[str, int, int], dict[str, int]] = {}
+    changed: dict[tuple[str, int], Task] = {}
+    for report in reports:
+        key = (text(report, "connector"), number(report, "task"))
+        task = tasks.setdefault(key, Task(connector=key[0], number=key[1]))
+        gained = advance(task, report)
+        if gained is None:
+            continue
+        changed[key] = task
+        cell = cells.setdefault((*key, task.reported_ms // 60_000), dict.fromkeys(_COUNTERS, 0))
+        for name in _COUNTERS:
+            cell[name] += gained[name]
+    Task.objects.bulk_create(
+        changed.values(),
+        update_conflicts=True,
+        update_fields=_LIVE_FIELDS,
+        unique_fields=["connector", "number"],
+        batch_size=50,
+    )
+    _write_cells(cells)
+
+
+def advance(task: Task, report: Report) -> dict[str, int] | None:
+    """Set the task's live numbers from a report; returns what each counter gained since the last one.
+
+    None for a report of an attempt that a newer one has replaced: a zombie may report for a while.
+    """
+    attempt = (number(report, "generation", -1), number(report, "attempt", -1))
+    newest = max((task.live_generation, task.live_attempt), (task.generation, -1))
+    if attempt < newest:
+        return None
+    same = attempt == (task.live_generation, task.live_attempt)
+    gained = {name: number(report, name) - (getattr(task, name) if same else 0) for name in _COUNTERS}
+    gained = {name: max(0, count) for name, count in gained.items()}
+    time_ms = number(report, "time_ms")
+    seconds = (time_ms - task.reported_ms) / 1000 if same and task.reported_ms else 0
+    task.rate = gained["records"] / seconds if seconds > 0.05 else (task.rate if same else 0)
+    task.live_generation, task.live_attempt = attempt
+    task.records_total += gained["records"]
+    task.reported_ms = time_ms
+    task.commit_ms = float(number(report, "commit_ms"))
+    for name in (*_COUNTERS, "bytes", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms"):
+        setattr(task, name, number(report, name))
+    task.producer_id, task.epoch = number(report, "producer_id", -1), number(report, "epoch", -1)
+    task.recent = pack([*json.loads(task.recent), [time_ms // 1000, gained["records"]]][-RECENT:])
+    return gained
+
+
+def _write_cells(cells: dict[tuple[str, int, int], dict[str, int]]) -> None:
+    connectors, minutes = {key[0] for key in cells}, {key[2] for key in cells}
+    rows = {
+        (row.connector, row.task, row.minute): row
+        for row in MetricCell.objects.filter(connector__in=connectors, minute__in=minutes)
+    }
+    for key, gained in cells.items():
+        row = rows.setdefault(key, MetricCell(connector=key[0], task=key[1], minute=key[2]))
+        row.records += gained["records"]
+        row.commits += gained["transactions"]
+        row.aborted += gained["aborted"]
+        row.errors += gained["errors"]
+    MetricCell.objects.bulk_create(
+        [rows[key] for key in cells],
+        update_conflicts=True,
+        update_fields=("records", "commits", "aborted", "errors"),
+        unique_fields=["connector", "task", "minute"],
+        batch_size=100,
+    )

@@ -1,0 +1,196 @@
+"""Keeps the database up to date with the four topics, exactly once.
+
+For each topic: 1 read the stored position and topic id, 2 a topic id that differs: empty the rows that came from it,
+3 read committed records from the position, 4 write the rows and move the position by compare-and-set in one database
+transaction, 5 tell the open pages. A lost compare-and-set means that another projector runs: start over from 1.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connection, transaction
+
+from fencing.clock import Deadline
+from fencing.cluster_state import ClusterState
+from fencing.errors import FencingError
+from fencing.kafka.admin import cluster_id
+from fencing.topic_log import TopicLog
+from ringfence.mirror import config_rows, event_rows, offset_rows, positions, status_rows
+from ringfence.mirror.models import ClusterInfo
+from ringfence.mirror.positions import Stand, Superseded
+from ringfence.mirror.records import Record
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+Notify = Callable[[list[str]], None]
+
+_WAIT_SECONDS = 0.05
+_BATCH = 500
+_PRUNE_SECONDS = 300.0
+_IDLE_MOVE_SECONDS = 2.0
+_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How the records of a role become rows, and how the rows are emptied."""
+
+    write: Callable[[Sequence[Record]], set[str]]
+    forget: Callable[[], None]
+
+
+_ROWS = {
+    "offsets": Rows(offset_rows.write, offset_rows.forget),
+    "status": Rows(status_rows.write, status_rows.forget),
+    "events": Rows(event_rows.write, event_rows.forget),
+}
+
+
+class Projection:
+    """One topic's rows and position. Needs no Kafka: `apply` takes records and where the reader stands after them."""
+
+    def __init__(self, role: str, topic: str, topic_id: str) -> None:
+        """Reads the stand; empties the rows first where they came from another topic of that role."""
+        self.role, self.topic, self.topic_id = role, topic, topic_id
+        self._state = ClusterState()
+        stand = positions.stand(role)
+        if stand.topic_id and (stand.topic_id, stand.topic) != (topic_id, topic):
+            log.warning("The %s topic is another one than before (%s, id %s): made anew", role, topic, topic_id)
+            with transaction.atomic():
+                positions.begin(role, topic, topic_id)
+                (config_rows.forget if role == "config" else _ROWS[role].forget)()
+            stand = positions.stand(role)
+        self._stand = Stand(topic, topic_id, dict(stand.offsets or {}))
+
+    @property
+    def start(self) -> dict[int, int]:
+        """Where to read from: the config topic from its beginning, since its fold lives in memory."""
+        return {} if self.role == "config" else dict(self._stand.offsets or {})
+
+    def behind(self, reached: Mapping[int, int]) -> bool:
+        """Whether `reached` is past what is stored."""
+        return any(offset > self._stand.next_offset(p) for p, offset in reached.items())
+
+    def apply(self, records: Sequence[Record], reached: Mapping[int, int]) -> set[str]:
+        """Write the rows of these records and store `reached`. Returns the connectors that changed.
+
+        Raises Superseded, and then nothing is written.
+        """
+        known = self._stand.offsets or {}
+        new = [record for record in records if record.offset >= self._stand.next_offset(record.partition)]
+        reached = {p: max(offset, known.get(p, 0)) for p, offset in reached.items()}
+        state = self._state
+        if self.role == "config":
+            old = [record for record in records if record.offset < self._stand.next_offset(record.partition)]
+            state = config_rows.fold(state, old, self.topic).state
+        with transaction.atomic():
+            positions.move(self.role, self.topic, self.topic_id, known, reached)
+            if self.role == "config":
+                change = config_rows.fold(state, new, self.topic)
+                touched = config_rows.write(change) if new else set()
+                state = change.state
+            else:
+                touched = _ROWS[self.role].write(new) if new else set()
+        self._state = state
+        self._stand = Stand(self.topic, self.topic_id, {**known, **reached})
+        return touched
+
+
+class Projector:
+    """Runs the projections of the four topics in the calling thread. `notify` gets the names that changed."""
+
+    def __init__(self, config: WorkerConfig, notify: Notify) -> None:
+        self._config = config
+        self._notify = notify
+        self._told = False
+
+    def run(self, stop: threading.Event) -> None:
+        """Project until `stop`. Kafka or the database away: keeps trying, with growing pauses, and says so once."""
+        failures = 0
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                self._session(stop)
+            except Superseded as error:
+                log.info("Another projector is at work: %s", error)
+                stop.wait(0.5)
+                continue
+            except (DatabaseError, FencingError) as error:
+                failures = 1 if time.monotonic() - began > 60 else failures + 1
+                if not self._told:
+                    log.warning("The projection waits: %s: %s", type(error).__name__, error)
+                    self._told = True
+                stop.wait(_PAUSES[min(failures, len(_PAUSES)) - 1])
+            finally:
+                close_old_connections()
+        connection.close()
+
+    def _topics(self) -> dict[str, str]:
+        config = self._config
+        return {
+            "config": config.config_topic,
+            "status": config.status_topic,
+            "offsets": config.offsets_topic,
+            "events": config.events_topic,
+        }
+
+    def _session(self, stop: threading.Event) -> None:
+        logs: dict[str, tuple[TopicLog, Projection]] = {}
+        try:
+            for role, topic in self._topics().items():
+                logs[role] = self._open(role, topic)
+            self._store_cluster_id()
+            self._follow(logs, stop)
+        finally:
+            for reader, _ in logs.values():
+                reader.close()
+
+    def _open(self, role: str, topic: str) -> tuple[TopicLog, Projection]:
+        # The identity is known only to the log, and where it must start only to the projection of that identity.
+        probe = TopicLog(self._config.connection("ringfence-projection"), topic, {})
+        try:
+            projection = Projection(role, topic, probe.topic_id)
+        except BaseException:
+            probe.close()
+            raise
+        if not projection.start:
+            return probe, projection
+        probe.close()
+        return TopicLog(self._config.connection("ringfence-projection"), topic, projection.start), projection
+
+    def _store_cluster_id(self) -> None:
+        known = cluster_id(self._config.connection("ringfence-projection"), Deadline.after(10))
+        ClusterInfo.objects.update_or_create(id=1, defaults={"kafka_cluster_id": known})
+
+    def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
+        prune_at, idle_at = 0.0, 0.0
+        while not stop.is_set():
+            touched: set[str] = set()
+            changed = False
+            now = time.monotonic()
+            move_idle = now >= idle_at
+            if move_idle:
+                idle_at = now + _IDLE_MOVE_SECONDS
+            for role, (reader, projection) in logs.items():
+                records = reader.poll(_WAIT_SECONDS if role == "config" else 0.0, _BATCH)
+                reached = reader.positions
+                # Markers move the position without a record: a waiter of the config topic wants to know at once.
+                if records or ((role == "config" or move_idle) and projection.behind(reached)):
+                    touched |= projection.apply(records, reached)
+                    changed = changed or bool(records)
+            if changed:
+                self._recovered()
+                self._notify(sorted(touched))
+            if now >= prune_at:
+                event_rows.prune(int(time.time() * 1000))
+                prune_at = now + _PRUNE_SECONDS
+
+    def _recovered(self) -> None:
+        if self._told:
+            log.info("The projection goes on")
+            self._told = False

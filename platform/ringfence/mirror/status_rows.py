@@ -1,0 +1,138 @@
+"""The status topic as rows: the states of connectors and tasks, the workers, the leader."""
+
+from collections.abc import Sequence
+
+from fencing.status import ConnectorStatus, LeaderRecord, Removed, StatusRecord, TaskStatus, WorkerRecord, decode
+from ringfence.mirror.health import refresh
+from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
+from ringfence.mirror.records import Record
+
+_CONNECTOR_FIELDS = ("state", "worker", "trace", "state_generation", "since_ms")
+_TASK_FIELDS = ("state", "worker", "trace", "generation", "attempt", "why", "since_ms")
+
+
+def write(records: Sequence[Record]) -> set[str]:
+    """Write the newest status under each key; returns the connectors it speaks of. Inside the transaction."""
+    newest: dict[bytes, tuple[StatusRecord, int]] = {}
+    for record in records:
+        decoded = decode(record.key, record.value)
+        if decoded is not None:
+            newest[record.key or b""] = (decoded, record.timestamp_ms)
+    touched: set[str] = set()
+    connectors: list[Connector] = []
+    tasks: list[Task] = []
+    for decoded, time_ms in newest.values():
+        match decoded:
+            case ConnectorStatus():
+                connectors.append(_connector_row(decoded, time_ms))
+                touched.add(decoded.connector)
+            case TaskStatus():
+                tasks.append(_task_row(decoded, time_ms))
+                touched.add(decoded.task.connector)
+            case WorkerRecord():
+                _write_worker(decoded)
+            case LeaderRecord():
+                leader = {"leader": decoded.worker, "incarnation": decoded.incarnation, "since_ms": decoded.since_ms}
+                ClusterInfo.objects.update_or_create(
+                    id=1, defaults={**leader, "group_generation": decoded.group_generation}
+                )
+            case Removed(key):
+                touched |= _remove(key)
+    _keep_since(connectors)
+    Connector.objects.bulk_create(
+        connectors,
+        update_conflicts=True,
+        update_fields=_CONNECTOR_FIELDS,
+        unique_fields=["name"],
+        batch_size=80,
+    )
+    Task.objects.bulk_create(
+        tasks,
+        update_conflicts=True,
+        update_fields=_TASK_FIELDS,
+        unique_fields=["connector", "number"],
+        batch_size=80,
+    )
+    if touched:
+        refresh(touched)
+    return touched
+
+
+def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
+    return Connector(
+        name=status.connector,
+        state=status.state,
+        worker=status.worker,
+        trace=status.trace or "",
+        state_generation=status.generation,
+        since_ms=time_ms,
+    )
+
+
+def _keep_since(rows: Sequence[Connector]) -> None:
+    """A status that repeats the state it was in does not begin it anew."""
+    before = {
+        name: (state, since)
+        for name, state, since in Connector.objects.filter(name__in=[row.name for row in rows]).values_list(
+            "name", "state", "since_ms"
+        )
+    }
+    for row in rows:
+        state, since = before.get(row.name, ("", 0))
+        if state == row.state and since:
+            row.since_ms = since
+
+
+def _task_row(status: TaskStatus, time_ms: int) -> Task:
+    return Task(
+        connector=status.task.connector,
+        number=status.task.task,
+        state=status.state,
+        worker=status.worker,
+        trace=status.trace or "",
+        generation=status.generation,
+        attempt=status.attempt,
+        why=status.why,
+        since_ms=status.since_ms or time_ms,
+    )
+
+
+def _write_worker(record: WorkerRecord) -> None:
+    Worker.objects.update_or_create(
+        worker=record.worker,
+        defaults={
+            "incarnation": record.incarnation,
+            "mode": record.mode,
+            "slots": record.slots,
+            "version": record.version,
+            "since_ms": record.since_ms,
+        },
+    )
+
+
+def _remove(key: str) -> set[str]:
+    if key == "leader":
+        ClusterInfo.objects.filter(id=1).update(leader="", incarnation="", group_generation=-1)
+    elif key.startswith("worker-"):
+        Worker.objects.filter(worker=key.removeprefix("worker-")).delete()
+    elif key.startswith("status-connector-"):
+        name = key.removeprefix("status-connector-")
+        Connector.objects.filter(name=name).update(state="", worker="", trace="", state_generation=-1)
+        return {name}
+    elif key.startswith("status-task-"):
+        name, _, number = key.removeprefix("status-task-").rpartition("-")
+        if name and number.isascii() and number.isdigit():
+            Task.objects.filter(connector=name, number=int(number)).update(
+                state="", worker="", trace="", why="", reported_ms=0
+            )
+            return {name}
+    return set()
+
+
+def forget() -> None:
+    """Empty what came from the status topic, for a topic that was created anew."""
+    Connector.objects.update(state="", worker="", trace="", state_generation=-1)
+    Task.objects.update(state="", worker="", trace="", why="", generation=-1, attempt=0)
+    Worker.objects.all().delete()
+    ClusterInfo.objects.update(leader="", incarnation="", group_generation=-1)
+    refresh(set(Connector.objects.values_list("name", flat=True)))

@@ -1,0 +1,121 @@
+"""Django's settings, all of them from the environment: `RINGFENCE_*`; Kafka's own come as `CONNECT_*` worker keys.
+
+RINGFENCE_DATABASE_URL   sqlite:///path (default ./ringfence.sqlite3) or postgres://user:password@host:port/name
+RINGFENCE_REDIS_URL      redis://host:port/db
+RINGFENCE_HTTP           host:port that the web process is bound to; loopback means: no login is asked
+RINGFENCE_TOKEN          the token that every request must carry where RINGFENCE_HTTP is not loopback
+RINGFENCE_ALLOWED_HOSTS  comma separated host names to answer to; needed only behind a name of its own
+RINGFENCE_SECRET_KEY     signs sessions; without it a random one, so that sessions end with the process
+RINGFENCE_DEBUG          1 shows Django's own error pages; for developers only
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+from ringfence.environment import bound_to_loopback, database, host_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+DEBUG = os.environ.get("RINGFENCE_DEBUG") == "1"
+SECRET_KEY = os.environ.get("RINGFENCE_SECRET_KEY") or secrets.token_urlsafe(48)
+
+HTTP_ADDRESS = os.environ.get("RINGFENCE_HTTP", "127.0.0.1:8083")
+LOOPBACK = bound_to_loopback(HTTP_ADDRESS)
+ACCESS_TOKEN = os.environ.get("RINGFENCE_TOKEN", "")
+REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
+
+# On loopback nobody logs in, so a foreign page that points its own name at 127.0.0.1 (DNS rebinding) must not get in.
+_NAMES = [name.strip() for name in os.environ.get("RINGFENCE_ALLOWED_HOSTS", "").split(",") if name.strip()]
+ALLOWED_HOSTS = [*_NAMES, "localhost", "127.0.0.1", "[::1]", host_of(HTTP_ADDRESS)] if LOOPBACK else (_NAMES or ["*"])
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "lucide",
+    "rest_framework",
+    "ringfence.mirror",
+    "ringfence.api",
+    "ringfence.web",
+]
+
+MIDDLEWARE = [
+    "ringfence.api.middleware.PathMiddleware",
+    "ringfence.web.middleware.SecurityHeadersMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "ringfence.api.middleware.AccessMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "ringfence.urls"
+ASGI_APPLICATION = "ringfence.asgi.application"
+APPEND_SLASH = False
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "ringfence.web.context.page",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": database(os.environ.get("RINGFENCE_DATABASE_URL", "sqlite:///ringfence.sqlite3"))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [ROOT / "static"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+WHITENOISE_MAX_AGE = 0 if DEBUG else 3600
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+USE_THOUSAND_SEPARATOR = False
+
+LOGIN_URL = "/ui/login"
+LOGIN_REDIRECT_URL = "/ui/"
+SESSION_COOKIE_NAME = "ringfence_session"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_NAME = "ringfence_csrf"
+CSRF_COOKIE_SAMESITE = "Strict"
+CSRF_FAILURE_VIEW = "ringfence.web.errors.csrf_failure"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if os.environ.get("RINGFENCE_BEHIND_PROXY") else None
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_METADATA_CLASS": None,
+    "EXCEPTION_HANDLER": "ringfence.api.errors.handle",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": "INFO"},
+    "loggers": {"django.request": {"level": "ERROR"}},
+}

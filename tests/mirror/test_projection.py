@@ -1,0 +1,306 @@
+"""The database follows the topics, exactly once, whatever happens between two batches."""
+
+import pytest
+
+from fencing.codec import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord
+from fencing.ids import ConnectorName, Incarnation, WorkerId
+from fencing.status import LeaderRecord, Removed, State, WorkerRecord
+from ringfence.mirror.models import (
+    ClusterInfo,
+    Connector,
+    Event,
+    GenerationRow,
+    MetricCell,
+    SourceOffset,
+    Task,
+    TopicPosition,
+    Worker,
+)
+from ringfence.mirror.positions import Superseded, applied
+from ringfence.mirror.projector import Projection
+from tests.support.topics import Topic, connector, connector_status, generation, task_status
+
+C = ConnectorName("c")
+
+
+def project(role: str, topic: Topic, topic_id: str = "id-1") -> set[str]:
+    """A projector that starts, reads all there is, and is killed."""
+    projection = Projection(role, f"{role}-topic", topic_id)
+    start = projection.start.get(0, 0)
+    return projection.apply(topic.records[start:], topic.end)
+
+
+def running(tasks: int = 2) -> None:
+    config, status = Topic(), Topic()
+    config.config(connector("c"), *generation("c", tasks, 1))
+    status.status(connector_status("c", State.RUNNING), *(task_status("c", n, State.RUNNING) for n in range(tasks)))
+    project("config", config)
+    project("status", status)
+
+
+def test_a_connector_appears_with_its_tasks_and_generation() -> None:
+    config = Topic()
+    config.config(connector("c", topic="flights"), *generation("c", 2, 1))
+    assert project("config", config) == {"c"}
+    row = Connector.objects.get()
+    assert (row.name, row.known, row.generation, row.task_count, row.target) == ("c", True, 3, 2, "RUNNING")
+    assert row.settings["topic"] == "flights"
+    assert not row.fencing
+    assert [task.settings for task in Task.objects.order_by("number")] == [{"task.id": "0"}, {"task.id": "1"}]
+    made = GenerationRow.objects.get()
+    assert (made.generation, made.tasks, made.stage) == (3, 2, "done")
+    assert applied("config", 0) == 5
+
+
+def test_a_generation_without_its_count_waits_for_its_fence() -> None:
+    config = Topic()
+    config.config(connector("c"), *generation("c", 1, 1), connector("c", more="1"), *list(generation("c", 2, 5))[:-1])
+    project("config", config)
+    row = Connector.objects.get()
+    assert (row.health, row.fencing) == ("FENCING", True)
+    assert [r.stage for r in GenerationRow.objects.order_by("generation")] == ["done", "pending"]
+
+
+def test_fewer_tasks_leave_no_row_behind() -> None:
+    config = Topic()
+    config.config(connector("c"), *generation("c", 3, 1), *generation("c", 1, 6))
+    project("config", config)
+    assert list(Task.objects.values_list("number", flat=True)) == [0]
+
+
+def test_health_follows_the_tasks() -> None:
+    running()
+    assert Connector.objects.get().health == "HEALTHY"
+    status = Topic()
+    status.records = [*status.status(*[connector_status("c", State.RUNNING)] * 3)]
+    status.status(task_status("c", 1, State.FAILED, trace="no such file"))
+    project("status", status)
+    row = Connector.objects.get()
+    assert (row.health, row.tasks_running, row.tasks_failed) == ("DEGRADED", 1, 1)
+    assert row.severity > 50
+
+
+def test_a_connector_without_tasks_is_not_healthy() -> None:
+    running(tasks=0)
+    assert Connector.objects.get().health == "UNHEALTHY"
+
+
+def test_a_status_that_comes_before_its_config_is_kept_and_not_shown() -> None:
+    status = Topic()
+    status.status(connector_status("c", State.RUNNING))
+    project("status", status)
+    assert not Connector.objects.filter(known=True).exists()
+    config = Topic()
+    config.config(connector("c"))
+    project("config", config)
+    row = Connector.objects.get(known=True)
+    assert row.state == "RUNNING"
+
+
+def test_a_deleted_connector_is_gone_when_both_topics_say_so() -> None:
+    config, status = Topic(), Topic()
+    config.config(connector("c"), *generation("c", 1, 1))
+    status.status(connector_status("c", State.RUNNING), task_status("c", 0, State.RUNNING))
+    project("config", config)
+    project("status", status)
+    config.config(CommitRecord(C, 0), ConnectorRecord(C, None), TargetStateRecord(C, None))
+    project("config", config)
+    assert not Connector.objects.filter(known=True).exists()
+    status.status(Removed("status-connector-c"), Removed("status-task-c-0"))
+    project("status", status)
+    assert not Connector.objects.exists()
+    assert not Task.objects.exists()
+
+
+def test_a_target_state_is_shown_beside_the_state() -> None:
+    running()
+    config = Topic()
+    config.config(connector("c"), *generation("c", 2, 1), TargetStateRecord(C, TargetState.PAUSED))
+    project("config", config)
+    row = Connector.objects.get()
+    assert (row.target, row.state, row.health) == ("PAUSED", "RUNNING", "PAUSING")
+
+
+def test_an_unreadable_value_fails_that_connector_and_says_where() -> None:
+    config = Topic()
+    config.config(connector("good"))
+    config.raw(b"connector-bad", b"{not json")
+    project("config", config)
+    bad = Connector.objects.get(name="bad")
+    assert bad.health == "UNHEALTHY"
+    assert "offset 1" in bad.unreadable
+    assert "connector-bad" in bad.unreadable
+    assert Connector.objects.get(name="good").unreadable == ""
+    assert Event.objects.get(type="warning").summary == bad.unreadable
+
+
+def test_an_unknown_key_is_warned_about() -> None:
+    config = Topic()
+    config.raw(b"new-in-connect-5", b"{}")
+    project("config", config)
+    assert "new-in-connect-5" in Event.objects.get().summary
+
+
+def test_a_projector_that_was_killed_goes_on_where_it_stood() -> None:
+    config = Topic()
+    config.config(connector("c"), *generation("c", 1, 1))
+    project("config", config)
+    config.config(*generation("c", 4, 4))
+    project("config", config)
+    assert Connector.objects.get().task_count == 4
+    assert GenerationRow.objects.count() == 2
+
+
+def test_a_batch_that_another_projector_has_written_writes_nothing() -> None:
+    events = Topic()
+    mine, other = Projection("events", "t", "id"), Projection("events", "t", "id")
+    batch = events.event(type="log", connector="c", message="once")
+    other.apply(batch, events.end)
+    with pytest.raises(Superseded):
+        mine.apply(batch, events.end)
+    assert Event.objects.count() == 1
+    later = events.event(type="log", connector="c", message="twice")
+    with pytest.raises(Superseded):
+        mine.apply(later, events.end)
+    other.apply(later, events.end)
+    assert Event.objects.count() == 2
+
+
+def test_records_that_were_applied_already_count_once() -> None:
+    events = Topic()
+    projection = Projection("events", "t", "id")
+    events.event(type="log", connector="c")
+    projection.apply(events.records, events.end)
+    events.event(type="log", connector="c")
+    projection.apply(events.records, events.end)
+    assert Event.objects.count() == 2
+
+
+def test_markers_move_the_position_without_a_record() -> None:
+    projection = Projection("config", "t", "id")
+    assert not projection.behind({0: 0})
+    assert projection.behind({0: 7})
+    projection.apply([], {0: 7})
+    assert applied("config", 0) == 7
+
+
+def test_a_topic_that_was_created_anew_is_read_from_its_beginning() -> None:
+    old, new = Topic(), Topic()
+    old.config(connector("old"), *generation("old", 1, 1))
+    project("config", old, "id-1")
+    new.config(connector("new"))
+    project("config", new, "id-2")
+    assert list(Connector.objects.values_list("name", flat=True)) == ["new"]
+    assert TopicPosition.objects.get().topic_id == "id-2"
+    assert applied("config", 0) == 1
+
+
+def test_workers_and_leader_are_shown() -> None:
+    status = Topic()
+    status.status(
+        WorkerRecord(WorkerId("w1"), Incarnation("i1"), "enabled", 8, "0.1", 5),
+        LeaderRecord(WorkerId("w1"), Incarnation("i1"), 3, 6),
+        WorkerRecord(WorkerId("w2"), Incarnation("i2"), "enabled", 8, "0.1", 5),
+        Removed("worker-w2"),
+    )
+    project("status", status)
+    assert [worker.worker for worker in Worker.objects.all()] == ["w1"]
+    assert ClusterInfo.objects.get().leader == "w1"
+
+
+def test_an_odd_status_is_passed_over() -> None:
+    status = Topic()
+    status.raw(b"status-topic-x:connector-c", b"{}")
+    status.raw(b"status-connector-c", b"[]")
+    status.raw(None, None)
+    assert project("status", status) == set()
+
+
+def test_since_begins_with_the_state_and_not_with_its_repetition() -> None:
+    status = Topic()
+    status.raw(*_encoded("RUNNING"), at=10)
+    project("status", status)
+    status.raw(*_encoded("RUNNING"), at=20)
+    project("status", status)
+    assert Connector.objects.get().since_ms == 10
+    status.raw(*_encoded("PAUSED"), at=30)
+    project("status", status)
+    assert Connector.objects.get().since_ms == 30
+
+
+def _encoded(state: str) -> tuple[bytes, bytes]:
+    return b"status-connector-c", f'{{"state":"{state}","trace":null,"worker_id":"w","generation":1}}'.encode()
+
+
+def test_source_offsets_are_compared_parsed_and_deleted_by_tombstones() -> None:
+    offsets = Topic()
+    offsets.raw(b'["c", {"b": 1, "a": 2}]', b'{"seqno":1}')
+    offsets.raw(b'["c",{"a":2,"b":1}]', b'{"seqno":2}')
+    offsets.offset("c", {"id": 0}, {"seqno": 9})
+    offsets.raw(b"not json", b"{}")
+    offsets.raw(b'"no list"', b"{}")
+    assert project("offsets", offsets) == {"c"}
+    assert sorted(SourceOffset.objects.values_list("partition", "offset")) == [
+        ('{"a":2,"b":1}', '{"seqno":2}'),
+        ('{"id":0}', '{"seqno":9}'),
+    ]
+    offsets.offset("c", {"id": 0}, None)
+    project("offsets", offsets)
+    assert SourceOffset.objects.count() == 1
+
+
+def progress(topic: Topic, at: int, records: int, **more: object) -> None:
+    fields = {"generation": 1, "attempt": 1, "transactions": records // 10, "aborted": 0, "errors": 0, **more}
+    topic.event(type="progress", connector="c", task=0, worker="w1", time_ms=at, records=records, **fields)
+
+
+def test_progress_becomes_a_rate_and_minute_cells() -> None:
+    running(tasks=1)
+    events = Topic()
+    progress(events, 59_000, 100)
+    progress(events, 61_000, 300, open_records=7, producer_id=4, epoch=2)
+    project("events", events)
+    task = Task.objects.get()
+    assert (task.rate, task.records_total, task.open_records, task.producer_id) == (100, 300, 7, 4)
+    cells = list(MetricCell.objects.order_by("minute").values_list("minute", "records", "commits"))
+    assert cells == [(0, 100, 10), (1, 200, 20)]
+
+
+def test_a_new_attempt_goes_on_counting_and_a_zombie_does_not_count() -> None:
+    running(tasks=1)
+    events = Topic()
+    progress(events, 1_000, 100)
+    progress(events, 2_000, 40, attempt=2)
+    progress(events, 3_000, 150)  # the first attempt again, replaced by now
+    progress(events, 4_000, 90, attempt=2)
+    project("events", events)
+    assert Task.objects.get().records_total == 190
+
+
+def test_a_round_tells_its_stages() -> None:
+    config, events = Topic(), Topic()
+    config.config(connector("c"), CommitRecord(C, 2))
+    project("config", config)
+    fenced = [{"id": "g-c-0", "producer_id": 1, "epoch": 3}]
+    events.event(type="round", connector="c", generation=1, stage="fencing", tasks=2, time_ms=5)
+    events.event(type="round", connector="c", generation=1, stage="done", tasks=2, fenced=fenced, ms=12, time_ms=17)
+    project("events", events)
+    row = GenerationRow.objects.get()
+    assert (row.stage, row.started_ms, row.ended_ms, row.took_ms) == ("done", 5, 17, 12)
+    assert row.fenced_ids == fenced
+    assert [event.summary for event in Event.objects.order_by("id")] == [
+        "Generation 1: fencing",
+        "Generation 1: done, 1 ids fenced in 12 ms",
+    ]
+
+
+def test_reports_of_any_form_are_taken() -> None:
+    events = Topic()
+    events.raw(b"c", b"no json")
+    events.raw(b"c", b'{"type": 5}')
+    events.event(type="progress", connector="c", task="x", records="many")
+    events.event(type="round", connector=5, generation="g", fenced="x")
+    events.event(type="task", connector="c", task=[1], message={})
+    events.event(type="something new", connector="c")
+    project("events", events)
+    assert "something new" in Event.objects.values_list("summary", flat=True)
