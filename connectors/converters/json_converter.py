@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Mapping
 
-from connectors.api import ConfigDef, ConfigException, ConfigType, ConnectorError, Importance
+from connectors.api import ConfigDef, ConfigException, ConfigType, Importance
 from connectors.converters.base import Converter, HeaderConverter, refuse
 
 _SCHEMAS = (
@@ -61,7 +61,7 @@ class JsonConverter(Converter, HeaderConverter):
 def _extra_types(value: object) -> object:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode("ascii")
-    raise ConnectorError(f"JSON has no form for a value of type {type(value).__name__}; hand over a text or a number.")
+    raise TypeError(f"JSON has no form for a value of type {type(value).__name__}; hand over a text or a number")
 
 
 def _no_schemas(name: str, value: object) -> None:

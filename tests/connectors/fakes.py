@@ -1,0 +1,42 @@
+"""A task's surroundings, in memory."""
+
+from collections.abc import Mapping, Sequence
+
+from connectors.api import RecordBatch, SourceOffset, SourcePartition, SourceTask, TransactionContext
+
+
+class FakeOffsets:
+    def __init__(self, offsets: Sequence[tuple[SourcePartition, SourceOffset]] = ()) -> None:
+        self.known = [(dict(partition), offset) for partition, offset in offsets]
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        return next((offset for known, offset in self.known if known == dict(partition)), None)
+
+    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        return [self.offset(partition) for partition in partitions]
+
+
+class FakeContext:
+    """Waits are counted, not slept."""
+
+    def __init__(self, offsets: FakeOffsets | None = None, *, raw: bool = False) -> None:
+        self.config: Mapping[str, str] = {}
+        self.offset_reader = offsets or FakeOffsets()
+        self.transaction_context: TransactionContext | None = None
+        self.raw_batches = raw
+        self.waits: list[float] = []
+
+    def wait(self, seconds: float) -> bool:
+        self.waits.append(seconds)
+        return False
+
+
+def poll_all(task: SourceTask) -> list[tuple[object, SourceOffset]]:
+    """Poll until there is nothing: each value (bytes or text) with the offset after it; in a batch the last one's."""
+    found: list[tuple[object, SourceOffset]] = []
+    while polled := task.poll():
+        if isinstance(polled, RecordBatch):
+            found += [(value, polled.source_offset) for value in polled.values]
+        else:
+            found += [(record.value, record.source_offset) for record in polled]
+    return found

@@ -1,0 +1,48 @@
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from connectors.builtin.file_stream.connector import FileStreamSourceConnector
+from connectors.builtin.file_stream.task import FileStreamSourceTask
+from connectors.plugins import PluginRegistry, UnknownConnector, class_path, load_task_class
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FileStreamSource",
+        "FileStreamSourceConnector",
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "connectors.builtin.file_stream.connector.FileStreamSourceConnector",
+    ],
+)
+def test_a_connector_is_found_by_each_of_its_names(name: str) -> None:
+    assert PluginRegistry.discover().find(name).cls is FileStreamSourceConnector
+
+
+def test_an_unknown_name_lists_what_there_is() -> None:
+    with pytest.raises(
+        UnknownConnector, match=r"which name matches Nope, available connectors are: .*FileStreamSource"
+    ):
+        PluginRegistry.discover().find("Nope")
+
+
+def test_a_plugin_that_cannot_be_loaded_takes_none_down() -> None:
+    points = [
+        EntryPoint("Broken", "no_such_module_anywhere:X", "ringfence.connectors"),
+        EntryPoint("NoConnector", "builtins:int", "ringfence.connectors"),
+        EntryPoint("Fine", class_path(FileStreamSourceConnector).replace(".FileStreamS", ":FileStreamS"), "x"),
+    ]
+    registry = PluginRegistry.discover(points)
+    assert registry.find("Fine").version == "1.0.0"
+    assert set(registry.broken) == {"Broken", "NoConnector"}
+    with pytest.raises(UnknownConnector, match="installed but cannot be loaded: ModuleNotFoundError"):
+        registry.find("Broken")
+
+
+def test_a_task_class_is_loaded_by_its_path() -> None:
+    assert load_task_class(class_path(FileStreamSourceTask)) is FileStreamSourceTask
+    with pytest.raises(ImportError, match="Install the connector's package here"):
+        load_task_class("nowhere.to.be.Found")
+    with pytest.raises(TypeError, match="not a subclass"):
+        load_task_class("builtins.int")

@@ -1,0 +1,1 @@
+"""The plugin processes, with plugins that hang, crash and print."""

@@ -1,0 +1,97 @@
+"""Connectors that misbehave on request: the setting `mood` says how, and `marker` where they leave a trace."""
+
+import ctypes
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from connectors.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceRecord,
+    SourceTask,
+)
+
+
+class HostileTask(SourceTask):
+    def start(self, config: Mapping[str, str]) -> None:
+        """Nothing to open."""
+
+    def poll(self) -> list[SourceRecord] | None:
+        return None
+
+
+class HostileConnector(SourceConnector):
+    version = "6.6.6"
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return (
+            ConfigDef()
+            .define("mood", ConfigType.STRING, default="fine")
+            .define("password", ConfigType.PASSWORD, default=None)
+            .define("marker", ConfigType.STRING, default=None)
+            .define("count", ConfigType.INT, default=1)
+        )
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        return HostileTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.config = config
+        if config.get("marker"):
+            with Path(config["marker"]).open("a") as file:
+                file.write(f"start {os.getpid()}\n")
+        if config.get("mood") == "hang in start":
+            time.sleep(600)
+        if config.get("mood") == "ask":
+            threading.Timer(0.05, self.context.request_task_reconfiguration).start()
+        if config.get("mood") == "crash in start again" and Path(config["marker"]).read_text().count("start") > 1:
+            os._exit(9)
+
+    def stop(self) -> None:
+        if self.config.get("marker"):
+            with Path(self.config["marker"]).open("a") as file:
+                file.write("stop\n")
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        self._misbehave(self.config)
+        offset = self.context.offset_reader.offset({"n": 1})
+        return [{"n": str(n), "offset": str(offset)} for n in range(int(self.config.get("count", "1")))]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        self._misbehave(config)
+        return {"mood": [f"password {config['password']} is weak"]} if config.get("mood") == "tell" else {}
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        if any(offset == {"bad": True} for _, offset in offsets):
+            raise ConnectorError("not this offset")
+        return True
+
+    def _misbehave(self, config: Mapping[str, str]) -> None:
+        match config.get("mood"):
+            case "hang":
+                time.sleep(600)
+            case "hold the interpreter":
+                ctypes.PyDLL(None).sleep(600)  # a C call that does not release the GIL
+            case "exit":
+                sys.exit(3)
+            case "crash":
+                os._exit(7)
+            case "segfault":
+                ctypes.string_at(0)
+            case "raise":
+                raise ValueError(f"no luck with {config.get('password')}")
+            case "print":
+                print('{"id": 1, "result": "forged"}', flush=True)
+                os.write(1, b"noise\n")

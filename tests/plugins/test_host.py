@@ -1,0 +1,267 @@
+"""Calls into plugins: each answered, or its failure told, whatever the plugin does."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ringfence.engine.plugins import BadRequest, OffsetsRefused, PluginCrash, PluginError, PluginHost, PluginTimeout
+from ringfence.engine.plugins import UnknownPlugin as Unknown
+from tests.plugins.conftest import ROOT, Heard, hostile
+
+
+def eventually(condition: object, seconds: float = 15.0) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+def starts(marker: Path) -> int:
+    return marker.read_text().count("start") if marker.exists() else 0
+
+
+def test_plugins_are_listed_with_what_cannot_be_loaded(host: PluginHost) -> None:
+    by_class = {plugin["class"]: plugin for plugin in host.plugins()}
+    assert by_class["tests.plugins.hostile.HostileConnector"]["version"] == "6.6.6"
+    assert len(by_class) == 3
+    assert set(host.broken_plugins()) == {"Broken"}
+    assert [key["name"] for key in host.config_keys("Hostile")] == ["mood", "password", "marker", "count"]
+    assert next(key["name"] for key in host.common_keys()) == "name"
+    with pytest.raises(Unknown, match="which name matches Nope"):
+        host.config_keys("Nope")
+
+
+def test_a_hung_call_costs_its_own_process_and_no_other_call(host: PluginHost) -> None:
+    errors: list[PluginError] = []
+
+    def hang(mood: str) -> None:
+        with pytest.raises(PluginTimeout) as caught:
+            host.validate("Hostile", hostile(mood), timeout=3)
+        errors.append(caught.value)
+
+    threads = [threading.Thread(target=hang, args=(mood,)) for mood in ("hang", "hold the interpreter")]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    assert host.validate("Hostile", hostile())["error_count"] == 0
+    assert all(thread.is_alive() for thread in threads)
+    for thread in threads:
+        thread.join()
+    assert "validate did not answer within" in errors[0].message
+    assert len(errors) == 2
+    assert host.validate("Hostile", hostile())["error_count"] == 0
+    eventually(lambda: len(psutil.Process().children(recursive=True)) <= 1)
+
+
+def test_more_hung_calls_than_processes_are_told_so(environment: dict[str, str]) -> None:
+    host = PluginHost(call_processes=1, environment=environment)
+
+    def hang() -> None:
+        with pytest.raises(PluginTimeout):
+            host.validate("Hostile", hostile("hang"), timeout=3)
+
+    thread = threading.Thread(target=hang)
+    thread.start()
+    time.sleep(0.3)
+    with pytest.raises(PluginTimeout, match=r"All 1 plugin processes were busy for 0\.2 s, so validate was not asked"):
+        host.validate("Hostile", hostile(), timeout=0.2)
+    thread.join()
+    assert host.validate("Hostile", hostile())["error_count"] == 0
+    host.close()
+
+
+@pytest.mark.parametrize(("mood", "how"), [("crash", "exit code 7"), ("segfault", f"signal {signal.SIGSEGV.value}")])
+def test_a_crash_is_that_calls_error_only(host: PluginHost, mood: str, how: str) -> None:
+    with pytest.raises(PluginCrash, match=how):
+        host.validate("Hostile", hostile(mood))
+    assert host.validate("Hostile", hostile())["error_count"] == 0
+
+
+def test_sys_exit_and_exceptions_are_reported_with_their_trace(host: PluginHost) -> None:
+    with pytest.raises(PluginError, match=r"called sys\.exit in validate"):
+        host.validate("Hostile", hostile("exit"))
+    with pytest.raises(PluginError, match="validate failed: ValueError: no luck") as caught:
+        host.validate("Hostile", hostile("raise"))
+    assert "_misbehave" in (caught.value.trace or "")
+
+
+def test_what_a_plugin_prints_does_not_disturb_the_protocol(host: PluginHost) -> None:
+    assert host.validate("Hostile", hostile("print"))["name"] == "Hostile"
+
+
+def test_a_secret_leaves_neither_in_errors_nor_in_the_answer(host: PluginHost) -> None:
+    with pytest.raises(PluginError) as caught:
+        host.validate("Hostile", hostile("raise", password="hunter2"))
+    assert "hunter2" not in caught.value.message + (caught.value.trace or "")
+    answer = host.validate("Hostile", hostile("tell", password="hunter2"))
+    assert "hunter2" not in str(answer)
+    assert "password [hidden] is weak" in str(answer)
+    host.start_connector("c", hostile("raise", password="hunter2"))
+    with pytest.raises(PluginError) as caught:
+        host.task_configs("c", 1)
+    assert "hunter2" not in caught.value.message + (caught.value.trace or "")
+
+
+def test_validation_answers_in_connects_form(host: PluginHost) -> None:
+    config: dict[str, str | None] = {"connector.class": "Hostile", "tasks.max": "0", "count": "x", "extra": None}
+    answer = host.validate("tests.plugins.hostile.HostileConnector", config)
+    configs = answer["configs"]
+    assert isinstance(configs, list)
+    errors = {entry["value"]["name"]: entry["value"]["errors"] for entry in configs if entry["value"]["errors"]}
+    assert errors == {
+        "name": ['Missing required configuration "name" which has no default value.'],
+        "tasks.max": ["Invalid value 0 for configuration tasks.max: Value must be at least 1"],
+        "count": ["Invalid value x for configuration count: Not a number of type INT"],
+        "extra": ["Null value can not be supplied as the configuration value for extra."],
+    }
+    assert answer["error_count"] == 4
+    assert answer["name"] == "Hostile"
+    assert set(configs[0]["value"]) == {"name", "value", "recommended_values", "errors", "visible"}
+
+
+def test_exactly_once_is_required_only_of_those_that_can(host: PluginHost) -> None:
+    def errors(config: dict[str, str], *, exactly_once: bool = True) -> str:
+        wanted = {**config, "exactly.once.support": "required"}
+        configs = host.validate(config["connector.class"], wanted, exactly_once=exactly_once)["configs"]
+        assert isinstance(configs, list)
+        return str([entry["value"]["errors"] for entry in configs if entry["value"]["errors"]])
+
+    able = {"name": "v", "connector.class": "VerifiableSource", "topic": "t"}
+    assert errors(able) == "[]"
+    assert "does not have exactly-once source support enabled" in errors(able, exactly_once=False)
+    assert "does not implement the API required for preflight validation" in errors(hostile())
+
+
+def test_a_request_that_contradicts_itself_is_refused(host: PluginHost) -> None:
+    with pytest.raises(BadRequest, match=r"Connector config \{password, x\} contains no connector type"):
+        host.validate("Hostile", {"x": "1", "password": "hunter2"})
+    with pytest.raises(
+        BadRequest, match="Included connector type Hostile does not match request type FileStreamSource"
+    ):
+        host.validate("FileStreamSource", hostile())
+
+
+def test_offsets_are_checked_by_the_connector(host: PluginHost) -> None:
+    assert host.alter_offsets(hostile(), [({"n": 1}, {"good": True}), ({"n": 2}, None)])
+    with pytest.raises(OffsetsRefused, match="not this offset"):
+        host.alter_offsets(hostile(), [({"n": 1}, {"bad": True})])
+
+
+def test_an_instance_lives_and_gives_task_configs(host: PluginHost, heard: Heard, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    host.start_connector("c", hostile("ask", marker=str(marker)), [({"n": 1}, {"at": 5})])
+    assert host.task_configs("c", 1) == [
+        {"n": "0", "offset": "{'at': 5}", "task.class": "tests.plugins.hostile.HostileTask"}
+    ]
+    assert host.task_configs("c", 1, [({"n": 1}, {"at": 9})])[0]["offset"] == "{'at': 9}"
+    eventually(lambda: heard.reconfigured == ["c"])
+    host.start_connector("c", hostile(marker=str(marker)))
+    host.stop_connector("c")
+    host.stop_connector("c")
+    assert [line.split()[0] for line in marker.read_text().splitlines()] == ["start", "stop", "start", "stop"]
+    with pytest.raises(PluginError, match="has no running instance"):
+        host.task_configs("c", 1)
+
+
+def test_more_tasks_than_allowed_are_refused_unless_told_otherwise(host: PluginHost) -> None:
+    host.start_connector("c", hostile(count="3"))
+    with pytest.raises(PluginError, match=r"has generated 3 tasks, more than its tasks\.max of 2"):
+        host.task_configs("c", 2)
+    host.start_connector("c", {**hostile(count="3"), "tasks.max.enforce": "false"})
+    assert len(host.task_configs("c", 2)) == 3
+
+
+@pytest.mark.parametrize(
+    ("mood", "error"), [("crash", PluginCrash), ("hang", PluginTimeout), ("hold the interpreter", PluginTimeout)]
+)
+def test_an_instance_that_takes_the_process_down_is_not_started_again_but_the_others_are(
+    host: PluginHost, heard: Heard, tmp_path: Path, mood: str, error: type[PluginError]
+) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    host.start_connector("good", hostile(marker=str(good)), [({"n": 1}, {"at": 5})])
+    host.start_connector("bad", hostile(mood, marker=str(bad)))
+    with pytest.raises(error):
+        host.task_configs("bad", 1, timeout=1.5)
+    assert host.task_configs("good", 1)[0]["offset"] == "{'at': 5}"
+    assert (starts(good), starts(bad)) == (2, 1)
+    assert host.running_connectors() == ["good"]
+    assert heard.failed == []
+
+
+def test_a_call_that_was_caught_in_anothers_fall_is_tried_again(host: PluginHost, tmp_path: Path) -> None:
+    host.start_connector("slow", hostile("hang"))
+    host.start_connector("good", hostile(marker=str(tmp_path / "good")))
+    results: list[object] = []
+
+    def hang() -> None:
+        with pytest.raises(PluginTimeout):
+            host.task_configs("slow", 1, timeout=0.5)
+        results.append("late")
+
+    thread = threading.Thread(target=hang)
+    thread.start()
+    while thread.is_alive():
+        results.append(len(host.task_configs("good", 1)))
+    thread.join()
+    assert "late" in results
+    assert set(results) == {"late", 1}
+
+
+def test_a_killed_process_comes_back_and_who_fails_then_is_reported(
+    host: PluginHost, heard: Heard, tmp_path: Path
+) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    host.start_connector("bad", hostile("crash in start again", marker=str(bad)))
+    host.start_connector("good", hostile(marker=str(good)))
+    os.kill(int(good.read_text().split()[1]), signal.SIGKILL)
+    eventually(lambda: [name for name, _ in heard.failed] == ["bad"])
+    assert isinstance(heard.failed[0][1], PluginCrash)
+    assert len(host.task_configs("good", 1, timeout=20)) == 1
+    assert host.running_connectors() == ["good"]
+
+
+def test_a_start_that_hangs_is_an_error_of_that_connector(host: PluginHost) -> None:
+    host.start_connector("good", hostile())
+    with pytest.raises(PluginTimeout, match="start did not answer"):
+        host.start_connector("bad", hostile("hang in start"), timeout=1)
+    assert len(host.task_configs("good", 1)) == 1
+
+
+def test_plugin_processes_die_with_their_host(environment: dict[str, str]) -> None:
+    code = (
+        "import time, psutil\n"
+        "from ringfence.engine.plugins import PluginHost; from tests.plugins.conftest import hostile\n"
+        "host = PluginHost(); host.start_connector('c', hostile()); host.plugins()\n"
+        "print(*[child.pid for child in psutil.Process().children()], flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, **environment}
+    )
+    assert process.stdout is not None
+    pids = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(pids) == 2
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids), 5)
+
+
+def test_close_leaves_no_process(environment: dict[str, str]) -> None:
+    before = set(psutil.Process().children())
+    host = PluginHost(environment=environment)
+    host.plugins()
+    host.start_connector("c", hostile())
+    assert len(set(psutil.Process().children()) - before) == 2
+    host.close()
+    host.close()
+    assert set(psutil.Process().children()) <= before
+    with pytest.raises(RuntimeError, match="closed"):
+        host.plugins()
