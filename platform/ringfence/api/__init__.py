@@ -1,0 +1,1 @@
+"""Kafka Connect's REST API at the root of the HTTP port."""

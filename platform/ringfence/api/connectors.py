@@ -1,0 +1,151 @@
+"""`/connectors` and everything below it."""
+
+from urllib.parse import quote
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence import dispatch
+from ringfence.api import reading, writing
+from ringfence.api.base import ConnectView
+from ringfence.api.errors import bad_request
+from ringfence.api.jsonbody import config_of, object_of
+
+_CREATE_FIELDS = {"name", "config", "initial_state"}
+
+
+def _created(request: Request, name: str) -> Response:
+    location = request.build_absolute_uri(f"/connectors/{quote(name, safe='')}")
+    return Response(reading.info_of(name), status=201, headers={"Location": location})
+
+
+class Connectors(ConnectView):
+    def get(self, request: Request) -> Response:
+        expansions = request.query_params.getlist("expand")
+        return Response(reading.expanded(expansions) if expansions else reading.names())
+
+    def post(self, request: Request) -> Response:
+        body = object_of(self.json_body(), "The request body")
+        if unknown := sorted(set(body) - _CREATE_FIELDS):
+            raise bad_request(f"Unknown field(s) {', '.join(unknown)}: name, config and initial_state are expected.")
+        name, state = body.get("name"), body.get("initial_state")
+        if name is not None and not isinstance(name, str):
+            raise bad_request("name must be a text.")
+        initial_state = "RUNNING" if state is None else str(state).upper()
+        if initial_state not in writing.INITIAL_STATES:
+            raise bad_request(f"initial_state must be one of {', '.join(writing.INITIAL_STATES)}.")
+        stripped = str(name or "").strip()
+        writing.create(stripped, config_of(body.get("config")), initial_state, self.user_name)
+        return _created(request, stripped)
+
+
+class Connector(ConnectView):
+    def get(self, request: Request, name: str) -> Response:
+        return Response(reading.info_of(name))
+
+    def delete(self, request: Request, name: str) -> Response:
+        dispatch.command("delete", name, {}, user=self.user_name)
+        return Response(status=204)
+
+
+class Config(ConnectView):
+    def get(self, request: Request, name: str) -> Response:
+        return Response(reading.info_of(name)["config"])
+
+    def put(self, request: Request, name: str) -> Response:
+        if writing.configure(name, config_of(self.json_body()), self.user_name):
+            return _created(request, name)
+        return Response(reading.info_of(name))
+
+    def patch(self, request: Request, name: str) -> Response:
+        patch = object_of(self.json_body(), "The request body")
+        if patch.get("name", name) != name:
+            raise bad_request(f"A connector cannot be renamed: name is {name}.")
+        writing.patch_config(name, patch, self.user_name)
+        return Response(reading.info_of(name))
+
+
+class Status(ConnectView):
+    def get(self, request: Request, name: str) -> Response:
+        return Response(reading.status_of(name))
+
+
+class Restart(ConnectView):
+    def post(self, request: Request, name: str) -> Response:
+        include_tasks, only_failed = self.flag("includeTasks"), self.flag("onlyFailed")
+        flags = {"include_tasks": include_tasks, "only_failed": only_failed}
+        if not (include_tasks or only_failed):
+            dispatch.command("restart", name, flags, user=self.user_name)
+            return Response(status=204)
+        plan = writing.restart_plan(name, include_tasks=include_tasks, only_failed=only_failed)
+        dispatch.command("restart", name, flags, user=self.user_name)
+        return Response(plan, status=202)
+
+
+class Pause(ConnectView):
+    def put(self, request: Request, name: str) -> Response:
+        dispatch.command("pause", name, {}, user=self.user_name)
+        return Response(status=202)
+
+
+class Resume(ConnectView):
+    def put(self, request: Request, name: str) -> Response:
+        dispatch.command("resume", name, {}, user=self.user_name)
+        return Response(status=202)
+
+
+class Stop(ConnectView):
+    def put(self, request: Request, name: str) -> Response:
+        dispatch.command("stop", name, {}, user=self.user_name)
+        return Response(status=204)
+
+
+class Tasks(ConnectView):
+    def get(self, request: Request, name: str) -> Response:
+        return Response(reading.task_configs(name))
+
+
+class TaskStatus(ConnectView):
+    def get(self, request: Request, name: str, task: int) -> Response:
+        return Response(reading.task_status_of(name, task))
+
+
+class TaskRestart(ConnectView):
+    def post(self, request: Request, name: str, task: int) -> Response:
+        dispatch.command("restart_task", name, {"task": task}, user=self.user_name)
+        return Response(status=204)
+
+
+class Topics(ConnectView):
+    def get(self, request: Request, name: str) -> Response:
+        return Response({name: {"topics": reading.topics(name)}})
+
+
+class TopicsReset(ConnectView):
+    def put(self, request: Request, name: str) -> Response:
+        return Response(status=202)
+
+
+class Offsets(ConnectView):
+    def get(self, request: Request, name: str) -> Response:
+        return Response(reading.offsets(name))
+
+    def patch(self, request: Request, name: str) -> Response:
+        entries = writing.offsets_of(self.json_body())
+        result = dispatch.command("alter_offsets", name, {"offsets": entries}, user=self.user_name)
+        return Response({"message": _message(result.value, f"The offsets of connector {name} have been altered.")})
+
+    def delete(self, request: Request, name: str) -> Response:
+        result = dispatch.command("reset_offsets", name, {}, user=self.user_name)
+        return Response({"message": _message(result.value, f"The offsets of connector {name} have been reset.")})
+
+
+def _message(value: object, otherwise: str) -> str:
+    """What the connector's plugin did with its offsets, as the leader says it."""
+    match value:
+        case {"message": str(message)} if message:
+            return message
+        case str() if value:
+            return value
+        case _:
+            return otherwise

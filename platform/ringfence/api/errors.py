@@ -1,0 +1,71 @@
+"""Errors as Kafka Connect's clients expect them: always `{"error_code", "message"}` as JSON, never an HTML page."""
+
+import logging
+
+from django.db import Error as DatabaseError
+from django.http import JsonResponse
+from rest_framework import status
+from rest_framework.exceptions import APIException
+from rest_framework.response import Response
+
+from ringfence.dispatch import Refused
+
+RETRY_AFTER_SECONDS = "1"
+
+DATABASE_AWAY = (
+    "The database does not answer ({error}). Connectors go on running. Check RINGFENCE_DATABASE_URL and that the "
+    "database is up, then try again."
+)
+
+log = logging.getLogger(__name__)
+
+
+class ConnectError(APIException):
+    """An error with Kafka Connect's status and text."""
+
+    def __init__(self, status_code: int, message: str) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.message = message
+
+
+def bad_request(message: str) -> ConnectError:
+    return ConnectError(status.HTTP_400_BAD_REQUEST, message)
+
+
+def not_found(message: str) -> ConnectError:
+    return ConnectError(status.HTTP_404_NOT_FOUND, message)
+
+
+def body(code: int, message: str) -> dict[str, object]:
+    return {"error_code": code, "message": message}
+
+
+def json_error(code: int, message: str) -> JsonResponse:
+    return JsonResponse(body(code, message), status=code)
+
+
+def handle(error: Exception, context: dict[str, object]) -> Response | None:
+    """DRF's exception handler. None lets Django log the error and answer with `handler500`."""
+    match error:
+        case Refused():
+            response = Response(body(error.status, error.message), status=error.status)
+            if error.retry:
+                response["Retry-After"] = RETRY_AFTER_SECONDS
+            return response
+        case DatabaseError():
+            log.error("The database does not answer: %s", error)
+            message = DATABASE_AWAY.format(error=type(error).__name__)
+            return Response(body(503, message), status=503, headers={"Retry-After": RETRY_AFTER_SECONDS})
+        case APIException():
+            code = error.status_code
+            headers = {"Allow": ", ".join(_allowed(context))} if code == 405 else {}
+            message = error.message if isinstance(error, ConnectError) else f"HTTP {code} {error.detail}"
+            return Response(body(code, message), status=code, headers=headers)
+        case _:
+            return None
+
+
+def _allowed(context: dict[str, object]) -> list[str]:
+    allowed = getattr(context.get("view"), "allowed_methods", [])
+    return [str(method) for method in allowed]

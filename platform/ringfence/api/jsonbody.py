@@ -1,0 +1,87 @@
+"""Request bodies, read strictly: what Kafka Connect's Jackson reads, and a 400 with a reason for the rest.
+
+Numbers keep their source text (`1.50` stays `1.50`), since every config value is a text in the end.
+"""
+
+import json
+from collections.abc import Mapping
+
+from ringfence.api.errors import bad_request
+
+MAX_CONFIG_BYTES = 1_000_000
+"""A config must fit into one record of the config topic, next to its tasks' configs."""
+
+
+class Number(str):
+    """A JSON number, as it was written."""
+
+    __slots__ = ()
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+def read(raw: bytes) -> object:
+    """The JSON value of a body; None for an empty one. Raises a 400 for anything that is no JSON."""
+    if not raw.strip():
+        return None
+    try:
+        text = raw.decode("utf-8")
+        value: object = json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"The request body is not valid JSON: {error}") from error
+    return value
+
+
+def object_of(value: object, what: str) -> dict[str, object]:
+    """The value as an object. Raises a 400 that names `what` was expected to be one."""
+    if not isinstance(value, dict):
+        raise bad_request(f"{what} must be a JSON object.")
+    return value
+
+
+def text_of(value: object, what: str) -> str:
+    """A scalar as text: true and false as in JSON, numbers as they were written. A 400 for null and nested values."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return str(value)
+        case None:
+            raise bad_request(f"Null value can not be supplied as the configuration value for {what}.")
+        case _:
+            raise bad_request(f"The value of {what} must be a text, a number or a boolean, not a nested value.")
+
+
+def config_of(value: object) -> dict[str, str]:
+    """A connector configuration: a flat object of texts, below the size limit."""
+    config = {key: text_of(item, key) for key, item in object_of(value, "The connector configuration").items()}
+    check_size(config)
+    return config
+
+
+def check_size(config: Mapping[str, str]) -> None:
+    """Refuse a configuration that cannot be written to the config topic."""
+    size = len(json.dumps(config, ensure_ascii=False).encode())
+    if size > MAX_CONFIG_BYTES:
+        raise bad_request(
+            f"The connector configuration has {size:,} bytes; at most {MAX_CONFIG_BYTES:,} fit into the config topic."
+        )
+
+
+def plain(value: object) -> object:
+    """The same value with numbers as Python's: for source partitions and offsets, whose types matter."""
+    match value:
+        case Number():
+            try:
+                return int(value)
+            except ValueError:
+                return float(value)
+        case dict():
+            return {key: plain(item) for key, item in value.items()}
+        case list():
+            return [plain(item) for item in value]
+        case _:
+            return value

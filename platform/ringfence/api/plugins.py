@@ -1,0 +1,33 @@
+"""`/connector-plugins`: answered by a worker's plugin process, since only there plugin code may run."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence import dispatch
+from ringfence.api import writing
+from ringfence.api.base import ConnectView
+from ringfence.api.jsonbody import config_of
+from ringfence.api.masking import unmasked
+
+
+class Plugins(ConnectView):
+    def get(self, request: Request) -> Response:
+        plugins = dispatch.list_plugins()
+        if self.flag("connectorsOnly", default=True):
+            plugins = [plugin for plugin in plugins if plugin.get("type") in ("source", "sink")]
+        return Response(plugins)
+
+
+class PluginConfig(ConnectView):
+    def get(self, request: Request, name: str) -> Response:
+        return Response(dispatch.config_keys(name))
+
+
+class PluginValidate(ConnectView):
+    def put(self, request: Request, name: str) -> Response:
+        config = config_of(self.json_body())
+        config = unmasked(config, writing.stored_settings(config.get("name", "")))
+        found = dispatch.validate(name, config)
+        class_name = config.get("connector.class", name)
+        writing.remember_secrets(class_name, found)
+        return Response(writing.masked_validation(found, class_name, config))

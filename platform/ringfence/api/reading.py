@@ -1,0 +1,136 @@
+"""What the API answers from the database: every body in a constant number of queries, secrets masked."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ringfence.api.errors import not_found
+from ringfence.api.masking import Masker
+from ringfence.mirror.models import Connector, SourceOffset, Task
+
+Json = dict[str, Any]
+
+
+def names() -> list[str]:
+    """All connectors, sorted."""
+    return list(Connector.objects.filter(known=True).order_by("name").values_list("name", flat=True))
+
+
+def connector(name: str) -> Connector:
+    """The connector's row. A 404 in Kafka Connect's words where there is none."""
+    row = Connector.objects.filter(name=name, known=True).first()
+    if row is None:
+        raise not_found(f"Connector {name} not found")
+    return row
+
+
+def tasks(name: str) -> list[Task]:
+    """The newest generation's tasks, by number."""
+    return list(Task.objects.filter(connector=name, known=True).order_by("number"))
+
+
+def info(row: Connector, numbers: Iterable[int], masker: Masker) -> Json:
+    """`ConnectorInfo`."""
+    return {
+        "name": row.name,
+        "config": masker.masked(row.settings),
+        "tasks": [{"connector": row.name, "task": number} for number in numbers],
+        "type": row.type,
+    }
+
+
+def info_of(name: str) -> Json:
+    row = connector(name)
+    return info(row, [task.number for task in tasks(name)], Masker([row.class_name]))
+
+
+def status(row: Connector, rows: Iterable[Task], masker: Masker) -> Json | None:
+    """`ConnectorStateInfo`; None where nobody has reported a status yet."""
+    if row.unreadable:
+        state, trace = "FAILED", row.unreadable
+    elif row.state:
+        state, trace = row.state, row.trace
+    else:
+        return None
+    config = row.settings
+    return {
+        "name": row.name,
+        "connector": _state(state, row.worker, masker.scrubbed(trace, config)),
+        "tasks": [task_status(task, config, masker) for task in rows if task.state],
+        "type": row.type,
+    }
+
+
+def task_status(task: Task, config: Mapping[str, str], masker: Masker) -> Json:
+    """`TaskState`."""
+    trace = masker.scrubbed(task.trace, config)
+    if task.state == "FAILED" and not trace:
+        trace = task.why or "No trace was reported."  # clients take a failed task's trace for granted
+    return {"id": task.number, **_state(task.state, task.worker, trace)}
+
+
+def _state(state: str, worker: str, trace: str) -> Json:
+    body: Json = {"state": state, "worker_id": worker, "version": None}
+    return {**body, "trace": trace} if trace else body
+
+
+def status_of(name: str) -> Json:
+    row = Connector.objects.filter(name=name, known=True).first()
+    body = status(row, tasks(name), Masker([row.class_name])) if row else None
+    if body is None:
+        raise not_found(f"No status found for connector {name}")
+    return body
+
+
+def task_status_of(name: str, number: int) -> Json:
+    row = Connector.objects.filter(name=name, known=True).first()
+    task = Task.objects.filter(connector=name, number=number, known=True).exclude(state="").first()
+    if row is None or task is None:
+        raise not_found(f"No status found for task {name}-{number}")
+    return task_status(task, row.settings, Masker([row.class_name]))
+
+
+def expanded(expansions: Iterable[str]) -> Json:
+    """`GET /connectors?expand=…`: for every connector what was asked for; three queries for any number of them."""
+    wanted = set(expansions)
+    rows = list(Connector.objects.filter(known=True).order_by("name"))
+    masker = Masker({row.class_name for row in rows})
+    of: dict[str, list[Task]] = {}
+    for task in Task.objects.filter(known=True).defer("config", "recent").order_by("connector", "number"):
+        of.setdefault(task.connector, []).append(task)
+    body: Json = {}
+    for row in rows:
+        parts: Json = {}
+        if "status" in wanted:
+            parts["status"] = status(row, of.get(row.name, []), masker)
+            if parts["status"] is None:
+                continue  # as Kafka Connect: one without a status is about to come or to go
+        if "info" in wanted:
+            parts["info"] = info(row, [task.number for task in of.get(row.name, [])], masker)
+        body[row.name] = parts
+    return body
+
+
+def task_configs(name: str) -> list[Json]:
+    """`GET …/tasks`."""
+    row = connector(name)
+    masker = Masker([row.class_name])
+    return [
+        {"id": {"connector": name, "task": task.number}, "config": masker.masked(task.settings, row.class_name)}
+        for task in tasks(name)
+    ]
+
+
+def topics(name: str) -> list[str]:
+    """The topics that the connector's settings name."""
+    row = Connector.objects.filter(name=name, known=True).first()
+    config = row.settings if row else {}
+    named = [config.get("topic", ""), *config.get("topics", "").split(",")]
+    return sorted({topic.strip() for topic in named} - {""})
+
+
+def offsets(name: str) -> Json:
+    """`GET …/offsets`."""
+    connector(name)
+    rows = SourceOffset.objects.filter(connector=name).order_by("partition").values_list("partition", "offset")
+    return {"offsets": [{"partition": json.loads(part), "offset": json.loads(offset)} for part, offset in rows]}

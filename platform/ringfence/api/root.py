@@ -1,0 +1,81 @@
+"""`GET /` and `GET /health`."""
+
+import time
+
+from django.db import Error as DatabaseError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence import __version__, dispatch
+from ringfence.api.base import ConnectView
+from ringfence.api.errors import json_error
+from ringfence.dispatch import Refused
+from ringfence.mirror.models import ClusterInfo
+
+CONNECT_VERSION = "4.3.0"
+"""The Kafka Connect whose API this is: clients decide by it which calls they may make."""
+
+_PING_SECONDS = 3.0
+_CACHED_SECONDS = 1.0
+
+
+@csrf_exempt
+def root(request: HttpRequest) -> HttpResponse:
+    """The dashboard for a browser, Kafka Connect's version object for anything else."""
+    if request.method not in ("GET", "HEAD"):
+        return json_error(405, "HTTP 405 Method Not Allowed")
+    if "text/html" in request.headers.get("Accept", ""):
+        return HttpResponseRedirect("/ui/")
+    try:
+        cluster = ClusterInfo.objects.values_list("kafka_cluster_id", flat=True).first() or ""
+    except DatabaseError:
+        cluster = ""
+    return JsonResponse({"version": CONNECT_VERSION, "commit": f"ringfence-{__version__}", "kafka_cluster_id": cluster})
+
+
+class _Cache:
+    """The last answer, shared by the process: probes may come often, and each would ask the leader."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self.answer = (503, "starting", "")
+        self.was_healthy = False
+
+
+_cache = _Cache()
+
+
+def health() -> tuple[int, str, str]:
+    """(HTTP status, status, message): 200 only when the leader answers a ping and the database answers (KIP-1017)."""
+    if time.monotonic() < _cache.until:
+        return _cache.answer
+    missing = _missing()
+    if not missing:
+        _cache.was_healthy = True
+        _cache.answer = (200, "healthy", "Worker has completed startup and is ready to handle requests.")
+    elif _cache.was_healthy:
+        _cache.answer = (500, "unhealthy", missing)
+    else:
+        _cache.answer = (503, "starting", missing)
+    _cache.until = time.monotonic() + _CACHED_SECONDS
+    return _cache.answer
+
+
+def _missing() -> str:
+    try:
+        ClusterInfo.objects.exists()
+    except DatabaseError as error:
+        return f"The database does not answer: {type(error).__name__}."
+    try:
+        dispatch.command("ping", None, {}, timeout=_PING_SECONDS)
+    except Refused as refused:
+        return f"No leader answers yet. {refused.message}"
+    return ""
+
+
+class Health(ConnectView):
+    def get(self, request: Request) -> Response:
+        code, status, message = health()
+        return Response({"status": status, "message": message}, status=code)

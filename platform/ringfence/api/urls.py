@@ -1,0 +1,30 @@
+"""The routes of Kafka Connect's REST API, without trailing slashes: `PathMiddleware` takes those off."""
+
+from django.urls import path, register_converter
+
+from ringfence.api import connectors, plugins, root
+from ringfence.api.converters import NameConverter
+
+register_converter(NameConverter, "name")
+
+urlpatterns = [
+    path("", root.root),
+    path("health", root.Health.as_view()),
+    path("connectors", connectors.Connectors.as_view()),
+    path("connectors/<name:name>", connectors.Connector.as_view()),
+    path("connectors/<name:name>/config", connectors.Config.as_view()),
+    path("connectors/<name:name>/status", connectors.Status.as_view()),
+    path("connectors/<name:name>/restart", connectors.Restart.as_view()),
+    path("connectors/<name:name>/pause", connectors.Pause.as_view()),
+    path("connectors/<name:name>/resume", connectors.Resume.as_view()),
+    path("connectors/<name:name>/stop", connectors.Stop.as_view()),
+    path("connectors/<name:name>/tasks", connectors.Tasks.as_view()),
+    path("connectors/<name:name>/tasks/<int:task>/status", connectors.TaskStatus.as_view()),
+    path("connectors/<name:name>/tasks/<int:task>/restart", connectors.TaskRestart.as_view()),
+    path("connectors/<name:name>/topics", connectors.Topics.as_view()),
+    path("connectors/<name:name>/topics/reset", connectors.TopicsReset.as_view()),
+    path("connectors/<name:name>/offsets", connectors.Offsets.as_view()),
+    path("connector-plugins", plugins.Plugins.as_view()),
+    path("connector-plugins/<name:name>/config", plugins.PluginConfig.as_view()),
+    path("connector-plugins/<name:name>/config/validate", plugins.PluginValidate.as_view()),
+]

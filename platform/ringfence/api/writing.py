@@ -1,0 +1,139 @@
+"""What the API and the pages change: checked here as Kafka Connect does, carried out by the leader."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ringfence import dispatch
+from ringfence.api import reading
+from ringfence.api.converters import has_control
+from ringfence.api.errors import bad_request
+from ringfence.api.jsonbody import check_size, object_of, plain, text_of
+from ringfence.api.masking import Masker, remember, unmasked
+from ringfence.dispatch import Refused
+from ringfence.mirror.models import Connector
+
+INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
+_PATCH_ATTEMPTS = 3
+
+
+def named(name: str, config: Mapping[str, str]) -> dict[str, str]:
+    """The configuration with the connector's name in it. A 400 where it names another or the name is impossible."""
+    if not name:
+        raise bad_request("The connector's name must be a non-empty text.")
+    if has_control(name):
+        raise bad_request("The connector's name must not contain control characters.")
+    given = config.get("name", name)
+    if given.strip() != name:
+        raise bad_request(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
+    return {**config, "name": name}
+
+
+def checked(config: dict[str, str]) -> None:
+    """Have the plugin validate the configuration. A 400 in Kafka Connect's words where it is not valid."""
+    check_size(config)
+    class_name = config.get("connector.class", "").strip()
+    if not class_name:
+        shown = ", ".join(f"{key}={value}" for key, value in Masker().masked(config, "").items())
+        raise bad_request(f"Connector config {{{shown}}} contains no connector type")
+    found = dispatch.validate(class_name, config)
+    remember_secrets(class_name, found)
+    count = int(found.get("error_count") or 0)
+    if count:
+        errors = [error for entry in found["configs"] for error in entry["value"].get("errors", [])]
+        lines = "\n".join(Masker([class_name]).scrubbed(str(error), config) for error in errors)
+        raise bad_request(
+            f"Connector configuration is invalid and contains the following {count} error(s):\n{lines}\n"
+            "You can also find the above list of errors at the endpoint "
+            "`/connector-plugins/{connectorType}/config/validate`"
+        )
+
+
+def remember_secrets(class_name: str, validation: Mapping[str, Any]) -> None:
+    """Keep which settings the plugin calls secret, under the name that configurations use for it."""
+    definitions = [entry["definition"] for entry in validation.get("configs", [])]
+    remember(class_name, (entry["name"] for entry in definitions if entry.get("type") == "PASSWORD"))
+
+
+def stored_settings(name: str) -> dict[str, str]:
+    """The configuration in clear, {} where there is none: for masks that come back."""
+    row = Connector.objects.filter(name=name, known=True).first()
+    return row.settings if row else {}
+
+
+def create(name: str, config: Mapping[str, str], initial_state: str, user: str) -> None:
+    """Create a connector; `initial_state` as in INITIAL_STATES."""
+    complete = named(name, unmasked(config, {}))
+    checked(complete)
+    body = {"config": complete, "initial_state": initial_state}
+    dispatch.command("create", name, body, user=user)
+
+
+def configure(name: str, config: Mapping[str, str], user: str) -> bool:
+    """Set a configuration, creating the connector where it is missing; returns whether it was created."""
+    complete = named(name, unmasked(config, stored_settings(name)))
+    checked(complete)
+    result = dispatch.command("configure", name, {"config": complete, "create": True}, user=user)
+    return isinstance(result.value, dict) and bool(result.value.get("created"))
+
+
+def patch_config(name: str, patch: Mapping[str, object], user: str) -> None:
+    """Merge into the configuration; null removes a key. Done anew where another change came between (KIP-477)."""
+    for attempt in range(1, _PATCH_ATTEMPTS + 1):
+        row = reading.connector(name)
+        merged = dict(row.settings)
+        for key, value in patch.items():
+            if value is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = text_of(value, key)
+        complete = named(name, unmasked(merged, row.settings))
+        checked(complete)
+        body = {"config": complete, "create": False, "expected": row.config_offset}
+        try:
+            dispatch.command("configure", name, body, user=user)
+        except Refused as refused:
+            if refused.status != 409 or attempt == _PATCH_ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def restart_plan(name: str, *, include_tasks: bool, only_failed: bool) -> dict[str, Any]:
+    """The status with what a restart will touch shown as RESTARTING (KIP-745)."""
+    body = reading.status_of(name)
+    if not only_failed or body["connector"]["state"] == "FAILED":
+        body["connector"] = {**body["connector"], "state": "RESTARTING"}
+    if include_tasks:
+        body["tasks"] = [
+            {**task, "state": "RESTARTING"} if not only_failed or task["state"] == "FAILED" else task
+            for task in body["tasks"]
+        ]
+    return body
+
+
+def offsets_of(body: object) -> list[dict[str, object]]:
+    """The entries of a PATCH of offsets: {"partition": {…}, "offset": {…} or null}; a missing offset deletes."""
+    entries = object_of(body, "The request body").get("offsets")
+    if not isinstance(entries, list) or not entries:
+        raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
+    result = []
+    for entry in entries:
+        item = object_of(entry, "Each entry of offsets")
+        partition = object_of(item.get("partition"), "The partition of each entry")
+        offset = item.get("offset")
+        if offset is not None:
+            offset = object_of(offset, "The offset of each entry")
+        result.append({"partition": plain(partition), "offset": plain(offset)})
+    return result
+
+
+def masked_validation(validation: dict[str, Any], class_name: str, config: Mapping[str, str]) -> dict[str, Any]:
+    """A validation's answer with secret values and errors that quote them masked."""
+    masker = Masker([class_name])
+    for entry in validation.get("configs", []):
+        value = entry["value"]
+        if value.get("value") is not None:
+            key = str(value.get("name", ""))
+            value["value"] = masker.masked({key: str(value["value"])}, class_name)[key]
+        value["errors"] = [masker.scrubbed(str(error), config) for error in value.get("errors", [])]
+    return validation

@@ -1,0 +1,13 @@
+"""All routes of the one HTTP port."""
+
+from django.urls import include, path
+
+urlpatterns = [
+    path("ui", include("ringfence.web.urls")),
+    path("", include("ringfence.api.urls")),
+]
+
+handler400 = "ringfence.web.errors.bad_request"
+handler403 = "ringfence.web.errors.forbidden"
+handler404 = "ringfence.web.errors.not_found"
+handler500 = "ringfence.web.errors.server_error"

@@ -1,0 +1,8 @@
+"""Django's registration of the pages."""
+
+from django.apps import AppConfig
+
+
+class WebConfig(AppConfig):
+    name = "ringfence.web"
+    label = "web"

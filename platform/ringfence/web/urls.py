@@ -1,0 +1,3 @@
+"""The routes of the pages, below `/ui`."""
+
+urlpatterns: list[object] = []

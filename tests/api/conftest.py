@@ -1,0 +1,41 @@
+"""An empty database, a stand-in leader and a client for every test of the API."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.test import Client
+
+from tests.support import database
+from tests.support.leader import FakeLeader
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tables() -> None:
+    database.migrate()
+
+
+@pytest.fixture(autouse=True)
+def _empty_tables(_tables: None) -> Iterator[None]:
+    database.empty()
+    yield
+    database.empty()
+
+
+@pytest.fixture(autouse=True)
+def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
+    from ringfence import dispatch
+    from ringfence.api import masking, root
+
+    fake = FakeLeader()
+    for name in ("command", "validate", "list_plugins", "config_keys"):
+        monkeypatch.setattr(dispatch, name, getattr(fake, name))
+    monkeypatch.setattr(masking, "config_keys", fake.config_keys)
+    masking._asked_in_vain.clear()
+    root._cache.until = 0.0
+    root._cache.was_healthy = False
+    return fake
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client(headers={"host": "localhost"}, raise_request_exception=False)

@@ -1,0 +1,341 @@
+"""Codes and bodies are Kafka Connect's."""
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from fencing.status import State
+from ringfence.dispatch import Refused
+from tests.support.leader import FakeLeader
+from tests.support.topics import connector_status, task_status
+
+CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
+JSON = "application/json"
+
+
+def create(client: Client, name: str = "c", **more: Any) -> Any:
+    return client.post("/connectors", {"name": name, "config": CONFIG, **more}, content_type=JSON)
+
+
+def body(response: Any) -> Any:
+    return json.loads(response.content)
+
+
+def test_the_root_tells_the_version_to_tools_and_leads_browsers_to_the_pages(client: Client) -> None:
+    told = body(client.get("/"))
+    assert set(told) == {"version", "commit", "kafka_cluster_id"}
+    assert [int(part) for part in told["version"].split(".")] >= [4, 0]
+    response = client.get("/", headers={"accept": "text/html,*/*"})
+    assert (response.status_code, response["location"]) == (302, "/ui/")
+    assert client.post("/").status_code == 405
+
+
+def test_create_answers_201_with_location_and_info(client: Client) -> None:
+    response = create(client, " c ")
+    assert response.status_code == 201
+    assert response["location"] == "http://localhost/connectors/c"
+    assert body(response) == {"name": "c", "config": {**CONFIG, "name": "c"}, "tasks": [], "type": "source"}
+    assert response["content-type"].startswith("application/json")
+
+
+def test_create_twice_is_a_conflict(client: Client) -> None:
+    create(client)
+    response = create(client)
+    assert response.status_code == 409
+    assert body(response) == {"error_code": 409, "message": "Connector c already exists"}
+
+
+def test_an_invalid_config_comes_before_the_conflict(client: Client) -> None:
+    create(client)
+    invalid = {"name": "c", "config": {"connector.class": "VerifiableSource"}}
+    response = client.post("/connectors", invalid, content_type=JSON)
+    assert response.status_code == 400
+    assert body(response)["message"] == (
+        "Connector configuration is invalid and contains the following 1 error(s):\n"
+        'Missing required configuration "topic" which has no default value.\n'
+        "You can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`"
+    )
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{",
+        b"\xff",
+        b'"text"',
+        b'{"name": "c"}',
+        b'{"name": "c", "config": null}',
+        b'{"name": "c", "config": []}',
+        b'{"name": 5, "config": {}}',
+        b'{"name": "", "config": {"connector.class": "VerifiableSource", "topic": "t"}}',
+        b'{"name": "a\\u0007b", "config": {"connector.class": "VerifiableSource", "topic": "t"}}',
+        b'{"name": "c", "config": {}, "extra": 1}',
+        b'{"name": "c", "config": {"connector.class": "VerifiableSource", "topic": null}}',
+        b'{"name": "c", "config": {"connector.class": "VerifiableSource", "topic": {"a": 1}}}',
+        b'{"name": "c", "config": {"connector.class": "VerifiableSource", "topic": ["a"]}}',
+        b'{"name": "c", "config": {"connector.class": "VerifiableSource", "topic": NaN}}',
+        b'{"name": "c", "config": {"connector.class": "VerifiableSource", "topic": "\\ud800"}}',
+        b'{"name": "c", "config": {"connector.class": "VerifiableSource", "name": "other", "topic": "t"}}',
+        b'{"name": "c", "config": {"connector.class": "Unknown"}}',
+        b'{"name": "c", "config": {"topic": "t"}}',
+        b'{"name": "c", "initial_state": "flying", "config": {"connector.class": "VerifiableSource", "topic": "t"}}',
+        b"[" * 100_000,
+        b'{"name": "c", "config": {"connector.class": "VerifiableSource", "topic": "' + b"x" * 1_100_000 + b'"}}',
+    ],
+)
+def test_bad_bodies_are_400_with_a_message(client: Client, leader: FakeLeader, sent: bytes) -> None:
+    response = client.post("/connectors", sent, content_type=JSON)
+    assert response.status_code == 400
+    assert body(response)["error_code"] == 400
+    assert body(response)["message"]
+    assert leader.asked == []
+
+
+def test_a_missing_class_is_named(client: Client) -> None:
+    response = client.post("/connectors", {"name": "c", "config": {"password": "hunter22"}}, content_type=JSON)
+    message = body(response)["message"]
+    assert message == "Connector config {password=[hidden], name=c} contains no connector type"
+
+
+def test_scalars_become_texts_as_they_were_written(client: Client) -> None:
+    sent = b'{"connector.class":"VerifiableSource","topic":"t","a":1.50,"b":1e3,"c":-0,"d":true,"e":12345678901234567}'
+    response = client.put("/connectors/c/config", sent, content_type=JSON)
+    assert response.status_code == 201
+    config = body(response)["config"]
+    assert [config[key] for key in "abcde"] == ["1.50", "1e3", "-0", "true", "12345678901234567"]
+
+
+def test_initial_state_in_any_case(client: Client, leader: FakeLeader) -> None:
+    assert create(client, initial_state="stopped").status_code == 201
+    assert leader.asked[-1][2]["initial_state"] == "STOPPED"
+
+
+def test_list_and_expand(client: Client, leader: FakeLeader) -> None:
+    create(client, "b")
+    create(client, "a")
+    leader.start("a", tasks=2)
+    leader.start("b")
+    assert body(client.get("/connectors")) == ["a", "b"]
+    both = body(client.get("/connectors?expand=status&expand=info"))
+    assert both["a"]["info"]["tasks"] == [{"connector": "a", "task": 0}, {"connector": "a", "task": 1}]
+    assert [task["state"] for task in both["a"]["status"]["tasks"]] == ["RUNNING", "RUNNING"]
+    assert body(client.get("/connectors?expand=else")) == {"a": {}, "b": {}}
+    assert body(client.get("/connectors?expand=status,info")) == {"a": {}, "b": {}}
+
+
+def test_trailing_slashes_answer_without_a_redirect(client: Client) -> None:
+    assert client.post("/connectors/", {"name": "c", "config": CONFIG}, content_type=JSON).status_code == 201
+    for path in ("/connectors/", "/connectors/c/", "/connectors/c/config/", "/connector-plugins/"):
+        assert client.get(path).status_code == 200
+
+
+def test_put_config_creates_then_changes(client: Client) -> None:
+    first = client.put("/connectors/c/config", CONFIG, content_type=JSON)
+    assert (first.status_code, first["location"]) == (201, "http://localhost/connectors/c")
+    second = client.put("/connectors/c/config", {**CONFIG, "topic": "u"}, content_type=JSON)
+    assert second.status_code == 200
+    assert body(client.get("/connectors/c/config"))["topic"] == "u"
+    other = client.put("/connectors/c/config", {**CONFIG, "name": "d"}, content_type=JSON)
+    assert other.status_code == 400
+    assert "doesn't match connector name in the URL" in body(other)["message"]
+
+
+def test_patch_config_merges(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    response = client.patch("/connectors/c/config", {"topic": "u", "more": 7}, content_type=JSON)
+    assert response.status_code == 200
+    assert body(response)["config"] == {**CONFIG, "name": "c", "topic": "u", "more": "7"}
+    assert "more" not in body(client.patch("/connectors/c/config", {"more": None}, content_type=JSON))["config"]
+    assert leader.asked[-1][2]["expected"] == 1
+    assert client.patch("/connectors/c/config", {"name": "d"}, content_type=JSON).status_code == 400
+    assert client.patch("/connectors/x/config", {}, content_type=JSON).status_code == 404
+
+
+def test_a_patch_beside_another_change_is_done_anew(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    leader.refusal = Refused(409, "stale", retry=True)
+    response = client.patch("/connectors/c/config", {"a": "1"}, content_type=JSON)
+    assert (response.status_code, response["retry-after"]) == (409, "1")
+    assert [kind for kind, _, _ in leader.asked].count("configure") == 3
+
+
+def test_status_and_its_parts(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    assert client.get("/connectors/c/status").status_code == 404
+    leader.start("c", tasks=11)
+    told = body(client.get("/connectors/c/status"))
+    assert told["name"] == "c"
+    assert told["type"] == "source"
+    assert told["connector"] == {"state": "RUNNING", "worker_id": "w1", "version": None}
+    assert [task["id"] for task in told["tasks"]] == list(range(11))
+    assert body(client.get("/connectors/c/tasks/3/status"))["id"] == 3
+
+
+def test_a_failed_task_always_has_a_trace(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    leader.start("c", state=State.FAILED)
+    assert body(client.get("/connectors/c/tasks/0/status"))["trace"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "message"),
+    [
+        ("get", "/connectors/x", "Connector x not found"),
+        ("get", "/connectors/x/config", "Connector x not found"),
+        ("get", "/connectors/x/tasks", "Connector x not found"),
+        ("get", "/connectors/x/offsets", "Connector x not found"),
+        ("get", "/connectors/x/status", "No status found for connector x"),
+        ("get", "/connectors/x/tasks/0/status", "No status found for task x-0"),
+        ("put", "/connectors/x/pause", "Unknown connector x"),
+        ("get", "/nothing/here", "HTTP 404 Not Found: /nothing/here"),
+        ("get", "/connectors/x/tasks/-1/status", "HTTP 404 Not Found: /connectors/x/tasks/-1/status"),
+    ],
+)
+def test_404_texts(client: Client, method: str, path: str, message: str) -> None:
+    response = getattr(client, method)(path)
+    assert response.status_code == 404
+    assert body(response) == {"error_code": 404, "message": message}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [("put", "pause", 202), ("put", "resume", 202), ("put", "stop", 204), ("post", "restart", 204)],
+)
+@pytest.mark.parametrize("content_type", [None, JSON, "application/json; charset=utf-8"])
+def test_actions_with_an_empty_body(
+    client: Client, leader: FakeLeader, method: str, path: str, code: int, content_type: str | None
+) -> None:
+    create(client)
+    headers = {"content_type": content_type} if content_type else {}
+    response = client.generic(method.upper(), f"/connectors/c/{path}", b"", **headers)
+    if not content_type:
+        response = client.generic(method.upper(), f"/connectors/c/{path}", content_type="")
+    assert response.status_code == code
+    assert response.content == b""
+    assert leader.asked[-1][0] == path
+
+
+def test_restart_with_flags_shows_what_is_restarting(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    leader.start("c", tasks=2)
+    leader.status.status(task_status("c", 1, State.FAILED))
+    leader.project()
+    response = client.post("/connectors/c/restart?includeTasks=True", content_type=JSON)
+    assert response.status_code == 202
+    told = body(response)
+    assert told["connector"]["state"] == "RESTARTING"
+    assert [task["state"] for task in told["tasks"]] == ["RESTARTING", "RESTARTING"]
+    assert leader.asked[-1] == ("restart", "c", {"include_tasks": True, "only_failed": False})
+    told = body(client.post("/connectors/c/restart?includeTasks=true&onlyFailed=true", content_type=JSON))
+    assert told["connector"]["state"] == "RUNNING"
+    assert [task["state"] for task in told["tasks"]] == ["RUNNING", "RESTARTING"]
+    for odd in ("yes", "1", ""):
+        assert client.post(f"/connectors/c/restart?includeTasks={odd}", content_type=JSON).status_code == 204
+    assert (
+        client.post("/connectors/c/restart?includeTasks=false&includeTasks=true", content_type=JSON).status_code == 204
+    )
+
+
+def test_delete_and_task_restart(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    leader.start("c")
+    assert client.post("/connectors/c/tasks/0/restart", content_type=JSON).status_code == 204
+    assert leader.asked[-1] == ("restart_task", "c", {"task": 0})
+    assert client.delete("/connectors/c").status_code == 204
+    assert client.get("/connectors/c").status_code == 404
+
+
+def test_tasks_and_topics(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    leader.start("c")
+    assert body(client.get("/connectors/c/tasks")) == [
+        {"id": {"connector": "c", "task": 0}, "config": {"task.id": "0"}}
+    ]
+    assert body(client.get("/connectors/c/topics")) == {"c": {"topics": ["t"]}}
+    assert body(client.get("/connectors/x/topics")) == {"x": {"topics": []}}
+    assert client.put("/connectors/x/topics/reset").status_code == 202
+
+
+def test_offsets(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    leader.offsets.offset("c", {"id": 0}, {"seqno": 41})
+    leader.project()
+    assert body(client.get("/connectors/c/offsets")) == {"offsets": [{"partition": {"id": 0}, "offset": {"seqno": 41}}]}
+    sent = {"offsets": [{"partition": {"id": 0}, "offset": {"seqno": 7, "f": 1.5}}, {"partition": {"id": 1}}]}
+    response = client.patch("/connectors/c/offsets", sent, content_type=JSON)
+    assert response.status_code == 200
+    assert body(response)["message"]
+    altered = [{"partition": {"id": 0}, "offset": {"seqno": 7, "f": 1.5}}, {"partition": {"id": 1}, "offset": None}]
+    assert leader.asked[-1] == ("alter_offsets", "c", {"offsets": altered})
+    assert client.delete("/connectors/c/offsets").status_code == 200
+    for bad in ({}, {"offsets": []}, {"offsets": [1]}, {"offsets": [{"partition": 1}]}, {"offsets": {}}):
+        assert client.patch("/connectors/unknown/offsets", bad, content_type=JSON).status_code == 400
+
+
+def test_plugins(client: Client) -> None:
+    assert [plugin["class"] for plugin in body(client.get("/connector-plugins"))] == ["VerifiableSource"]
+    assert len(body(client.get("/connector-plugins?connectorsOnly=false"))) == 2
+    assert client.get("/connector-plugins/VerifiableSource/config").status_code == 200
+    assert client.get("/connector-plugins/Nothing/config").status_code == 404
+    response = client.put("/connector-plugins/VerifiableSource/config/validate", {}, content_type=JSON)
+    assert (response.status_code, body(response)["error_count"]) == (200, 3)
+
+
+def test_media_types_and_methods(client: Client) -> None:
+    for content_type in ("text/plain", "application/x-www-form-urlencoded"):
+        response = client.generic("PUT", "/connectors/c/pause", b"x", content_type=content_type)
+        assert (response.status_code, body(response)["error_code"]) == (415, 415)
+    assert client.generic("POST", "/connectors", b"{}", content_type="").status_code == 415
+    response = client.get("/connectors", headers={"accept": "text/html"})
+    assert (response.status_code, body(response)["error_code"]) == (406, 406)
+    response = client.put("/connectors", content_type=JSON)
+    assert (response.status_code, body(response)["error_code"]) == (405, 405)
+    assert "POST" in response["allow"]
+
+
+def test_health(client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringfence.api import root
+
+    leader.refusal = Refused(503, "Redis does not answer", retry=True)
+    response = client.get("/health")
+    assert (response.status_code, body(response)["status"]) == (503, "starting")
+    root._cache.until = 0
+    leader.refusal = None
+    assert body(client.get("/health"))["status"] == "healthy"
+    leader.refusal = Refused(503, "Redis does not answer", retry=True)
+    assert client.get("/health").status_code == 200, "the answer holds for a second"
+    root._cache.until = 0
+    response = client.get("/health")
+    assert (response.status_code, body(response)["status"]) == (500, "unhealthy")
+
+
+def test_refusals_keep_their_status_and_words(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    leader.refusal = Refused(503, "no leader", retry=True)
+    response = client.put("/connectors/c/pause")
+    assert (response.status_code, response["retry-after"]) == (503, "1")
+    assert body(response) == {"error_code": 503, "message": "no leader"}
+    leader.refusal = Refused(409, "Connector c already exists")
+    assert "retry-after" not in client.put("/connectors/c/pause").headers
+
+
+def test_an_unreadable_connector_is_failed_with_the_reason(client: Client, leader: FakeLeader) -> None:
+    leader.config.raw(b"connector-c", b"{")
+    leader.project()
+    told = body(client.get("/connectors/c/status"))["connector"]
+    assert told["state"] == "FAILED"
+    assert "offset 0" in told["trace"]
+
+
+def test_statuses_of_a_connector_that_came_first_show_once_it_is_known(client: Client, leader: FakeLeader) -> None:
+    leader.status.status(connector_status("c", State.RUNNING))
+    leader.project()
+    assert client.get("/connectors/c/status").status_code == 404
+    create(client)
+    assert body(client.get("/connectors/c/status"))["connector"]["state"] == "RUNNING"

@@ -1,0 +1,106 @@
+"""A stand-in for the leader and the plugin process: answers at once, remembers what was asked.
+
+For codes and bodies only. What the real ones guarantee is tested with the real ones.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencing.codec import ConnectorRecord, TargetState, TargetStateRecord
+from fencing.ids import ConnectorName
+from fencing.status import State
+from ringfence.dispatch import CommandResult, Refused
+from ringfence.mirror.projector import Projection
+from tests.support.topics import Topic, connector_status, generation, task_status
+
+PLUGIN = "VerifiableSource"
+KEYS = [
+    {"name": "name", "type": "STRING", "required": True},
+    {"name": "connector.class", "type": "STRING", "required": True},
+    {"name": "topic", "type": "STRING", "required": True},
+    {"name": "pin", "type": "PASSWORD", "required": False},
+    {"name": "tasks.max", "type": "INT", "required": False},
+]
+
+
+@dataclass
+class FakeLeader:
+    """Writes what a command asks for into a config topic and projects it, like the real chain."""
+
+    config: Topic = field(default_factory=Topic)
+    status: Topic = field(default_factory=Topic)
+    offsets: Topic = field(default_factory=Topic)
+    asked: list[tuple[str, str | None, dict[str, Any]]] = field(default_factory=list)
+    refusal: Refused | None = None
+    plugins_away: bool = False
+
+    def project(self) -> None:
+        for role, topic in (("config", self.config), ("status", self.status), ("offsets", self.offsets)):
+            projection = Projection(role, role, "id")
+            projection.apply(topic.records[projection.start.get(0, 0) :], topic.end)
+
+    def command(
+        self, kind: str, connector: str | None, body: Mapping[str, Any], *, timeout: float = 90, user: str = ""
+    ) -> CommandResult:
+        self.asked.append((kind, connector, dict(body)))
+        if self.refusal is not None:
+            raise self.refusal
+        name = ConnectorName(connector or "")
+        exists = any(key == f"connector-{name}".encode() for key in (r.key for r in self.config.records))
+        value: Any = None
+        if kind == "create":
+            if exists:
+                raise Refused(409, f"Connector {name} already exists")
+            self.config.config(ConnectorRecord(name, body["config"]))
+        elif kind == "configure":
+            value = {"created": not exists}
+            self.config.config(ConnectorRecord(name, body["config"]))
+        elif kind == "delete":
+            self.config.config(ConnectorRecord(name, None))
+        elif kind in ("pause", "resume", "stop"):
+            if not exists:
+                raise Refused(404, f"Unknown connector {name}")
+            target = {"pause": TargetState.PAUSED, "resume": TargetState.RUNNING, "stop": TargetState.STOPPED}[kind]
+            self.config.config(TargetStateRecord(name, target))
+        elif kind == "ping":
+            return CommandResult(None, {"leader": "w1"})
+        self.project()
+        return CommandResult(len(self.config.records) - 1, value)
+
+    def start(self, name: str, tasks: int = 1, state: State = State.RUNNING) -> None:
+        """As if the leader had made a generation and the tasks had reported."""
+        self.config.config(*generation(name, tasks, len(self.config.records)))
+        self.status.status(connector_status(name, state), *(task_status(name, n, state) for n in range(tasks)))
+        self.project()
+
+    def validate(self, plugin: str, config: Mapping[str, Any], *, timeout: float = 30) -> dict[str, Any]:
+        if self.plugins_away:
+            raise Refused(500, "Request timed out. It waited for a worker's plugin process.")
+        if not plugin.endswith(PLUGIN):
+            raise Refused(400, f"Failed to find any class that implements Connector and which name matches {plugin}")
+        configs = []
+        for key in KEYS:
+            errors = []
+            if key["required"] and key["name"] not in config:
+                errors = [f'Missing required configuration "{key["name"]}" which has no default value.']
+            value = config.get(str(key["name"]))
+            if key["name"] == "pin" and value is not None and len(value) < 5:
+                errors = [f"Invalid value {value} for configuration pin: too short"]
+            shown = {"name": key["name"], "value": value, "recommended_values": [], "errors": errors, "visible": True}
+            configs.append({"definition": key, "value": shown})
+        count = sum(bool(entry["value"]["errors"]) for entry in configs)
+        return {"name": plugin, "error_count": count, "groups": ["Common"], "configs": configs}
+
+    def config_keys(self, plugin: str, *, timeout: float = 30) -> list[dict[str, Any]]:
+        if self.plugins_away:
+            raise Refused(503, "Redis does not answer", retry=True)
+        if not plugin.endswith(PLUGIN):
+            raise Refused(404, f"Unknown plugin {plugin}")
+        return KEYS
+
+    def list_plugins(self, *, timeout: float = 30) -> list[dict[str, Any]]:
+        return [
+            {"class": PLUGIN, "type": "source", "version": "0.1.0"},
+            {"class": "JsonConverter", "type": "converter"},
+        ]
