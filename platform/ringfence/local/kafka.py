@@ -8,6 +8,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 
+from ringfence.local import warm_start
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_SERVER, resolve
 from ringfence.local.java import find_java
@@ -23,6 +24,8 @@ _JVM = (
     "-Djava.awt.headless=true",
     f"-Dlog4j2.configurationFile={_LOG4J}",
 )
+# Formatting is over before the second compiler would pay.
+_FORMAT_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={_LOG4J}")
 _READY_LINE = b"Kafka Server started"
 _FORMAT_SECONDS = 60
 
@@ -31,7 +34,8 @@ class EmbeddedKafka:
     """One broker on 127.0.0.1, with its data in `data`.
 
     `start` after `stop` or `kill` goes on with the same data, port and cluster id. `properties` are added to the
-    broker's settings, or replace ours. The broker ends with this process, however that ends.
+    broker's settings, or replace ours. `jvm_options` replace the archive of a warm start. The broker ends with this
+    process, however that ends.
     """
 
     def __init__(
@@ -42,12 +46,14 @@ class EmbeddedKafka:
         *,
         pid_file: Path | None = None,
         properties: Mapping[str, str] | None = None,
+        jvm_options: tuple[str, ...] = (),
     ) -> None:
         self.data = data
         self.port = port
         self.log = log
         self.properties = dict(properties or {})
         self._pid_file = pid_file
+        self._jvm_options = jvm_options
         self._process: Leashed | None = None
         self._log_start = 0  # where this start's part of the log begins
 
@@ -83,8 +89,10 @@ class EmbeddedKafka:
         if not port_is_free("127.0.0.1", self.port):
             raise LocalError(f"Port {self.port} is in use, Kafka cannot listen there: choose another port")
         jars = resolve("kafka", KAFKA_SERVER)
-        java = [str(find_java()), *_JVM, "-cp", str(jars / "*")]
-        config = self._configure(java)
+        warm = () if self._jvm_options else warm_start.jvm_options(jars, _train)
+        classpath = ["-cp", str(jars / "*")]
+        config = self._configure([str(find_java()), *_FORMAT_JVM, *warm, *classpath])
+        java = [str(find_java()), *_JVM, *warm, *self._jvm_options, *classpath]
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._process = Leashed.start(
             "Kafka", [*java, "kafka.Kafka", str(config)], log=self.log, cwd=self.data, pid_file=self._pid_file
@@ -152,6 +160,12 @@ class EmbeddedKafka:
         scratch.write_text(json.dumps(identity))
         scratch.replace(path)
         return identity
+
+
+def _train(scratch: Path, options: tuple[str, ...]) -> None:
+    kafka = EmbeddedKafka(scratch / "data", free_port(), scratch / "log", jvm_options=options)
+    kafka.start()
+    kafka.stop(grace=60)
 
 
 def _complaint(output: str) -> str:
