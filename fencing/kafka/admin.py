@@ -82,7 +82,8 @@ def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tu
 
 def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
     """The read_uncommitted end offset of each partition (invariant 6)."""
-    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = {TopicPartition(topic, partition): latest for partition in partitions}
     while True:
         try:
             with kafka_errors(f"asking for the end of topic {topic}"):

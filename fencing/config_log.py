@@ -1,0 +1,72 @@
+"""The config topic, folded: what every worker and the leader hold in memory."""
+
+import logging
+from collections.abc import Iterable
+
+from fencing.clock import Deadline
+from fencing.cluster_state import ClusterState, apply, mark_unreadable
+from fencing.codec import UnknownKey, connector_of, decode
+from fencing.errors import Unreadable
+from fencing.kafka.consumer import LogRecord
+from fencing.kafka.settings import Connection
+from fencing.topic_log import TopicLog
+
+log = logging.getLogger(__name__)
+
+
+def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> ClusterState:
+    """The state after these records (invariant 9).
+
+    A value that cannot be read stops the connector that its key names. Raises `Unreadable` where the key names none.
+    """
+    for record in records:
+        try:
+            decoded = decode(record.key, record.value)
+        except Unreadable as error:
+            reason = (
+                f"Topic {topic}, offset {record.offset}: {error}. Everything else is kept; write a readable record under "
+                "that key, or a tombstone, to go on"
+            )
+            connector = None if record.key is None else connector_of(record.key)
+            if connector is None:
+                raise Unreadable(reason) from error
+            log.warning("%s", reason)
+            state = mark_unreadable(state, record.offset, connector, reason)
+            continue
+        if isinstance(decoded, UnknownKey) and decoded.key not in state.unknown:
+            log.warning("Topic %s, offset %d: key %r is not known here; it is kept", topic, record.offset, decoded.key)
+        state = apply(state, record.offset, decoded)
+    return state
+
+
+class ConfigLog:
+    """The config topic as it stands, and as it goes on. Not shared between threads; `state` may be read by any."""
+
+    def __init__(self, connection: Connection, topic: str, deadline: Deadline | None = None) -> None:
+        self.topic = topic
+        self.state = ClusterState()
+        self._log = TopicLog(connection, topic, deadline=deadline)
+        if len(self._log.partitions) != 1:
+            raise Unreadable(
+                f"Topic {topic} has {len(self._log.partitions)} partitions and needs exactly one: name another topic in "
+                "config.storage.topic, or create it anew with one partition and cleanup.policy=compact"
+            )
+
+    @property
+    def position(self) -> int:
+        """The offset of the next record."""
+        return self._log.positions[0]
+
+    def refresh(self, deadline: Deadline) -> ClusterState:
+        """The state as of the end of the topic now (invariant 6)."""
+        self.state = fold(self.state, self._log.read_to_end(deadline), self.topic)
+        return self.state
+
+    def poll(self, timeout: float) -> bool:
+        """Take in what has come; whether anything did."""
+        records = self._log.poll(timeout)
+        self.state = fold(self.state, records, self.topic)
+        return bool(records)
+
+    def close(self) -> None:
+        self._log.close()

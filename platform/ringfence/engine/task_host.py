@@ -1,0 +1,70 @@
+"""The executor's side: from a task's spec to a running plugin. Runs in Spark's Python worker; needs Kafka only."""
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+
+from connectors.api import SourceRecord, SourceTask
+from connectors.converters import header_converter, key_converter, value_converter
+from connectors.plugins import load_task_class
+from connectors.transforms import build_transforms
+from fencing.ids import member_client_id
+from fencing.kafka.reporter import Reporter
+from fencing.kafka.settings import Connection
+from fencing.source_task import Outcome, Plugin, SourceTaskRun
+from fencing.task_spec import TaskSpec
+
+log = logging.getLogger(__name__)
+
+
+class Conversion:
+    """A connector's converters and transforms, bound once (`fencing.record_path.Convert`)."""
+
+    def __init__(self, spec: TaskSpec) -> None:
+        config, worker = spec.connector_config, spec.worker_settings
+        key, value = key_converter(config, worker), value_converter(config, worker)
+        headers = header_converter(config, worker)
+        chain = build_transforms(config)
+        self.key: Callable[[str, object], bytes | None] = key.from_record
+        self.value: Callable[[str, object], bytes | None] = value.from_record
+        self.transforms = bool(chain)
+        self.raw = not chain and value.to_bytes_is_identity and key.to_bytes_is_identity
+        self._chain = [transform.apply for transform in chain]
+        self._header = headers.from_header
+
+    def record(self, record: SourceRecord) -> SourceRecord | None:
+        """The record after all transforms; None where one dropped it."""
+        current: SourceRecord | None = record
+        for apply in self._chain:
+            if current is None:
+                return None
+            current = apply(current)
+        return current
+
+    def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
+        """Names stay, values become bytes."""
+        return [(name, self._header(topic, name, value)) for name, value in headers]
+
+
+def run_task(text: str) -> str:
+    """Run the attempt that `TaskSpec.dumps` described to its end; the outcome as JSON (`reason`, `trace`)."""
+    spec = TaskSpec.loads(text)
+    connection = spec.connection
+    name = member_client_id(spec.placement.worker, spec.placement.incarnation)
+    reporter = Reporter(
+        Connection(connection.bootstrap, connection.settings, f"{name}:{spec.task}"),
+        spec.topics.status,
+        spec.topics.events,
+    )
+    outcome = run_spec(spec, reporter)
+    return json.dumps({"reason": outcome.reason, "trace": outcome.trace})
+
+
+def run_spec(spec: TaskSpec, reporter: Reporter) -> Outcome:
+    """The same, with the reporter given."""
+
+    def make() -> SourceTask:
+        return load_task_class(spec.task_class)()
+
+    plugin = Plugin(make, {**spec.connector_config, **spec.task_config}, Conversion(spec))
+    return SourceTaskRun(spec, plugin, reporter).run()
