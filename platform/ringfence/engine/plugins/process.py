@@ -79,7 +79,8 @@ class ChildProcess:
 
     @property
     def alive(self) -> bool:
-        return not self._ended
+        """Whether it may be called: it has neither ended nor been told to."""
+        return not self._ended and self._why is None
 
     def call(self, op: str, args: Mapping[str, object], timeout: float, lane: str = "call") -> object:
         """The operation's result. `timeout` in seconds: a late call costs the process its life (`PluginTimeout`).
@@ -89,7 +90,7 @@ class ChildProcess:
         deadline = time.monotonic() + timeout
         number, answer = next(self._ids), _Answer()
         with self._lock:
-            if self._ended:
+            if not self.alive:
                 raise PluginCrash(f"The plugin process had ended before the call of {op}.", alone=False)
             self._pending[number] = answer
         message = json.dumps({"id": number, "op": op, "lane": lane, "args": args})
