@@ -24,8 +24,8 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
             decoded = decode(record.key, record.value)
         except Unreadable as error:
             reason = (
-                f"Topic {topic}, offset {record.offset}: {error}. Everything else is kept; write a readable record under "
-                "that key, or a tombstone, to go on"
+                f"Topic {topic}, offset {record.offset}: {error}. Everything else is kept; write a readable record "
+                "under that key, or a tombstone, to go on"
             )
             connector = None if record.key is None else connector_of(record.key)
             if connector is None:
@@ -48,8 +48,8 @@ class ConfigLog:
         self._log = TopicLog(connection, topic, deadline=deadline)
         if len(self._log.partitions) != 1:
             raise Unreadable(
-                f"Topic {topic} has {len(self._log.partitions)} partitions and needs exactly one: name another topic in "
-                "config.storage.topic, or create it anew with one partition and cleanup.policy=compact"
+                f"Topic {topic} has {len(self._log.partitions)} partitions and needs exactly one: name another topic "
+                "in config.storage.topic, or create it anew with one partition and cleanup.policy=compact"
             )
 
     @property
