@@ -12,7 +12,7 @@ GROUP: Final = "ringfence.connectors"
 
 
 class UnknownConnector(LookupError):
-    """No connector of that name; the message lists those that there are."""
+    """No connector of that name, or more than one; the message lists those that there are."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,16 @@ class PluginRegistry:
 
     def find(self, name: str) -> PluginInfo:
         """The connector of this name, class or alias. Raises `UnknownConnector`, in Kafka Connect's words."""
-        for plugin in self.plugins:
-            if name in plugin.names:
-                return plugin
+        found = [each for each in self.plugins if each.class_name == name] or [
+            each for each in self.plugins if name in each.names
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            classes = ", ".join(plugin.class_name for plugin in found)
+            raise UnknownConnector(
+                f"More than one connector matches alias {name}; use the whole name of one of: {classes}"
+            )
         if name in self.broken:
             raise UnknownConnector(f"Connector {name} is installed but cannot be loaded: {self.broken[name]}")
         available = ", ".join(plugin.class_name for plugin in self.plugins) or "none"

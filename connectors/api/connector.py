@@ -62,13 +62,20 @@ class SourceConnector(ABC):
 
     @abstractmethod
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """At most `max_tasks` task configurations, string to string, in a stable order."""
+        """At most `max_tasks` task configurations, string to string, in a stable order.
+
+        The framework adds `task.class`. An empty list means that there is nothing to read just now.
+        """
 
     def stop(self) -> None:  # noqa: B027 - optional to override
         """Free what `start` opened."""
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-        """Errors that need more than one key or a look at the source: key to messages. Empty where all is well."""
+        """Errors that need more than one key or a look at the source: key to messages. Empty where all is well.
+
+        Called on an instance that was never started, also while some settings are wrong by `config_def`, so that a
+        form can show all errors at once; what it raises then is disregarded.
+        """
         return {}
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:

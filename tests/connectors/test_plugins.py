@@ -4,7 +4,8 @@ import pytest
 
 from connectors.builtin.file_stream.connector import FileStreamSourceConnector
 from connectors.builtin.file_stream.task import FileStreamSourceTask
-from connectors.plugins import PluginRegistry, UnknownConnector, class_path, load_task_class
+from connectors.builtin.verifiable.connector import VerifiableSourceConnector
+from connectors.plugins import PluginRegistry, UnknownConnector, class_path, describe, load_task_class
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,14 @@ def test_an_unknown_name_lists_what_there_is() -> None:
         UnknownConnector, match=r"which name matches Nope, available connectors are: .*FileStreamSource"
     ):
         PluginRegistry.discover().find("Nope")
+
+
+def test_a_name_that_two_connectors_share_is_refused_but_whole_names_work() -> None:
+    first = describe(FileStreamSourceConnector, "Same")
+    registry = PluginRegistry([first, describe(VerifiableSourceConnector, "Same")])
+    assert registry.find(first.class_name) is first
+    with pytest.raises(UnknownConnector, match="More than one connector matches alias Same"):
+        registry.find("Same")
 
 
 def test_a_plugin_that_cannot_be_loaded_takes_none_down() -> None:

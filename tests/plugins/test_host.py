@@ -44,7 +44,7 @@ def test_a_hung_call_costs_its_own_process_and_no_other_call(host: PluginHost) -
 
     def hang(mood: str) -> None:
         with pytest.raises(PluginTimeout) as caught:
-            host.validate("Hostile", hostile(mood), timeout=3)
+            host.validate("Hostile", hostile(mood), timeout=4)
         errors.append(caught.value)
 
     threads = [threading.Thread(target=hang, args=(mood,)) for mood in ("hang", "hold the interpreter")]

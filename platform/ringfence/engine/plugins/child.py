@@ -24,7 +24,7 @@ from connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.errors import PluginError, to_wire
 from ringfence.engine.plugins.operations import Operations
 
-WATCHDOG_SECONDS = 60.0
+WATCHDOG_SECONDS = 30.0
 HEARTBEAT_SECONDS = 5.0
 
 

@@ -1,0 +1,72 @@
+"""The example in docs/writing-a-connector.md, as its readers will run it."""
+
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from connectors.api import ConnectorError
+from connectors.plugins import PluginRegistry, class_path, load_task_class
+from connectors.source_config import source_config_def
+from tests.connectors.fakes import FakeContext, FakeOffsets, poll_all
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture
+def inbox() -> Iterator[ModuleType]:
+    code = re.search(r"```python\n(.*?)```", (DOCS / "writing-a-connector.md").read_text(), re.DOTALL)
+    assert code is not None
+    module = ModuleType("inbox")
+    sys.modules["inbox"] = module
+    exec(compile(code[1], "inbox.py", "exec"), module.__dict__)
+    yield module
+    del sys.modules["inbox"]
+
+
+def test_the_example_is_found_validated_and_delivers_each_file_once(inbox: ModuleType, tmp_path: Path) -> None:
+    entry = re.search(r'"ringfence\.connectors"\]\n(\w+) = "(\S+)"', (DOCS / "writing-a-connector.md").read_text())
+    assert entry is not None
+    registry = PluginRegistry.discover([EntryPoint(entry[1], entry[2], "ringfence.connectors")])
+    assert registry.broken == {}
+    for name in ("Inbox", "InboxConnector", "inbox.InboxConnector"):
+        assert registry.find(name).cls is inbox.InboxConnector
+
+    config = {"name": "c", "connector.class": "Inbox", "folder": str(tmp_path), "topic": "files"}
+    connector = registry.find("Inbox").cls()
+    definition = connector.config_def()
+    assert not [value for value in definition.validate(config) if value.errors]
+    assert not set(definition.keys) & set(source_config_def(config).keys)
+    assert connector.validate(config) == {}
+    assert "does not exist" in connector.validate({**config, "folder": "/nowhere"})["folder"][0]
+
+    connector.start(config)
+    (task_config,) = connector.task_configs(4)
+    for name in ("b.txt", "a.txt", "ignored.csv"):
+        (tmp_path / name).write_text(f"in {name}")
+    task = load_task_class(class_path(connector.task_class()))()
+    task.context = FakeContext()
+    task.start(task_config)
+    delivered = poll_all(task)
+    assert delivered == [("in a.txt", {"name": "a.txt"}), ("in b.txt", {"name": "b.txt"})]
+
+    (tmp_path / "c.txt").write_text("in c.txt")
+    again = load_task_class(class_path(connector.task_class()))()
+    again.context = FakeContext(FakeOffsets([({"folder": str(tmp_path)}, delivered[-1][1])]))
+    again.start(task_config)
+    assert poll_all(again) == [("in c.txt", {"name": "c.txt"})]
+    tmp_path.rename(tmp_path.with_name("gone"))
+    with pytest.raises(ConnectorError, match="is gone"):
+        again.poll()
+
+
+def test_every_setting_of_the_built_ins_is_documented() -> None:
+    text = (DOCS / "connectors.md").read_text()
+    for plugin in PluginRegistry.discover().plugins:
+        if plugin.cls.__module__.startswith("connectors.builtin."):
+            for name in (*plugin.cls.config_def().keys, plugin.cls.__name__.removesuffix("Connector")):
+                assert name in text
