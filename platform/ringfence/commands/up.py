@@ -2,9 +2,13 @@
 
 import argparse
 import signal
+import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -29,8 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         type=Path,
+        default=default_root(),
         metavar="DIR",
-        help="where all state is kept (default: $RINGFENCE_DATA or ~/.local/share/ringfence)",
+        help="where all state is kept (default: %(default)s)",
     )
     parser.add_argument(
         "--http",
@@ -62,22 +67,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Start, tend, and stop on SIGTERM or Ctrl-C; 0 after a stop that was asked for."""
-    instance = Instance(args.data or default_root())
+    return serve(args)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a job needs to know about a Ringfence that is ready."""
+
+    url: str
+    bootstrap: str
+    instance: Instance
+
+
+Job = Callable[[Running], int | None]
+"""Work for when everything is ready. An exit code stops everything; None leaves it running."""
+
+
+def serve(args: argparse.Namespace, job: Job | None = None) -> int:
+    """As `run`; and do `job`, on a thread of its own, once a connector can be created. A LocalError of it is raised."""
+    instance = Instance(args.data)
     with instance.locked():
         supervisor = Supervisor()
         signals = _Signals(supervisor)
         try:
             instance.await_last_one()
-            address = _start(args, instance, supervisor)
-            say(f"Ringfence is ready at http://{text(address)}")
+            running = _start(args, instance, supervisor)
+            say(f"Ringfence is ready at {running.url}")
+            future = _in_background(job, running) if job else None
             while True:
                 supervisor.tend()
+                if future is not None and future.done():
+                    code = future.result()
+                    if code is not None:
+                        return code
+                    future = None
                 time.sleep(0.1)
         except _Stop:
             return 0
         finally:
             signals.stopping = True
             supervisor.stop()
+
+
+def _in_background(job: Job, running: Running) -> "Future[int | None]":
+    future: Future[int | None] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(job(running))
+        except BaseException as error:  # noqa: BLE001 - the root of the thread; raised again by result()
+            future.set_exception(error)
+
+    # A daemon, so that Ctrl-C does not wait for it.
+    threading.Thread(target=work, name="job", daemon=True).start()
+    return future
 
 
 class _Stop(BaseException):
@@ -101,8 +144,8 @@ class _Signals:
         raise _Stop
 
 
-def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor) -> Address:
-    """Everything up to the ready line; where it is served."""
+def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor) -> Running:
+    """Everything up to the ready line."""
     given = environment.given(args.config)
     http = args.http or http_address(given.get("RINGFENCE_HTTP") or instance.remembered("http") or _DEFAULT_HTTP)
     if not port_is_free(*http):
@@ -150,7 +193,7 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
         if not supervisor.tend_until(health.is_good, READY_SECONDS):
             raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")
     instance.remember("http", text(http))
-    return http
+    return Running(_url(http), env["CONNECT_BOOTSTRAP_SERVERS"], instance)
 
 
 def _kafka(wanted: Address | None, instance: Instance) -> EmbeddedKafka:
@@ -175,10 +218,7 @@ class _Health:
     """GET /health: 200 only when a leader is known and ready, so that a connector can be created."""
 
     def __init__(self, http: Address) -> None:
-        host, port = http
-        # An address to listen on everywhere is none to connect to.
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
-        self._url = f"http://{text((host, port))}/health"
+        self._url = f"{_url(http)}/health"
         self.answer = "web has not answered yet"
 
     def is_good(self) -> bool:
@@ -190,6 +230,13 @@ class _Health:
         except OSError as error:
             self.answer = f"web does not answer: {error}"
         return False
+
+
+def _url(http: Address) -> str:
+    """Where a browser on this machine finds it: an address to listen on everywhere is none to connect to."""
+    host, port = http
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"http://{text((host, port))}"
 
 
 def _count(given: str) -> int:

