@@ -12,7 +12,7 @@ from fencing.cluster_state import ClusterState, ConnectorState, Placement, task_
 from fencing.codec import PlacementRecord, TargetState
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.rounds import Round, plan
-from fencing.status import StatusState, TaskStatus
+from fencing.status import LOST, StatusState, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _placements(
             if placement is not None and placement.generation == connector.commit.generation:
                 held[task] = placement
                 reported = status_of(status, task, placement)
-                if reported is not None and reported.ended and reported.why != "lost":
+                if reported is not None and reported.ended and reported.why != LOST:
                     continue  # FAILED: it stays where it is until somebody restarts it
                 if reported is not None and reported.ended:
                     again.add(task)

@@ -10,6 +10,7 @@ topic to the end. Then writes, each with a precondition that is checked at the e
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.cluster_state import ClusterState
@@ -24,6 +25,15 @@ from fencing.kafka.settings import Connection
 log = logging.getLogger(__name__)
 
 _GENERATION_OVER = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A record for another topic in the same transaction: source offsets moved by hand."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
 
 
 class Term:
@@ -101,12 +111,15 @@ class Term:
             raise NotLeader(self._over or "") from error
         log.warning("Fenced while still the owner of the config topic; claiming it again: %s", error)
 
-    def _transaction(self, records: Sequence[ConfigRecord], deadline: Deadline) -> None:
+    def _transaction(self, records: Sequence[ConfigRecord | TopicRecord], deadline: Deadline) -> None:
         producer = self._producer
         assert producer is not None, "claim first"
         producer.begin()
         try:
             for record in records:
+                if isinstance(record, TopicRecord):
+                    producer.produce(record.topic, record.value, record.key)
+                    continue
                 key, value = encode(record)
                 producer.produce(self._topic, value, key, 0)
             producer.send_offsets([(self._topic, 0, self._log.position)], self._metadata.raw, deadline)
@@ -118,12 +131,13 @@ class Term:
 
     def write(
         self,
-        decide: Callable[[ClusterState], Sequence[ConfigRecord]],
+        decide: Callable[[ClusterState], Sequence[ConfigRecord | TopicRecord]],
         deadline: Deadline,
     ) -> tuple[ClusterState, int]:
         """Write what `decide` answers for the state at the end of the log, in one transaction.
 
-        Returns the state with it, and the offset of the last record (-1 where there was nothing to write). `decide`
+        Returns the state with it, and the offset of the last record (-1 where there was nothing to write). Records of
+        other topics must come with at least one of the config topic, which tells whether they were committed. `decide`
         raises `Conflict` or `Invalid` where the caller's expectation no longer holds. An unknown outcome is resolved by
         claiming again and reading the log: within a term nobody else writes it, so what stands behind the old end is
         ours. Raises `NotLeader`, or `Retriable` when nothing was written.

@@ -13,6 +13,12 @@ from typing import cast
 
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 
+PLACED = "placed"
+RESTARTED = "restarted"
+SUPERSEDED = "superseded"
+LOST = "lost"
+FAILED = "failed"
+
 
 class State(StrEnum):
     """Kafka Connect's states of connectors and tasks; no others, since older clients choke on new ones."""
@@ -41,7 +47,7 @@ class TaskStatus:
     """`status-task-<c>-<n>`. (generation, attempt) tell which placement it speaks of.
 
     ended: the attempt is over (it never produces again); why: a short machine word for the end or the wait
-    (`superseded`, `lost`, `failed`, `stopped`, `waiting for fencing`, ...); since_ms: wall clock of the change.
+    (the constants above); since_ms: wall clock of the change.
     """
 
     task: TaskId
@@ -204,6 +210,20 @@ class StatusState:
     leader: LeaderRecord | None = None
 
 
+def _newer(record: TaskStatus, held: TaskStatus | None) -> bool:
+    """Whether a report replaces the one that is held: reports of zombies and of older attempts come late."""
+    same = held is not None and (record.generation, record.attempt) == (held.generation, held.attempt)
+    if record.why == SUPERSEDED:
+        return same
+    if held is None:
+        return True
+    if record.why in (PLACED, RESTARTED):
+        return not same  # announced before the attempt runs, and may be delivered after its first own report
+    if record.generation == held.generation:
+        return record.attempt >= held.attempt
+    return record.since_ms >= held.since_ms
+
+
 def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
     """The state after one more record."""
     match record:
@@ -212,7 +232,8 @@ def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
         case ConnectorStatus():
             return replace(state, connectors={**state.connectors, record.connector: record})
         case TaskStatus():
-            return replace(state, tasks={**state.tasks, record.task: record})
+            held = state.tasks.get(record.task)
+            return replace(state, tasks={**state.tasks, record.task: record}) if _newer(record, held) else state
         case WorkerRecord():
             return replace(state, workers={**state.workers, record.worker: record})
         case LeaderRecord():

@@ -2,7 +2,7 @@
 
 from fencing.clock import Clock
 from fencing.kafka.reporter import Reporter
-from fencing.status import State, TaskStatus
+from fencing.status import FAILED, SUPERSEDED, State, TaskStatus
 from fencing.task_spec import TaskSpec
 from fencing.transactions import Counters, TransactionalClient
 
@@ -68,12 +68,13 @@ class TaskReport:
     def failed(self, trace: str) -> None:
         """FAILED, with the trace: somebody has to look."""
         self.progress()
-        self._status(State.FAILED, "failed", trace=trace, ended=True)
+        self._status(State.FAILED, FAILED, trace=trace, ended=True)
         self.stage("failed", trace.splitlines()[-1])
 
     def ended(self, reason: str) -> None:
-        """A normal end: no status, since a newer attempt or nobody speaks for the task now."""
+        """A normal end. The status tells a round that it need not wait; it replaces no newer attempt's."""
         self.progress()
+        self._status(State.UNASSIGNED, SUPERSEDED, ended=True)
         self.stage(reason)
 
     def tick(self) -> None:

@@ -80,6 +80,7 @@ class TransactionalProducer:
             queue_buffering_max_messages=1_000_000,
             batch_size=256 * 1024,
             compression_type="none",
+            partitioner="murmur2_random",  # Java's, so that keys go where other writers put them
         )
         settings["message.timeout.ms"] = transaction_timeout_ms
         with kafka_errors("creating the producer"):
