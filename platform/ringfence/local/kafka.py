@@ -8,7 +8,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 
-from ringfence.local import warm_start
+from ringfence.local import last_stand, warm_start
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_SERVER, resolve
 from ringfence.local.java import find_java
@@ -93,6 +93,8 @@ class EmbeddedKafka:
         classpath = ["-cp", str(jars / "*")]
         config = self._configure([str(find_java()), *_FORMAT_JVM, *warm, *classpath])
         java = [str(find_java()), *_JVM, *warm, *self._jvm_options, *classpath]
+        if (self.data / "logs" / "__cluster_metadata-0").exists():
+            last_stand.fence(java, self.data, self.log)
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._process = Leashed.start(
             "Kafka", [*java, "kafka.Kafka", str(config)], log=self.log, cwd=self.data, pid_file=self._pid_file
@@ -203,9 +205,8 @@ def _settings(logs: Path, port: int, controller_port: int) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "5",
         "group.initial.rebalance.delay.ms": "0",
-        # After a SIGKILL the next start waits until the controller has given up the last one: 9 s by default.
-        "broker.session.timeout.ms": "3000",
-        "broker.heartbeat.interval.ms": "500",
+        # It would take the leaders away while commit markers are on their way, see last_stand.py.
+        "controlled.shutdown.enable": "false",
         "num.network.threads": "2",
         "num.io.threads": "4",
         "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),

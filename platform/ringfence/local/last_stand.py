@@ -1,0 +1,54 @@
+"""Take an ended broker's leaderships away before it starts again, or it may lose the markers of committed transactions.
+
+Measured with Kafka 4.3.0, a SIGKILL right after a commit that said OK: after the restart, in 3 of 5 rounds, the committed
+records stayed invisible for good. The broker that starts reads in the metadata log that it still leads everything, begins
+to send the commit markers of its last life, and then sees the controller fence that last life: no partition has a leader
+for a moment. `TransactionMarkerChannelManager` takes "no leader" for "topic deleted", skips the marker and writes the
+transaction down as complete. (`KRaftMetadataCache.getPartitionLeaderEndpoint` is empty for both.)
+
+So the controller is started alone first, with a short session timeout: it fences the last life, and the broker that
+starts then is a leader of nothing until it is registered. For the same reason controlled shutdown is off.
+"""
+
+from pathlib import Path
+
+from ringfence.local.errors import LocalError
+from ringfence.local.process import Leashed, wait_until
+
+_FENCED = b"Fencing broker 1 "
+_ACTIVE = b"Performing controller activation"
+_ACTIVE_SECONDS = 60.0
+# Nothing is said where the last life was fenced already; the session of a living registration is over long before.
+_FENCED_SECONDS = 3.0
+_SETTINGS = {
+    "process.roles": "controller",
+    "broker.session.timeout.ms": "200",
+    "broker.heartbeat.interval.ms": "50",
+}
+_BROKER_ONLY = ("advertised.listeners", "inter.broker.listener.name")
+
+
+def fence(java: list[str], data: Path, log: Path) -> None:
+    """Run the controller of server.properties in `data` alone until the broker's last registration is fenced."""
+    config = data / "controller.properties"
+    pairs = (line.partition("=") for line in (data / "server.properties").read_text().splitlines())
+    settings = {key: value for key, _, value in pairs if key not in _BROKER_ONLY} | _SETTINGS
+    listeners = settings["listeners"].split(",")
+    settings["listeners"] = next(one for one in listeners if one.startswith("CONTROLLER:"))
+    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    start = log.stat().st_size if log.exists() else 0
+
+    def has_said(words: bytes) -> bool:
+        with log.open("rb") as lines:
+            lines.seek(start)
+            return words in lines.read()
+
+    command = [java[0], "-Dringfence.replication.level=info", *java[1:], "kafka.Kafka", str(config)]
+    process = Leashed.start("Kafka's controller", command, log=log, cwd=data)
+    try:
+        wait_until(lambda: has_said(_ACTIVE) or process.poll() is not None, _ACTIVE_SECONDS)
+        if process.poll() is not None or not has_said(_ACTIVE):
+            raise LocalError(f"Kafka's controller did not come up on the data in {data}: see {log}")
+        wait_until(lambda: has_said(_FENCED) or process.poll() is not None, _FENCED_SECONDS)
+    finally:
+        process.stop(10)
