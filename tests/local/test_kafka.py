@@ -55,7 +55,7 @@ def test_committed_data_port_and_cluster_survive_a_stop_and_kills(own_broker: Em
     assert not own_broker.running
     own_broker.start()
     written = [b"before the stop"]
-    # More than one round: a marker that gets lost on the way does so in about every second one.
+    # More than one round: whether a commit marker gets lost on the way is a race.
     for word in (b"before the kill", b"before the next", b"before the last"):
         write(own_broker.bootstrap, "kept", word)
         own_broker.kill()
