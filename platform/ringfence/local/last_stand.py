@@ -1,17 +1,18 @@
 """Take an ended broker's leaderships away before it starts again, or commit markers may go missing.
 
 Measured with Kafka 4.3.0: one commit that said OK, SIGKILL to the broker at once, start again. In 4 of 6 rounds the
-record was not visible to a read_committed reader within 20 s (0 of 2 with the slower start that we had before warm_start.py;
-1 of 9 with trace logs on: it is a race). With what stands here: 0 of 6 after a kill, 0 of 4 after a stop.
+record was not visible to a read_committed reader within 20 s (0 of 2 with the slower start that we had before
+warm_start.py; 1 of 9 with trace logs on: it is a race). With what stands here: 0 of 6 after a kill, 0 of 4 after a
+stop.
 
-The trace of a bad round: the broker that starts reads in the metadata log that it still leads everything, and begins to
-send the commit markers of its last life. Then the controller fences that last life, and no partition has a leader for a
-moment. `TransactionMarkerChannelManager` logs "likely deleted already and hence can be skipped", goes on to complete the
-transaction, and the coordinator that is elected next sends no marker for it.
+The trace of a bad round: the broker that starts reads in the metadata log that it still leads everything, and
+begins to send the commit markers of its last life. Then the controller fences that last life, and no partition has
+a leader for a moment. `TransactionMarkerChannelManager` logs "likely deleted already and hence can be skipped",
+goes on to complete the transaction, and the coordinator that is elected next sends no marker for it.
 
 So the controller is started alone first, with a short session timeout: it fences the last life, and the broker that
-starts then leads nothing until it is registered. Controlled shutdown is off because it, too, takes leaders away from a
-broker that may have markers to send; that case was reasoned, not measured.
+starts then leads nothing until it is registered. Controlled shutdown is off because it, too, takes leaders away
+from a broker that may have markers to send; that case was reasoned, not measured.
 """
 
 from pathlib import Path
