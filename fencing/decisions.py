@@ -12,7 +12,7 @@ from fencing.cluster_state import ClusterState, ConnectorState, Placement, task_
 from fencing.codec import PlacementRecord, TargetState
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.rounds import Round, plan
-from fencing.status import LOST, StatusState, TaskStatus
+from fencing.status import FAILED, StatusState, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def _placements(
             if placement is not None and placement.generation == connector.commit.generation:
                 held[task] = placement
                 reported = status_of(status, task, placement)
-                if reported is not None and reported.ended and reported.why != LOST:
-                    continue  # FAILED: it stays where it is until somebody restarts it
+                if reported is not None and reported.ended and reported.why == FAILED:
+                    continue  # it stays where it is until somebody restarts it
                 if reported is not None and reported.ended:
                     again.add(task)
                     if now < not_before.get(task, 0.0):

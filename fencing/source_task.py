@@ -89,6 +89,10 @@ class SourceTaskRun:
             int(configured or worker.get("transaction.timeout.ms", "60000"))
         )
 
+    def end(self) -> None:
+        """Commit what is open and end, soon. Safe to call in a signal handler."""
+        self._view.end()
+
     def run(self) -> Outcome:
         """From step 1 to the end of the attempt."""
         try:

@@ -54,7 +54,7 @@ class TaskView:
         self._turn = threading.Lock()  # one reader of the log at a time
         self.changed = threading.Condition()
         self._verdict = Verdict.WAIT
-        self._closing = False
+        self._closing = self._ending = False
         self._parent = os.getppid()
         self._thread = threading.Thread(target=self._follow, name=f"view-{spec.task}", daemon=True)
 
@@ -88,7 +88,7 @@ class TaskView:
         self._state = apply_connector(self._state, record.offset, decoded)
 
     def _judge(self) -> None:
-        verdict = Verdict.END if self._closing else judge(self._state, self._spec)
+        verdict = Verdict.END if self._ending else judge(self._state, self._spec)
         if verdict is not self._verdict:
             with self.changed:
                 self._verdict = verdict
@@ -101,8 +101,6 @@ class TaskView:
                     records = self._log.poll(0.05)
                     for record in records:
                         self._apply(record)
-                if records:
-                    self._judge()
             except Retriable as error:
                 log.info("%s", error)
             except FencingError:
@@ -112,13 +110,13 @@ class TaskView:
             if os.getppid() != self._parent:
                 log.warning("The process that started this task is gone; the attempt ends")
                 self.end()
+            self._judge()
             self._tick()
         self._log.close()
 
     def end(self) -> None:
-        """Let the attempt end, whatever the config topic says."""
-        self._closing = True
-        self._judge()
+        """Let the attempt end within moments, whatever the config topic says. Safe to call in a signal handler."""
+        self._ending = True
 
     def wait_while(self, unwanted: frozenset[Verdict], timeout: float) -> Verdict:
         """Wait until the verdict is none of `unwanted`, or `timeout` seconds have passed."""

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import signal
+import threading
 from collections.abc import Callable, Sequence
 
 from connectors.api import SourceRecord, SourceTask
@@ -67,4 +69,8 @@ def run_spec(spec: TaskSpec, reporter: Reporter) -> Outcome:
         return load_task_class(spec.task_class)()
 
     plugin = Plugin(make, {**spec.connector_config, **spec.task_config}, Conversion(spec))
-    return SourceTaskRun(spec, plugin, reporter).run()
+    run = SourceTaskRun(spec, plugin, reporter)
+    if threading.current_thread() is threading.main_thread():
+        # The worker stops: commit what is open, so that readers need not wait for the transaction to time out.
+        signal.signal(signal.SIGTERM, lambda _signal, _frame: run.end())
+    return run.run()

@@ -1,0 +1,215 @@
+"""A command's way through the worker: deadline, plugin, plan, the leader's write, the answer (design: "A command")."""
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any
+
+from fencing.clock import Deadline
+from fencing.cluster_state import ConnectorState
+from fencing.codec import TargetState
+from fencing.ids import ConnectorName
+from fencing.kafka.admin import end_offsets, topic_identity
+from fencing.kafka.reporter import Reporter
+from fencing.kafka.settings import Connection
+from fencing.offsets import Offset, Partition, SourceOffsets, canonical, read_offsets
+from ringfence.engine import commands
+from ringfence.engine.commands import Plan
+from ringfence.engine.leader import Leader, Written
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
+from ringfence.engine.refusal import Refusal
+
+_INITIAL = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+_LATE = "Request timed out before it was carried out: nothing was changed. Send it again"
+
+
+class CommandService:
+    """Carries out commands on the leader. Thread-safe: each Celery task calls `execute` on its own thread."""
+
+    def __init__(
+        self, leader: Leader, plugins: PluginHost, reporter: Reporter, connection: Connection, offsets_topic: str
+    ) -> None:
+        self._leader = leader
+        self._plugins = plugins
+        self._reporter = reporter
+        self._connection = connection
+        self._offsets_topic = offsets_topic
+
+    def execute(self, command: Mapping[str, Any], deadline: float) -> dict[str, object]:
+        """`command`: kind, connector, body, user. `deadline`: wall clock, seconds. The answer for the web process.
+
+        A command whose deadline has passed is not carried out, whenever it wakes up: it is asked here, and once more
+        right before the write.
+        """
+
+        def expired() -> bool:
+            return time.time() >= deadline
+
+        try:
+            if expired():
+                raise Refusal(500, _LATE)
+            limit = Deadline.after(deadline - time.time())
+            return {"ok": True, **self._execute(command, limit, expired)}
+        except Refusal as refusal:
+            self._report(command, "refused", refusal.message)
+            return refusal.answer()
+
+    def _report(self, command: Mapping[str, Any], outcome: str, message: str, offset: int = -1) -> None:
+        if command["kind"] != "ping":
+            self._reporter.event(
+                "command",
+                str(command.get("connector") or ""),
+                kind=command["kind"],
+                outcome=outcome,
+                message=message,
+                offset=offset,
+                user=str(command.get("user") or ""),
+            )
+
+    def _execute(self, command: Mapping[str, Any], limit: Deadline, expired: Any) -> dict[str, object]:
+        kind, body = str(command["kind"]), command.get("body") or {}
+        state = self._leader.state()
+        if kind == "ping":
+            return {"value": {"connectors": sum(1 for _ in state.existing())}}
+        name = ConnectorName(str(command["connector"]))
+        connector = state.connector(name)
+        plan, value = self._plan(kind, name, connector, body, limit)
+        written = self._write(plan, limit, expired)
+        self._after(kind, name, connector, written)
+        self._report(command, "done", "", written.offset)
+        answer: dict[str, object] = {"value": value}
+        if written.offset >= 0:
+            answer["offset"] = written.offset
+        if kind in ("alter_offsets", "reset_offsets"):
+            _, partitions = topic_identity(self._connection, self._offsets_topic, limit)
+            answer["offsets_end"] = end_offsets(self._connection, self._offsets_topic, partitions, limit)
+        if kind in ("delete", "stop"):
+            self._await_round(name, limit)
+        return answer
+
+    def _write(self, plan: Plan, limit: Deadline, expired: Any) -> Written:
+        try:
+            return self._leader.submit(plan, limit, expired).result(timeout=limit.remaining + 5)
+        except FutureTimeout:
+            raise Refusal(
+                500, "Request timed out while the leader was writing. Whether it was written is unknown: look again"
+            ) from None
+
+    def _plan(
+        self, kind: str, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any], limit: Deadline
+    ) -> tuple[Plan, object]:
+        match kind:
+            case "create":
+                return self._create(name, connector, body, limit)
+            case "configure":
+                return self._configure(name, connector, body, limit)
+            case "pause":
+                return commands.pause(name), None
+            case "resume":
+                stopped = connector.config is not None and connector.target is TargetState.STOPPED
+                tasks = self._tasks(name, connector.config or {}) if stopped else None
+                return commands.resume(name, tasks), None
+            case "stop":
+                return commands.stop(name), None
+            case "delete":
+                return commands.delete(name), None
+            case "restart":
+                return self._restart(name, connector, body)
+            case "restart_task":
+                self._leader.mark_restarting(name, [int(body["task"])])
+                return commands.restart_task(name, int(body["task"])), None
+            case "alter_offsets" | "reset_offsets":
+                return self._offsets(kind, name, connector, body, limit)
+            case _:
+                raise Refusal(400, f"Unknown command {kind!r}")
+
+    def _tasks(self, name: ConnectorName, config: Mapping[str, str]) -> list[dict[str, str]] | None:
+        """The connector's tasks; None where the plugin fails: the connector is then FAILED, with the trace."""
+        try:
+            return self._leader.instances.make(name, config)
+        except PluginError:
+            return None  # the reconcile loop asks again, and puts the trace into the connector's status
+
+    def _create(
+        self, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any], limit: Deadline
+    ) -> tuple[Plan, object]:
+        if connector.config is not None:
+            raise Refusal(409, f"Connector {name} already exists")
+        config = dict(body["config"])
+        initial = _INITIAL[str(body.get("initial_state") or "RUNNING").upper()]
+        tasks = None if initial is TargetState.STOPPED else self._tasks(name, config)
+        return commands.create(name, config, initial, tasks), {"created": True}
+
+    def _configure(
+        self, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any], limit: Deadline
+    ) -> tuple[Plan, object]:
+        config = dict(body["config"])
+        expected = body.get("expected")
+        if connector.config is None:
+            if not body.get("create"):
+                raise Refusal(404, f"Connector {name} not found")
+            return self._create(name, connector, {"config": config}, limit)
+        if connector.config == config and connector.unreadable is None:
+            return commands.configure(name, config, None, expected), {"created": False, "changed": False}
+        stopped = connector.target is TargetState.STOPPED
+        tasks = None if stopped else self._tasks(name, config)
+        return commands.configure(name, config, tasks, expected), {"created": False, "changed": True}
+
+    def _restart(self, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any]) -> tuple[Plan, object]:
+        include, only_failed = bool(body.get("include_tasks")), bool(body.get("only_failed"))
+        status = self._leader.statuses()
+        if connector.config is not None:
+            self._leader.mark_restarting(name, commands.restarted_tasks(connector, include, only_failed, status))
+            failed = self._leader.instances.trace_of(name, connector.config_offset) is not None
+            if failed or not only_failed:
+                self._leader.instances.forget(name)
+        return commands.restart(name, include, only_failed, status), None
+
+    def _offsets(
+        self, kind: str, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any], limit: Deadline
+    ) -> tuple[Plan, object]:
+        if connector.config is None:
+            raise Refusal(404, f"Connector {name} not found")
+        known = read_offsets(self._connection, self._offsets_topic, name, limit)
+        changes = _changes(body["offsets"]) if kind == "alter_offsets" else _tombstones(known)
+        checked = False
+        if connector.target is TargetState.STOPPED:
+            try:
+                checked = self._plugins.alter_offsets(connector.config, changes, min(10.0, limit.remaining))
+            except OffsetsRefused as error:
+                raise Refusal(400, f"Connector {name} refuses these offsets: {error.message}") from error
+            except PluginError as error:
+                raise Refusal(400, f"Connector {name} could not check these offsets: {error.message}") from error
+        return commands.alter_offsets(name, changes, known, self._offsets_topic), {"checked": checked}
+
+    def _after(self, kind: str, name: ConnectorName, before: ConnectorState, written: Written) -> None:
+        now = written.state.connector(name)
+        if kind in ("create", "configure", "resume") and now.config is not None and not now.tasks_stale:
+            self._leader.instances.started(name, now.config_offset)
+        self._leader.wake()
+
+    def _await_round(self, name: ConnectorName, limit: Deadline) -> None:
+        """A stop or delete is answered when nothing of the old generation can commit any more."""
+        while not limit.expired:
+            if not self._leader.state().connector(name).round_pending:
+                return
+            time.sleep(0.01)
+        raise Refusal(
+            500,
+            f"Request timed out. It is written, and the last tasks of {name} are still being fenced: look again",
+        )
+
+
+def _changes(entries: list[Mapping[str, Any]]) -> list[tuple[Partition, Offset | None]]:
+    changes: dict[str, tuple[Partition, Offset | None]] = {}
+    for entry in entries:
+        partition = entry["partition"]
+        if canonical(partition) in changes:
+            raise Refusal(400, f"The partition {canonical(partition)} is named twice")
+        changes[canonical(partition)] = (partition, entry.get("offset"))
+    return list(changes.values())
+
+
+def _tombstones(known: SourceOffsets) -> list[tuple[Partition, Offset | None]]:
+    return [(found.partition, None) for found in known.present()]

@@ -1,0 +1,213 @@
+"""What each command writes: pure functions from the state at the end of the config topic to records.
+
+Each returns a plan, `state -> records`; the leader's term evaluates it at the end of the log, in the transaction that
+writes the records, and evaluates it anew when it has to try again. A plan raises `Refusal` where the state forbids it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from fencing.cluster_state import ClusterState, ConnectorState
+from fencing.codec import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    PlacementRecord,
+    TargetState,
+    TargetStateRecord,
+    TaskRecord,
+)
+from fencing.decisions import status_of
+from fencing.ids import ConnectorName, TaskId
+from fencing.leadership import TopicRecord
+from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
+from fencing.status import State, StatusState
+from ringfence.engine.refusal import Refusal
+
+Records = Sequence[ConfigRecord | TopicRecord]
+Plan = Callable[[ClusterState], Records]
+TaskConfigs = Sequence[Mapping[str, str]]
+
+CHANGED: Final = "The connector's configuration was changed meanwhile: read it again and repeat the request"
+
+
+def _existing(state: ClusterState, name: ConnectorName, message: str) -> ConnectorState:
+    if name not in state:
+        raise Refusal(404, message)
+    return state.connector(name)
+
+
+def _task_set(name: ConnectorName, tasks: TaskConfigs) -> list[ConfigRecord]:
+    records: list[ConfigRecord] = [TaskRecord(TaskId(name, n), config) for n, config in enumerate(tasks)]
+    return [*records, CommitRecord(name, len(tasks))]
+
+
+def create(name: ConnectorName, config: Mapping[str, str], initial: TargetState, tasks: TaskConfigs | None) -> Plan:
+    """A new connector; `tasks` None where the plugin could not make them: the reconcile loop asks again."""
+
+    def plan(state: ClusterState) -> Records:
+        if name in state:
+            raise Refusal(409, f"Connector {name} already exists")
+        target = [TargetStateRecord(name, initial)] if state.connector(name).target is not initial else []
+        wanted = () if initial is TargetState.STOPPED else tasks
+        made = [] if wanted is None else _task_set(name, wanted)
+        return [*target, ConnectorRecord(name, dict(config)), *made]
+
+    return plan
+
+
+def configure(name: ConnectorName, config: Mapping[str, str], tasks: TaskConfigs | None, expected: int | None) -> Plan:
+    """Another configuration for an existing connector; the same one changes nothing and restarts nothing."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Connector {name} not found")
+        if expected is not None and connector.config_offset != expected:
+            raise Refusal(409, CHANGED, retry=True)
+        if connector.config == config and connector.unreadable is None:
+            return []
+        wanted = () if connector.target is TargetState.STOPPED else tasks
+        made = [] if wanted is None else _task_set(name, wanted)
+        return [ConnectorRecord(name, dict(config)), *made]
+
+    return plan
+
+
+def task_set(name: ConnectorName, config_offset: int, tasks: TaskConfigs) -> Plan:
+    """The tasks of an unchanged configuration, where they differ from what is there (or are missing)."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = state.connector(name)
+        if connector.config is None or connector.config_offset != config_offset:
+            return []
+        if connector.target is TargetState.STOPPED:
+            return _task_set(name, ()) if connector.tasks_stale else []
+        current = [connector.tasks[n].config for n in sorted(connector.tasks)]
+        if not connector.tasks_stale and current == [dict(task) for task in tasks]:
+            return []
+        return _task_set(name, tasks)
+
+    return plan
+
+
+def pause(name: ConnectorName) -> Plan:
+    """Tasks commit what is open and rest."""
+    return _target(name, TargetState.PAUSED)
+
+
+def _target(name: ConnectorName, target: TargetState) -> Plan:
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector {name}")
+        return [] if connector.target is target else [TargetStateRecord(name, target)]
+
+    return plan
+
+
+def resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
+    """Run (again). A stopped connector has no tasks: `tasks` are made anew, or None leaves it to the reconcile loop."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector {name}")
+        if connector.target is TargetState.RUNNING:
+            return []
+        records: list[ConfigRecord] = [TargetStateRecord(name, TargetState.RUNNING)]
+        if connector.target is TargetState.STOPPED:
+            if tasks is not None:
+                return [*records, *_task_set(name, tasks)]
+            # Written again, so that it is newer than the empty task set: the tasks are asked for.
+            return [*records, ConnectorRecord(name, dict(connector.config or {}))]
+        return records
+
+    return plan
+
+
+def stop(name: ConnectorName) -> Plan:
+    """No tasks any more: an empty generation, whose round fences the last one's (KIP-875)."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector {name}")
+        if connector.target is TargetState.STOPPED and not connector.tasks_stale:
+            return []
+        return [TargetStateRecord(name, TargetState.STOPPED), CommitRecord(name, 0)]
+
+    return plan
+
+
+def delete(name: ConnectorName) -> Plan:
+    """An empty generation and the tombstones, at once: the round that is due then goes on under any leader."""
+
+    def plan(state: ClusterState) -> Records:
+        _existing(state, name, f"Connector {name} not found")
+        return [CommitRecord(name, 0), TargetStateRecord(name, None), ConnectorRecord(name, None)]
+
+    return plan
+
+
+def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:
+    """A new attempt for the chosen tasks, each where it is; none where only the connector instance restarts."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector: {name}")
+        return [_again(connector, n) for n in restarted_tasks(connector, tasks, only_failed, status)]
+
+    return plan
+
+
+def restarted_tasks(connector: ConnectorState, tasks: bool, only_failed: bool, status: StatusState) -> list[int]:
+    """The tasks that a restart means."""
+    if not tasks:
+        return []
+    return [
+        n
+        for n, placement in sorted(connector.placements.items())
+        if not only_failed or _failed(status, TaskId(connector.name, n), connector)
+    ]
+
+
+def _failed(status: StatusState, task: TaskId, connector: ConnectorState) -> bool:
+    found = status_of(status, task, connector.placements.get(task.task))
+    return found is not None and found.state is State.FAILED
+
+
+def restart_task(name: ConnectorName, task: int) -> Plan:
+    """A new attempt for one task."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector: {name}")
+        if connector.commit is None or task >= connector.commit.tasks:
+            raise Refusal(404, f"Unknown task: {name}-{task}")
+        if task not in connector.placements:
+            return []  # not placed yet: what would be restarted starts anyway
+        return [_again(connector, task)]
+
+    return plan
+
+
+def _again(connector: ConnectorState, task: int) -> PlacementRecord:
+    old = connector.placements[task]
+    return PlacementRecord(TaskId(connector.name, task), old.worker, old.incarnation, old.attempt + 1, old.generation)
+
+
+def alter_offsets(
+    name: ConnectorName, changes: Sequence[tuple[Partition, Offset | None]], known: SourceOffsets, topic: str
+) -> Plan:
+    """Source offsets by hand (KIP-875): only where nothing that could commit is alive."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Connector {name} not found")
+        if connector.target is not TargetState.STOPPED or connector.commit is None or connector.commit.tasks:
+            raise Refusal(
+                400,
+                f"Connector {name} must be in the STOPPED state before its offsets can be modified. "
+                f"Stop it with PUT /connectors/{name}/stop, then repeat the request",
+            )
+        if connector.round_pending:
+            raise Refusal(
+                409,
+                f"The tasks of connector {name} are still being fenced: nothing was changed. Repeat the request",
+                retry=True,
+            )
+        moved = [TopicRecord(topic, known.key_of(partition), encode_value(offset)) for partition, offset in changes]
+        # Written again: the record of the config topic tells whether the transaction was committed.
+        return [*moved, TargetStateRecord(name, TargetState.STOPPED)] if moved else []
+
+    return plan

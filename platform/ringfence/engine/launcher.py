@@ -1,0 +1,135 @@
+"""The worker's share of placement: follow the config topic, and start the attempts placed on this incarnation.
+
+An attempt ends by itself when it is superseded, since it follows the config topic, too; one that does not is fenced.
+"""
+
+import logging
+import threading
+
+from fencing.clock import Deadline
+from fencing.cluster_state import ConnectorState, Placement
+from fencing.config_log import ConfigLog
+from fencing.errors import FencingError, Retriable
+from fencing.ids import TaskId
+from fencing.kafka.reporter import Reporter
+from fencing.source_task import Outcome
+from fencing.status import FAILED, LOST, State, TaskStatus, WorkerRecord
+from fencing.task_spec import TaskSpec
+from ringfence.engine.spark_host import Lost, SparkHost
+from ringfence.engine.topics import topics_of
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_FOR_TASKS = (
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "offset.flush.interval.ms",
+    "transaction.timeout.ms",
+)
+
+
+class Launcher:
+    """Follows the config topic on a thread of its own (`run`)."""
+
+    def __init__(self, config: WorkerConfig, worker: WorkerRecord, reporter: Reporter) -> None:
+        self._config = config
+        self._worker = worker
+        self._reporter = reporter
+        self._connection = config.connection(f"ringfence-{worker.worker}")
+        self._spark: SparkHost | None = None
+        self._started: dict[TaskId, Placement] = {}
+        self._lock = threading.Lock()
+        self._settings = {
+            key: value for key, value in config.settings.items() if key in _FOR_TASKS or ".converter." in key
+        }
+        self.failure: str | None = None
+
+    def run(self, spark: SparkHost, stop: threading.Event) -> None:
+        """Until `stop`."""
+        self._spark = spark
+        log_: ConfigLog | None = None
+        while not stop.is_set():
+            try:
+                if log_ is None:
+                    log_ = ConfigLog(self._connection, self._config.config_topic, Deadline.after(30))
+                    log_.refresh(Deadline.after(60))
+                    self._start_placed(log_)
+                if log_.poll(0.2):
+                    self._start_placed(log_)
+                self.failure = None
+            except Retriable as error:
+                log.info("The launcher waits: %s", error)
+            except FencingError as error:
+                if self.failure is None:
+                    log.exception("Placements cannot be read")
+                self.failure = str(error)
+                log_ = None
+                stop.wait(1.0)
+        if log_ is not None:
+            log_.close()
+
+    def _start_placed(self, log_: ConfigLog) -> None:
+        for connector in log_.state.existing():
+            for number, placement in connector.placements.items():
+                task = TaskId(connector.name, number)
+                mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
+                if mine and self._started.get(task) != placement and connector.may_run(number, placement):
+                    self._started[task] = placement
+                    self._start(connector, task, placement)
+
+    def _start(self, connector: ConnectorState, task: TaskId, placement: Placement) -> None:
+        assert self._spark is not None
+        config = connector.tasks[task.task].config
+        spec = TaskSpec(
+            self._connection,
+            self._config.group_id,
+            topics_of(self._config),
+            task,
+            placement,
+            config.get("task.class", ""),
+            connector.config or {},
+            config,
+            self._settings,
+        )
+        log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
+        self._spark.submit(spec)
+
+    def ended(self, spec: TaskSpec, result: Outcome | Lost) -> None:
+        """An attempt has ended. A lost one is reported, so that the leader places it again."""
+        placement = spec.placement
+        if isinstance(result, Lost):
+            log.warning("Task %s, attempt %d was lost: %s", spec.task, placement.attempt, result.reason)
+            self._reporter.event(
+                "task",
+                spec.task.connector,
+                task=spec.task.task,
+                generation=placement.generation,
+                attempt=placement.attempt,
+                worker=placement.worker,
+                stage="lost",
+                message=result.reason,
+            )
+            self._reporter.status(self._report(spec, State.UNASSIGNED, LOST, None))
+        elif result.trace is not None:
+            # Said by the task itself, too; once more in case its last report did not get out.
+            log.warning("Task %s, attempt %d failed: %s", spec.task, placement.attempt, result.trace.splitlines()[-1])
+            self._reporter.status(self._report(spec, State.FAILED, FAILED, result.trace))
+        else:
+            log.info("Task %s, attempt %d ended: %s", spec.task, placement.attempt, result.reason)
+
+    def _report(self, spec: TaskSpec, state: State, why: str, trace: str | None) -> TaskStatus:
+        placement = spec.placement
+        return TaskStatus(
+            spec.task,
+            state,
+            placement.worker,
+            placement.generation,
+            placement.attempt,
+            placement.incarnation,
+            trace,
+            ended=True,
+            why=why,
+            since_ms=self._reporter.now_ms(),
+        )

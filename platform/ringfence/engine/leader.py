@@ -1,0 +1,260 @@
+"""The leader's thread: the seat in the group, the term while this worker owns it, commands and the reconcile loop.
+
+One thread does all of it, so that the seat is kept only while the loop makes progress, and so that there is one writer.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from fencing.assignment import Member
+from fencing.clock import Deadline
+from fencing.cluster_state import ClusterState
+from fencing.errors import Conflict, FencingError, NotLeader, Retriable
+from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_client_id
+from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.kafka.reporter import Reporter
+from fencing.leadership import Term
+from fencing.status import LeaderRecord, StatusState, WorkerRecord
+from ringfence.engine.commands import Plan
+from ringfence.engine.instances import Instances
+from ringfence.engine.members import live_members
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.reconcile import Reconciler
+from ringfence.engine.refusal import Refusal
+from ringfence.engine.round_runner import RoundRunner
+from ringfence.engine.status_log import StatusLog
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_TICK_SECONDS = 0.05
+_MEMBERS_SECONDS = 0.5
+_NOT_LEADING = "Cannot complete request because this worker does not lead (any more). Send the request again"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The outcome of a plan: the state with it, and the offset of its last record, -1 where nothing was due."""
+
+    state: ClusterState
+    offset: int
+
+
+@dataclass(slots=True)
+class _Job:
+    plan: Plan
+    deadline: Deadline
+    expired: Callable[[], bool]
+    result: "Future[Written]" = field(default_factory=Future)
+
+
+class Leader:
+    """A candidate for leadership while the worker lives. `run` is its thread; the rest may be called by any."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        worker: WorkerRecord,
+        plugins: PluginHost,
+        reporter: Reporter,
+    ) -> None:
+        self._config = config
+        self._worker = worker
+        self._reporter = reporter
+        self._connection = config.connection(f"ringfence-{worker.worker}-leader")
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
+        self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
+        self.instances = Instances(plugins, self._connection, config.offsets_topic, self.wake)
+        graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
+        self._rounds = RoundRunner(self._connection, graceful, self.wake)
+        self._gained: GroupMetadata | None = None
+        self._term: Term | None = None
+        self._reconciler: Reconciler | None = None
+        self._members: list[Member] = []
+        self._members_at = 0.0
+        self._seat: GroupSeat | None = None
+        self.ready = threading.Event()
+        """Set while this worker leads and takes commands."""
+        self.failure: str | None = None
+
+    def wake(self) -> None:
+        """Something has come to an end: do not wait for the next tick."""
+        self._jobs.put(None)
+
+    def state(self) -> ClusterState:
+        """The config topic as the term knows it. Raises `Refusal` where this worker does not lead."""
+        term = self._term
+        if term is None or not self.ready.is_set():
+            raise Refusal(409, _NOT_LEADING, retry=True)
+        return term.state
+
+    def statuses(self) -> StatusState:
+        """The status topic, folded."""
+        return self._status.state
+
+    def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None:
+        """The next attempts of these tasks are a restart that somebody asked for."""
+        if self._reconciler is not None:
+            self._reconciler.restarting.update(TaskId(name, task) for task in tasks)
+
+    def reconfigure(self, name: str) -> None:
+        """A connector instance asked for new task configurations."""
+        self._reconfigure.put(ConnectorName(name))
+        self.wake()
+
+    def submit(self, plan: Plan, deadline: Deadline, expired: Callable[[], bool]) -> "Future[Written]":
+        """Write what the plan answers. `expired` is asked right before the write, so by then nothing is done late."""
+        job = _Job(plan, deadline, expired)
+        self._jobs.put(job)
+        return job.result
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`. Leaves the group at the end, so that the next leader need not wait for a session to run out."""
+        client_id = member_client_id(self._worker.worker, self._worker.incarnation)
+        self._seat = GroupSeat(
+            self._connection,
+            self._config.group_id,
+            self._config.config_topic,
+            client_id,
+            self._gain,
+            self._lose,
+            session_timeout_ms=self._config.number("session.timeout.ms"),
+            max_poll_interval_ms=self._config.number("max.poll.interval.ms"),
+        )
+        try:
+            while not stop.is_set():
+                self._turn()
+        finally:
+            self._stand_down("the worker stops")
+            self._seat.close()
+            self.instances.close()
+            self._rounds.close()
+            self._status.close()
+
+    def _gain(self, metadata: GroupMetadata) -> None:
+        self._gained = metadata
+
+    def _lose(self) -> None:
+        self._gained = None
+        self._stand_down("the partition moved to another worker")
+
+    def _turn(self) -> None:
+        assert self._seat is not None
+        try:
+            self._seat.poll(0)
+            self._status.poll()
+            self._lead()
+            self._work()
+        except NotLeader as error:
+            self._stand_down(str(error))
+        except Retriable as error:
+            log.warning("The leader waits: %s", error)
+        except FencingError as error:
+            # What cannot be read or written here, another worker may be able to (KIP-618): leave, with the reason.
+            self.failure = str(error)
+            self._stand_down(self.failure)
+            raise
+
+    def _lead(self) -> None:
+        """Begin a term, or go on under a new generation, where the group gave this worker the partition."""
+        metadata = self._gained
+        if metadata is None:
+            return
+        if self._term is not None:
+            if self._term.generation != metadata.generation:
+                self._term.recapture(metadata)
+            return
+        seat = self._seat
+        assert seat is not None
+        term = Term(self._connection, self._config.group_id, self._config.config_topic, metadata, lambda: seat.owns)
+        try:
+            term.claim(Deadline.after(20))
+        except FencingError:
+            term.close()
+            raise
+        self._term = term
+        self._status.refresh(Deadline.after(20))
+        self._reconciler = Reconciler(
+            term,
+            self._config.group_id,
+            self._worker.worker,
+            self._reporter,
+            self._rounds,
+            self.instances,
+            self.statuses,
+        )
+        self._reporter.status(
+            LeaderRecord(self._worker.worker, self._worker.incarnation, metadata.generation, self._reporter.now_ms())
+        )
+        self._reporter.event("leader", worker=self._worker.worker, stage="elected", message="")
+        log.info("Worker %s leads, group generation %d", self._worker.worker, metadata.generation)
+        self.failure = None
+        self.ready.set()
+
+    def _stand_down(self, reason: str) -> None:
+        self.ready.clear()
+        term, self._term, self._reconciler = self._term, None, None
+        if term is not None:
+            log.info("Worker %s leads no more: %s", self._worker.worker, reason)
+            self._reporter.event("leader", worker=self._worker.worker, stage="stood down", message=reason)
+            term.close()
+        while not self._jobs.empty():
+            job = self._jobs.get_nowait()
+            if job is not None:
+                job.result.set_exception(Refusal(409, _NOT_LEADING, retry=True))
+
+    def _work(self) -> None:
+        """Wait a tick for commands; carry them out; reconcile."""
+        try:
+            job = self._jobs.get(timeout=_TICK_SECONDS)
+        except queue.Empty:
+            job = None
+        if self._term is None or self._reconciler is None:
+            if job is not None:
+                job.result.set_exception(Refusal(409, _NOT_LEADING, retry=True))
+            return
+        if job is not None:
+            self._carry_out(self._term, self._reconciler, job)
+        while not self._reconfigure.empty():
+            self._reconciler.reconfigure(self._reconfigure.get_nowait())
+        if time.monotonic() - self._members_at > _MEMBERS_SECONDS:
+            self._members = live_members(self._connection, self._config.group_id, self._status.state, Deadline.after(5))
+            self._members_at = time.monotonic()
+        self._reconciler.step(self._members)
+
+    def _carry_out(self, term: Term, reconciler: Reconciler, job: _Job) -> None:
+        def plan(state: ClusterState) -> object:
+            if job.expired():
+                raise Refusal(500, "Request timed out before it was carried out: nothing was changed. Send it again")
+            return job.plan(state)
+
+        before = term.state
+        try:
+            state, offset = term.write(plan, job.deadline)  # type: ignore[arg-type]
+        except NotLeader as error:
+            job.result.set_exception(Refusal(409, f"{_NOT_LEADING} ({error})", retry=True))
+            raise
+        except Refusal as refusal:
+            job.result.set_exception(refusal)
+            return
+        except Conflict as error:
+            job.result.set_exception(Refusal(500, f"Request timed out: {error}"))
+            return
+        except FencingError as error:
+            job.result.set_exception(Refusal(500, f"The config topic could not be written: {error}"))
+            raise
+        reconciler.announce(before, state)
+        job.result.set_result(Written(state, offset))
+
+
+def identity(
+    worker: str, incarnation: str, config: WorkerConfig, slots: int, version: str, now_ms: int
+) -> WorkerRecord:
+    """This worker's record."""
+    return WorkerRecord(WorkerId(worker), Incarnation(incarnation), config.mode, slots, version, now_ms)

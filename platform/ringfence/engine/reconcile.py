@@ -1,0 +1,255 @@
+"""The leader's reconcile loop: compare what is asked for with what is, take the next step. Every step is idempotent."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fencing.assignment import Member
+from fencing.clock import Deadline
+from fencing.cluster_state import ClusterState, ConnectorState
+from fencing.codec import ConfigRecord, TargetState
+from fencing.decisions import decide, status_of
+from fencing.errors import Conflict, FencingError
+from fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
+from fencing.kafka.fencer import FencedProducer
+from fencing.kafka.reporter import Reporter
+from fencing.leadership import Term
+from fencing.rounds import Round, finish
+from fencing.status import (
+    LOST,
+    PLACED,
+    RESTARTED,
+    ConnectorStatus,
+    Removed,
+    State,
+    StatusRecord,
+    StatusState,
+    TaskStatus,
+)
+from ringfence.engine.commands import task_set
+from ringfence.engine.instances import Instances
+from ringfence.engine.round_runner import RoundRunner
+
+log = logging.getLogger(__name__)
+
+_WRITE_SECONDS = 20.0
+_SAY_AGAIN_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class _Loss:
+    attempt: tuple[int, int]
+    times: int
+    not_before: float
+
+
+class Reconciler:
+    """One term's loop body. All methods are called on the leader's thread."""
+
+    def __init__(
+        self,
+        term: Term,
+        group_id: str,
+        worker: WorkerId,
+        reporter: Reporter,
+        rounds: RoundRunner,
+        instances: Instances,
+        status: Callable[[], StatusState],
+    ) -> None:
+        self._term = term
+        self._group_id = group_id
+        self._worker = worker
+        self._reporter = reporter
+        self._rounds = rounds
+        self._instances = instances
+        self._status = status
+        self._losses: dict[TaskId, _Loss] = {}
+        self._live: set[tuple[WorkerId, Incarnation]] = set()
+        self._said: dict[str, tuple[StatusRecord, float]] = {}
+        self.restarting: set[TaskId] = set()
+
+    def step(self, members: list[Member]) -> None:
+        """One pass: finish what has come to an end, then begin what is due."""
+        self._live = {(member.worker, member.incarnation) for member in members}
+        self._finish_rounds()
+        self._write_task_sets()
+        state, status = self._term.state, self._status()
+        self._note_losses(state, status)
+        not_before = {task: loss.not_before for task, loss in self._losses.items()}
+        due = decide(state, status, members, self._group_id, not_before, time.monotonic())
+        if due.placements:
+            self._place(members, not_before)
+        for name in due.tasks_wanted:
+            connector = state.connector(name)
+            if connector.target is TargetState.STOPPED:
+                self._write(task_set(name, connector.config_offset, ()))
+            else:
+                self._instances.ask(name, connector.config or {}, connector.config_offset)
+        for round_ in due.rounds:
+            if self._rounds.start(round_, self._busy):
+                self._report_round(round_, "fencing", "")
+        self._tend_instances(self._term.state)
+        self._report_statuses(self._term.state, self._status())
+
+    def _write(self, plan: Callable[[ClusterState], object]) -> None:
+        def records(state: ClusterState) -> list[ConfigRecord]:
+            return list(plan(state))  # type: ignore[call-overload,no-any-return]
+
+        self._term.write(records, Deadline.after(_WRITE_SECONDS))
+
+    def _finish_rounds(self) -> None:
+        for running in self._rounds.finished():
+            round_ = running.round
+            try:
+                fenced = running.result.result()
+            except FencingError as error:
+                pause = self._rounds.failed(round_, error)
+                self._report_round(round_, "failed", f"{error}. It is tried again in {pause:g} s")
+                continue
+            try:
+                self._write(lambda state, done=round_: finish(done, state))  # type: ignore[misc]
+            except Conflict as error:
+                self._report_round(round_, "cancelled", str(error))
+                continue
+            elapsed = time.monotonic() - running.started
+            self._report_round(round_, "done", f"{len(fenced)} fenced in {elapsed:.3f} s", fenced, elapsed)
+
+    def _report_round(
+        self,
+        round_: Round,
+        stage: str,
+        message: str,
+        fenced: list[FencedProducer] | None = None,
+        elapsed: float = 0.0,
+    ) -> None:
+        shown = [
+            {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch} for one in fenced or ()
+        ]
+        self._reporter.event(
+            "round",
+            round_.connector,
+            generation=round_.generation,
+            stage=stage,
+            tasks=round_.tasks,
+            fenced=shown,
+            ms=int(elapsed * 1000),
+            message=message,
+        )
+
+    def _busy(self, round_: Round) -> bool:
+        """Whether tasks of the generation before are still at work, as far as their reports tell. Any thread."""
+        reported = self._status().tasks
+        return any(
+            found.state in (State.RUNNING, State.PAUSED)
+            and not found.ended
+            and found.generation != round_.generation
+            and (found.worker, found.incarnation) in self._live
+            for task, found in reported.items()
+            if task.connector == round_.connector
+        )
+
+    def _write_task_sets(self) -> None:
+        for answer in self._instances.answers():
+            if answer.tasks is not None:
+                self._write(task_set(answer.connector, answer.config_offset, answer.tasks))
+
+    def _note_losses(self, state: ClusterState, status: StatusState) -> None:
+        for connector in state.existing():
+            for number, placement in connector.placements.items():
+                task = TaskId(connector.name, number)
+                reported = status_of(status, task, placement)
+                attempt = (placement.generation, placement.attempt)
+                loss = self._losses.get(task)
+                if reported is None or not reported.ended or reported.why != LOST:
+                    continue
+                if loss is not None and loss.attempt == attempt:
+                    continue
+                recent = loss is not None and time.monotonic() - loss.not_before < 60
+                times = loss.times + 1 if loss is not None and recent else 0
+                pause = 0.0 if times == 0 else min(30.0, 0.5 * 2**times)
+                self._losses[task] = _Loss(attempt, times, time.monotonic() + pause)
+
+    def _place(self, members: list[Member], not_before: dict[TaskId, float]) -> None:
+        def placements(state: ClusterState) -> list[ConfigRecord]:
+            due = decide(state, self._status(), members, self._group_id, not_before, time.monotonic())
+            return list(due.placements)
+
+        before = self._term.state
+        after, _ = self._term.write(placements, Deadline.after(_WRITE_SECONDS))
+        self.announce(before, after)
+
+    def announce(self, before: ClusterState, after: ClusterState) -> None:
+        """Statuses for attempts that were placed between the two states, before they can speak for themselves."""
+        for connector in after.existing():
+            old = before.connector(connector.name).placements
+            for number, placement in connector.placements.items():
+                if old.get(number) == placement:
+                    continue
+                task = TaskId(connector.name, number)
+                again = task in self.restarting
+                self.restarting.discard(task)
+                self._reporter.status(
+                    TaskStatus(
+                        task,
+                        State.RESTARTING if again else State.UNASSIGNED,
+                        placement.worker,
+                        placement.generation,
+                        placement.attempt,
+                        placement.incarnation,
+                        why=RESTARTED if again else PLACED,
+                        since_ms=self._reporter.now_ms(),
+                    )
+                )
+
+    def _tend_instances(self, state: ClusterState) -> None:
+        wanted = set()
+        for connector in state.existing():
+            if connector.target is TargetState.STOPPED or connector.unreadable is not None:
+                continue
+            wanted.add(connector.name)
+            if not self._instances.runs(connector.name, connector.config_offset):
+                self._instances.ask(connector.name, connector.config or {}, connector.config_offset)
+        for name in self._instances.running():
+            if name not in wanted:
+                self._instances.forget(name)
+
+    def _report_statuses(self, state: ClusterState, status: StatusState) -> None:
+        for connector in state.existing():
+            wanted = self._status_of(connector)
+            if status.connectors.get(connector.name) != wanted:
+                self._say(f"status-connector-{connector.name}", wanted)
+        for name in status.connectors:
+            if name not in state:
+                self._say(f"status-connector-{name}", Removed(f"status-connector-{name}"))
+        for task in status.tasks:
+            connector = state.connector(task.connector)
+            if connector.round_pending:
+                continue  # the round still asks who is at work
+            if connector.config is None or connector.commit is None or task.task >= connector.commit.tasks:
+                self._say(f"status-task-{task}", Removed(f"status-task-{task}"))
+
+    def _say(self, key: str, record: StatusRecord) -> None:
+        """Once; again where it has not come back from the topic after a while."""
+        said, when = self._said.get(key, (None, 0.0))
+        if said != record or time.monotonic() - when > _SAY_AGAIN_SECONDS:
+            self._said[key] = (record, time.monotonic())
+            self._reporter.status(record)
+
+    def _status_of(self, connector: ConnectorState) -> ConnectorStatus:
+        generation = connector.generation if connector.generation is not None else NO_GENERATION
+        trace = connector.unreadable or self._instances.trace_of(connector.name, connector.config_offset)
+        if trace is not None:
+            shown = State.FAILED
+        elif connector.target is TargetState.RUNNING:
+            runs = self._instances.runs(connector.name, connector.config_offset)
+            shown = State.RUNNING if runs else State.UNASSIGNED
+        else:
+            shown = State.PAUSED if connector.target is TargetState.PAUSED else State.STOPPED
+        return ConnectorStatus(connector.name, shown, self._worker, generation, trace)
+
+    def reconfigure(self, name: ConnectorName) -> None:
+        """A connector instance asked for new task configurations."""
+        connector = self._term.state.connector(name)
+        if connector.config is not None and connector.target is not TargetState.STOPPED:
+            self._instances.ask(name, connector.config, connector.config_offset)

@@ -1,0 +1,86 @@
+"""Carries out fencing rounds beside the leader's thread: wait for the old tasks, fence, hand the result back.
+
+Numbers as in the design: 1 the old tasks get a moment to commit and end, 2 every id of the old count is fenced. Steps 3
+(the config topic to the end) and 5 (the count records) are the leader's own write, when `done` brings the result.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError
+from fencing.ids import ConnectorName, Generation
+from fencing.kafka.fencer import FencedProducer, Fencer
+from fencing.kafka.settings import Connection
+from fencing.rounds import Round
+
+log = logging.getLogger(__name__)
+
+_FENCE_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class RunningRound:
+    """A round under way. `result` holds what was fenced, or raises what stopped it."""
+
+    round: Round
+    result: Future[list[FencedProducer]]
+    started: float = field(default_factory=time.monotonic)
+
+
+class RoundRunner:
+    """At most one running round per connector; a newer generation's round replaces an older one at once."""
+
+    def __init__(self, connection: Connection, graceful_s: float, wake: Callable[[], None]) -> None:
+        """`wake` is called when a round has come to its end."""
+        self._connection = connection
+        self._graceful_s = graceful_s
+        self._wake = wake
+        self._pool = ThreadPoolExecutor(8, thread_name_prefix="round")
+        self._running: dict[ConnectorName, RunningRound] = {}
+        self._not_before: dict[tuple[ConnectorName, Generation], tuple[int, float]] = {}
+
+    def start(self, due: Round, busy: Callable[[Round], bool]) -> bool:
+        """Start the round unless it runs, or failed a moment ago. `busy`: old tasks of it are still at work."""
+        running = self._running.get(due.connector)
+        if running is not None and running.round.generation == due.generation:
+            return False
+        _, not_before = self._not_before.get((due.connector, due.generation), (0, 0.0))
+        if time.monotonic() < not_before:
+            return False
+        result = self._pool.submit(self._carry_out, due, busy)
+        self._running[due.connector] = RunningRound(due, result)
+        result.add_done_callback(lambda _: self._wake())
+        return True
+
+    def _carry_out(self, due: Round, busy: Callable[[Round], bool]) -> list[FencedProducer]:
+        if not due.ids:
+            return []
+        graceful = Deadline.after(self._graceful_s)  # 1
+        while busy(due) and not graceful.expired:
+            time.sleep(0.01)
+        with Fencer(self._connection) as fencer:  # 2
+            return fencer.fence(due.ids, Deadline.after(_FENCE_SECONDS))
+
+    def finished(self) -> list[RunningRound]:
+        """Rounds that have come to an end since the last call."""
+        done = [running for running in self._running.values() if running.result.done()]
+        for running in done:
+            del self._running[running.round.connector]
+        return done
+
+    def failed(self, round_: Round, error: FencingError) -> float:
+        """Note a failure; the round is started again after growing pauses. Returns the pause in seconds."""
+        key = (round_.connector, round_.generation)
+        times, _ = self._not_before.get(key, (0, 0.0))
+        pause = min(30.0, 0.25 * 2**times)
+        self._not_before[key] = (times + 1, time.monotonic() + pause)
+        log.warning("The fencing round of %s failed, again in %.2f s: %s", round_.connector, pause, error)
+        return pause
+
+    def close(self) -> None:
+        """Begin no more; what runs ends by itself and is harmless."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

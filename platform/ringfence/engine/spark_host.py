@@ -1,0 +1,131 @@
+"""The worker's Spark driver: one job with one partition per task attempt, each in a Python process of its own."""
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+
+from fencing.ids import TaskId
+from fencing.source_task import Outcome
+from fencing.task_spec import TaskSpec
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The job ended without an outcome: its process, executor or driver died. `reason` is for people."""
+
+    reason: str
+
+
+OnEnd = Callable[[TaskSpec, Outcome | Lost], None]
+
+
+class SparkHost:
+    """Submits attempts to Spark. `on_end` is called on the job's thread when one has ended, however it ended."""
+
+    def __init__(self, slots: int, on_end: OnEnd, master: str | None = None) -> None:
+        """`slots` tasks at once; old attempts may still hold a core each while new ones start, so there are twice."""
+        self._on_end = on_end
+        self._threads: dict[tuple[TaskId, int, int], threading.Thread] = {}
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        conf = (
+            SparkConf()
+            .setMaster(master or f"local[{slots * 2 + 2}]")
+            .setAppName("ringfence")
+            .set("spark.ui.enabled", "false")
+            .set("spark.ui.showConsoleProgress", "false")
+            .set("spark.python.daemon.module", "ringfence.engine.spark_daemon")
+            .set("spark.python.worker.reuse", "true")
+            .set("spark.task.maxFailures", "1")
+            .set("spark.speculation", "false")
+            .set("spark.driver.memory", "512m")
+            .set("spark.driver.bindAddress", "127.0.0.1")
+            .set("spark.driver.host", "127.0.0.1")
+            .set("spark.log.level", "ERROR")
+            .set("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k")
+        )
+        self._spark = SparkContext(conf=conf)
+        self._spark.setLogLevel("ERROR")
+
+    def warm(self) -> None:
+        """Run an empty job, so that the daemon is up before the first task needs it."""
+        self._spark.parallelize([0], 1).map(_nothing).collect()
+
+    def submit(self, spec: TaskSpec) -> None:
+        """Start the attempt, on a thread of its own."""
+        key = (spec.task, spec.placement.generation, spec.placement.attempt)
+        thread = threading.Thread(target=self._run, args=(spec, key), name=f"job-{spec.task}", daemon=True)
+        self._threads[key] = thread
+        thread.start()
+
+    def _run(self, spec: TaskSpec, key: tuple[TaskId, int, int]) -> None:
+        result: Outcome | Lost
+        try:
+            self._spark.setJobGroup(group_of(spec), f"{spec.task} attempt {spec.placement.attempt}")
+            (answer,) = self._spark.parallelize([spec.dumps()], 1).map(_run_once).collect()
+            value = json.loads(answer)
+            result = Outcome(value["reason"], value["trace"])
+        except (PySparkException, Py4JError, OSError, ValueError) as error:
+            first = str(error).strip().splitlines()
+            result = Lost(_root_cause(first))
+        finally:
+            self._threads.pop(key, None)
+        self._on_end(spec, result)
+
+    def end_tasks(self) -> None:
+        """Ask the tasks on this machine to commit and end (their processes are the grandchildren of the JVM)."""
+        for jvm in psutil.Process().children():
+            for daemon in jvm.children():
+                for task in daemon.children():
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        task.terminate()
+
+    def cancel(self, spec: TaskSpec) -> None:
+        """Ask Spark to end the job; its Python process may live on for seconds, which fencing makes harmless."""
+        self._spark.cancelJobGroup(group_of(spec))
+
+    def join(self, seconds: float) -> None:
+        """Wait for the jobs that still run, at most `seconds` in all."""
+        for thread in list(self._threads.values()):
+            thread.join(seconds)
+
+    def stop(self) -> None:
+        """End the driver and its processes."""
+        self._spark.stop()
+
+
+def group_of(spec: TaskSpec) -> str:
+    """The Spark job group of an attempt."""
+    return f"{spec.task}@{spec.placement.generation}.{spec.placement.attempt}"
+
+
+def _run_once(text: str) -> str:
+    from pyspark import TaskContext
+
+    from ringfence.engine.task_host import run_task
+
+    context: Any = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        return json.dumps({"reason": "superseded", "trace": None})  # the leader places attempts, not Spark
+    return run_task(text)
+
+
+def _nothing(value: int) -> int:
+    return value
+
+
+def _root_cause(lines: list[str]) -> str:
+    told = [line.strip() for line in lines if "crashed unexpectedly" in line or "Error" in line or "Exception" in line]
+    return (told or lines or ["the job ended without an outcome"])[-1][:500]

@@ -1,0 +1,31 @@
+"""The status topic, followed and folded."""
+
+from fencing.clock import Deadline
+from fencing.kafka.consumer import LogRecord
+from fencing.kafka.settings import Connection
+from fencing.status import StatusState, apply, decode
+from fencing.topic_log import TopicLog
+
+
+class StatusLog:
+    """Polled by one thread; `state` may be read by any."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self.state = StatusState()
+        self._log = TopicLog(connection, topic)
+
+    def poll(self) -> None:
+        """Take in what is there, without waiting."""
+        for record in self._log.poll(0):
+            self._take(record)
+
+    def refresh(self, deadline: Deadline) -> None:
+        """Take in everything up to the end as it is now."""
+        for record in self._log.read_to_end(deadline):
+            self._take(record)
+
+    def _take(self, record: LogRecord) -> None:
+        self.state = apply(self.state, decode(record.key, record.value))
+
+    def close(self) -> None:
+        self._log.close()

@@ -1,0 +1,84 @@
+"""The Celery tasks: commands for the leader, questions for the plugin process. Never a source task's body."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ringfence.celery import app
+from ringfence.engine.command_service import CommandService
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
+from ringfence.engine.refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the tasks of this worker process call."""
+
+    commands: CommandService
+    plugins: PluginHost
+    exactly_once: bool
+
+
+_services: list[Services] = []
+
+
+def provide(services: Services) -> None:
+    """Called once, before Celery takes its first task."""
+    _services[:] = [services]
+
+
+def _current() -> Services:
+    if not _services:
+        raise Refusal(503, "This worker is starting. Send the request again", retry=True)
+    return _services[0]
+
+
+@app.task(name="ringfence.leader.command")
+def command(command: dict[str, Any], deadline: float) -> dict[str, object]:
+    """Carry out a command, if its deadline has not passed."""
+    return _answered(lambda: _current().commands.execute(command, deadline))
+
+
+@app.task(name="ringfence.plugins.list")
+def plugins_list() -> dict[str, object]:
+    """Every connector that is installed."""
+    return _answered(lambda: _value(_current().plugins.plugins()))
+
+
+@app.task(name="ringfence.plugins.config_keys")
+def plugins_config_keys(plugin: str) -> dict[str, object]:
+    """The key infos of one plugin."""
+    return _answered(lambda: _value(_current().plugins.config_keys(plugin)))
+
+
+@app.task(name="ringfence.plugins.validate")
+def plugins_validate(plugin: str, config: dict[str, str | None], deadline: float) -> dict[str, object]:
+    """Kafka Connect's validation object."""
+
+    def call() -> dict[str, object]:
+        services = _current()
+        left = deadline - time.time()
+        if left <= 0:
+            raise Refusal(500, "Request timed out before the configuration was validated. Send it again")
+        return _value(services.plugins.validate(plugin, config, min(10.0, left), exactly_once=services.exactly_once))
+
+    return _answered(call)
+
+
+def _value(value: object) -> dict[str, object]:
+    return {"ok": True, "value": value}
+
+
+def _answered(call: Callable[[], dict[str, object]]) -> dict[str, object]:
+    try:
+        return call()
+    except Refusal as refusal:
+        return refusal.answer()
+    except UnknownPlugin as error:
+        return Refusal(404, error.message).answer()
+    except BadRequest as error:
+        return Refusal(400, error.message).answer()
+    except PluginError as error:
+        return Refusal(500, error.message).answer()

@@ -1,0 +1,156 @@
+"""A worker process: a Celery worker (threads) that also hosts one Spark driver, and may lead.
+
+Threads: the leader's (seat, term, reconcile), the launcher's (placements to Spark jobs), the projection's, one per
+running job, and Celery's own. None of them needs Redis or the database to keep tasks running.
+"""
+
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError, Invalid, Retriable
+from fencing.ids import parse_member_client_id
+from fencing.kafka.admin import group_members
+from fencing.kafka.reporter import Reporter
+from fencing.status import WorkerRecord
+from ringfence import __version__
+from ringfence.engine.celery_host import CeleryHost
+from ringfence.engine.command_service import CommandService
+from ringfence.engine.launcher import Launcher
+from ringfence.engine.leader import Leader, identity
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.projection import ProjectionSeat
+from ringfence.engine.spark_host import SparkHost
+from ringfence.engine.tasks import Services, provide
+from ringfence.engine.topics import ensure_topics
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_KAFKA_SECONDS = 60.0
+_AGAIN_SECONDS = 3.0
+
+
+def main(worker_id: str, slots: int) -> int:
+    """Work until SIGTERM or SIGINT; the process's exit code."""
+    logging.basicConfig(
+        level=os.environ.get("RINGFENCE_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    # Celery logs arguments and results of each task at INFO: configurations, with what secrets they hold.
+    for name in ("py4j", "celery.app.trace", "celery.worker.strategy"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        Worker(worker_id, slots, WorkerConfig.from_environment()).run()
+    except FencingError as error:
+        log.error("%s", error)  # noqa: TRY400 - the message is meant for people, the trace is not
+        return 1
+    return 0
+
+
+class Worker:
+    """Wires the parts together, and ends them in order."""
+
+    def __init__(self, worker_id: str, slots: int, config: WorkerConfig) -> None:
+        if "@" in worker_id or not worker_id:
+            raise Invalid(f"{worker_id!r} cannot be a worker id: use letters, digits, dots and dashes")
+        self._config = config
+        self._slots = slots
+        self._incarnation = secrets.token_hex(4)
+        self._id = worker_id
+        self._connection = config.connection(f"ringfence-{worker_id}")
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def run(self) -> None:
+        """Until a signal ends Celery's worker."""
+        config = self._config
+        ensure_topics(self._connection, config, Deadline.after(_KAFKA_SECONDS))
+        self._await_id(Deadline.after(config.number("session.timeout.ms") / 1000 + 5))
+        reporter = Reporter(self._connection, config.status_topic, config.events_topic)
+        record = identity(self._id, self._incarnation, config, self._slots, __version__, reporter.now_ms())
+        leader: list[Leader] = []
+        plugins = PluginHost(lambda name: leader[0].reconfigure(name))
+        leader.append(Leader(config, record, plugins, reporter))
+        commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
+        provide(Services(commands, plugins, config.mode == "enabled"))
+        launcher = Launcher(config, record, reporter)
+        self._introduce(reporter, record)
+        self._thread("leader", lambda: leader[0].run(self._stop))
+        self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))
+        spark: SparkHost | None = None
+        try:
+            spark = SparkHost(self._slots, launcher.ended)
+            spark.warm()
+            host = spark
+            self._thread("launcher", lambda: launcher.run(host, self._stop))
+            CeleryHost(record, leader[0].ready).run(self._stop)
+        finally:
+            self._end(spark, plugins, reporter)
+
+    def _introduce(self, reporter: Reporter, record: WorkerRecord) -> None:
+        reporter.status(record)
+        reporter.flush(10)
+
+    def _await_id(self, deadline: Deadline) -> None:
+        """Refuse to work beside a live holder of this id. One that died is listed until its session runs out."""
+        patience = Deadline.after(_KAFKA_SECONDS)
+        while True:
+            try:
+                members = group_members(self._connection, self._config.group_id, Deadline.after(10))
+            except Retriable as error:
+                if patience.expired:
+                    raise
+                log.info("%s", error)
+                continue
+            strangers = [member.client_id for member in members if parse_member_client_id(member.client_id) is None]
+            if strangers:
+                raise Invalid(
+                    f"Group {self._config.group_id} has members that are no Ringfence workers ({strangers[0]}): give "
+                    "this cluster a group.id of its own, or stop them first"
+                )
+            elsewhere = {topic for member in members for topic in member.topics} - {self._config.config_topic}
+            if elsewhere:
+                raise Invalid(
+                    f"Group {self._config.group_id} works on topic {sorted(elsewhere)[0]}, this worker is set to "
+                    f"{self._config.config_topic}: give both the same config.storage.topic, or another group.id"
+                )
+            held = [parsed for member in members if (parsed := parse_member_client_id(member.client_id))]
+            if self._id not in [worker for worker, _ in held]:
+                return
+            if deadline.expired:
+                raise Invalid(
+                    f"A live worker in group {self._config.group_id} already has the id {self._id}: "
+                    "give this one another with --id, or stop that one"
+                )
+            time.sleep(0.1)
+
+    def _thread(self, name: str, body: Callable[[], None]) -> None:
+        def run() -> None:
+            while not self._stop.is_set():
+                try:
+                    body()
+                except Exception:
+                    # The root of the thread. What runs goes on; this duty is taken up again, or by another worker.
+                    log.exception("The %s thread failed; it starts again in %g s", name, _AGAIN_SECONDS)
+                    self._stop.wait(_AGAIN_SECONDS)
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _end(self, spark: SparkHost | None, plugins: PluginHost, reporter: Reporter) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(10)
+        graceful = self._config.number("task.shutdown.graceful.timeout.ms") / 1000
+        if spark is not None:
+            spark.end_tasks()
+            spark.join(graceful)
+            spark.stop()
+        plugins.close()
+        reporter.flush(5)
+        log.info("Worker %s has ended", self._id)
