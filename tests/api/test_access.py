@@ -24,7 +24,7 @@ OPEN = {"health", "ui/login"}
 
 
 def routes(patterns: Any = None, prefix: str = "") -> Iterator[str]:
-    for entry in patterns or get_resolver().url_patterns:
+    for entry in get_resolver().url_patterns if patterns is None else patterns:
         if isinstance(entry, URLResolver):
             yield from routes(entry.url_patterns, prefix + str(entry.pattern))
         elif isinstance(entry, URLPattern):
@@ -119,7 +119,6 @@ def test_a_foreign_host_name_is_refused_on_loopback(client: Client) -> None:
 def test_secrets_are_masked_by_type_and_by_name(client: Client, leader: FakeLeader) -> None:
     config = {**CONFIG, "pin": "123456", "db.password": "hunter22", "oauth.token": "${file:/x:token}", "user": "ann"}
     created = client.post("/connectors", {"name": "c", "config": config}, content_type=JSON)
-    leader.config.config(*[])
     answers = [created.content]
     paths = ("/connectors/c", "/connectors/c/config", "/connectors/c/tasks", "/connectors?expand=info&expand=status")
     answers += [client.get(path).content for path in paths]
@@ -196,7 +195,7 @@ def test_any_name_works_when_it_is_encoded(name: str, leader: FakeLeader) -> Non
     from ringfence.asgi import application
 
     async def calls() -> None:
-        transport = httpx.ASGITransport(app=application)
+        transport = httpx.ASGITransport(app=application)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             made = await http.post("/connectors", json={"name": name, "config": CONFIG})
             assert made.status_code == 201

@@ -212,10 +212,7 @@ def test_actions_with_an_empty_body(
     client: Client, leader: FakeLeader, method: str, path: str, code: int, content_type: str | None
 ) -> None:
     create(client)
-    headers = {"content_type": content_type} if content_type else {}
-    response = client.generic(method.upper(), f"/connectors/c/{path}", b"", **headers)
-    if not content_type:
-        response = client.generic(method.upper(), f"/connectors/c/{path}", content_type="")
+    response = client.generic(method.upper(), f"/connectors/c/{path}", b"", content_type=content_type or "")
     assert response.status_code == code
     assert response.content == b""
     assert leader.asked[-1][0] == path
@@ -274,7 +271,14 @@ def test_offsets(client: Client, leader: FakeLeader) -> None:
     altered = [{"partition": {"id": 0}, "offset": {"seqno": 7, "f": 1.5}}, {"partition": {"id": 1}, "offset": None}]
     assert leader.asked[-1] == ("alter_offsets", "c", {"offsets": altered})
     assert client.delete("/connectors/c/offsets").status_code == 200
-    for bad in ({}, {"offsets": []}, {"offsets": [1]}, {"offsets": [{"partition": 1}]}, {"offsets": {}}):
+    bodies: list[dict[str, Any]] = [
+        {},
+        {"offsets": []},
+        {"offsets": [1]},
+        {"offsets": [{"partition": 1}]},
+        {"offsets": {}},
+    ]
+    for bad in bodies:
         assert client.patch("/connectors/unknown/offsets", bad, content_type=JSON).status_code == 400
 
 

@@ -1,11 +1,8 @@
 """The routes of Kafka Connect's REST API, without trailing slashes: `PathMiddleware` takes those off."""
 
-from django.urls import path, register_converter
+from django.urls import path
 
 from ringfence.api import connectors, plugins, root
-from ringfence.api.converters import NameConverter
-
-register_converter(NameConverter, "name")
 
 urlpatterns = [
     path("", root.root),

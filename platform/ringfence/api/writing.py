@@ -68,11 +68,17 @@ def create(name: str, config: Mapping[str, str], initial_state: str, user: str) 
     dispatch.command("create", name, body, user=user)
 
 
-def configure(name: str, config: Mapping[str, str], user: str) -> bool:
-    """Set a configuration, creating the connector where it is missing; returns whether it was created."""
+def configure(name: str, config: Mapping[str, str], user: str, expected: int | None = None) -> bool:
+    """Set a configuration, creating the connector where it is missing; returns whether it was created.
+
+    `expected`: the config offset that is to be replaced; a newer one is a 409, and none is created then.
+    """
     complete = named(name, unmasked(config, stored_settings(name)))
     checked(complete)
-    result = dispatch.command("configure", name, {"config": complete, "create": True}, user=user)
+    body: dict[str, Any] = {"config": complete, "create": expected is None}
+    if expected is not None:
+        body["expected"] = expected
+    result = dispatch.command("configure", name, body, user=user)
     return isinstance(result.value, dict) and bool(result.value.get("created"))
 
 

@@ -1,0 +1,145 @@
+"""Everything that a connector's page shows, in a constant number of queries."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Sum
+
+from ringfence.api.masking import Masker
+from ringfence.mirror.models import ClusterInfo, Connector, Event, GenerationRow, MetricCell, SourceOffset, Task
+from ringfence.web.listing import LIVE_MS, rate_of
+from ringfence.web.pictures import bars, line, rates
+from ringfence.web.states import Look, look_of, stage_look, task_look
+
+SHOWN_OFFSETS = 50
+SHOWN_EVENTS = 25
+SHOWN_GENERATIONS = 8
+
+_EVENT_ICONS = {
+    "round": "fence",
+    "task": "cpu",
+    "leader": "crown",
+    "command": "zap",
+    "log": "list",
+    "warning": "triangle-alert",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task for people."""
+
+    task: Task
+    look: Look
+    rate: float
+    trace: str
+
+    @property
+    def cause(self) -> str:
+        return root_cause(self.trace)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationView:
+    row: GenerationRow
+    look: Look
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    event: Event
+    icon: str
+    bad: bool
+
+
+def root_cause(trace: str) -> str:
+    """The line of a trace that says why: Python's last one."""
+    lines = [line_.strip() for line_ in trace.strip().splitlines() if line_.strip()]
+    return lines[-1] if lines else ""
+
+
+def detail(connector: Connector) -> dict[str, Any]:
+    """What the live part of the page shows."""
+    now_ms = int(time.time() * 1000)
+    masker = Masker([connector.class_name])
+    config = connector.settings
+    tasks = list(Task.objects.filter(connector=connector.name, known=True).order_by("number"))
+    trace = masker.scrubbed(connector.unreadable or connector.trace, config)
+    minute = now_ms // 60_000
+    cells = MetricCell.objects.filter(connector=connector.name, minute__gt=minute - 60)
+    by_minute = cells.values("minute").annotate(records=Sum("records"), aborted=Sum("aborted")).order_by()
+    offsets = SourceOffset.objects.filter(connector=connector.name).order_by("partition")
+    history = list(GenerationRow.objects.filter(connector=connector.name).order_by("-generation")[:SHOWN_GENERATIONS])
+    return {
+        "connector": connector,
+        "look": look_of(connector),
+        "wish": wish(connector),
+        "trace": trace,
+        "cause": root_cause(trace),
+        "tasks": [_task_view(task, masker, config, now_ms) for task in tasks],
+        "failures": failures(tasks, masker, config),
+        "rate": rate_of(tasks, now_ms),
+        "records": sum(task.records_total for task in tasks),
+        "aborted": sum(task.aborted for task in tasks),
+        "last_commit_ms": max((task.last_commit_ms for task in tasks), default=0),
+        "picture": line(rates(tasks, now_ms)),
+        "bars": bars({cell["minute"]: (cell["records"], cell["aborted"]) for cell in by_minute}, minute),
+        "hour_records": sum(cell["records"] for cell in by_minute),
+        "offsets": [(_pretty(row.partition), _pretty(row.offset), row.updated_ms) for row in offsets[:SHOWN_OFFSETS]],
+        "offset_count": offsets.count(),
+        "generations": [
+            GenerationView(row, stage_look(row.stage), row.generation == connector.generation) for row in history
+        ],
+        "events": [_event_view(event, masker, config) for event in _events(connector.name)],
+        "leader": ClusterInfo.objects.values_list("leader", flat=True).first() or "",
+        "now_ms": now_ms,
+    }
+
+
+def wish(connector: Connector) -> str:
+    """What was asked for and is not there yet; "" where the state is what is wanted."""
+    wanted = {"RUNNING": "Resume", "PAUSED": "Pause", "STOPPED": "Stop"}
+    reached = {"RUNNING": {"RUNNING", "FAILED", "UNASSIGNED", "RESTARTING", ""}}.get(
+        connector.target, {connector.target}
+    )
+    return "" if connector.state in reached else wanted.get(connector.target, "")
+
+
+def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[dict[str, Any]]:
+    """Failed tasks grouped by equal traces, the most frequent first."""
+    groups: dict[str, list[int]] = {}
+    for task in tasks:
+        if task.state == "FAILED":
+            groups.setdefault(masker.scrubbed(task.trace or task.why, config), []).append(task.number)
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    return [{"trace": trace, "cause": root_cause(trace), "tasks": numbers} for trace, numbers in ordered]
+
+
+def _task_view(task: Task, masker: Masker, config: dict[str, str], now_ms: int) -> TaskView:
+    rate = task.rate if task.reported_ms > now_ms - LIVE_MS else 0.0
+    return TaskView(task, task_look(task.state), rate, masker.scrubbed(task.trace, config))
+
+
+def _pretty(text: str) -> str:
+    """`{"file":"x"}` as `file: x`, for the eye; nested values stay JSON."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        return text
+    return ", ".join(
+        f"{key}: {item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)}"
+        for key, item in value.items()
+    )
+
+
+def _events(name: str) -> list[Event]:
+    return list(Event.objects.filter(connector=name).order_by("-time_ms", "-id")[:SHOWN_EVENTS])
+
+
+def _event_view(event: Event, masker: Masker, config: dict[str, str]) -> EventView:
+    event.summary = masker.scrubbed(event.summary, config)
+    lowered = event.summary.lower()
+    bad = event.type == "warning" or any(word in lowered for word in ("fail", "error", "refused"))
+    return EventView(event, _EVENT_ICONS.get(event.type, "info"), bad)

@@ -1,0 +1,62 @@
+"""The pages that show. One URL serves the page and, to htmx, the very fragment that the page includes."""
+
+import json
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_safe
+
+from ringfence.api.masking import Masker
+from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
+from ringfence.web.detail import detail
+from ringfence.web.listing import listing
+
+
+def find(name: str) -> Connector:
+    """The connector, or the page that says that there is none."""
+    row = Connector.objects.filter(name=name, known=True).first()
+    if row is None:
+        raise Http404(f"There is no connector {name}")
+    return row
+
+
+def is_fragment(request: HttpRequest) -> bool:
+    return request.headers.get("HX-Request") == "true" and request.headers.get("HX-History-Restore-Request") != "true"
+
+
+@require_safe
+@ensure_csrf_cookie
+def connectors(request: HttpRequest) -> HttpResponse:
+    """The list: `?q=&state=&page=`."""
+    template = "ringfence/parts/list.html" if is_fragment(request) else "ringfence/connectors.html"
+    return render(request, template, {**listing(request.GET.dict()), "section": "connectors"})
+
+
+@require_safe
+@ensure_csrf_cookie
+def connector(request: HttpRequest, name: str) -> HttpResponse:
+    """One connector."""
+    row = Connector.objects.filter(name=name, known=True).first()
+    if row is None:
+        template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
+        return render(request, template, {"name": name}, status=200 if is_fragment(request) else 404)
+    context = {**detail(row), "section": "connectors"}
+    if is_fragment(request):
+        return render(request, "ringfence/parts/connector.html", context)
+    masked = Masker([row.class_name]).masked(row.settings)
+    context["config"] = sorted(masked.items(), key=lambda item: (item[0] not in ("name", "connector.class"), item[0]))
+    context["config_json"] = json.dumps(masked, indent=2, ensure_ascii=False, sort_keys=True)
+    return render(request, "ringfence/connector.html", context)
+
+
+@require_safe
+def workers(request: HttpRequest) -> HttpResponse:
+    """The members of the group."""
+    placed: dict[str, int] = {}
+    for worker in Task.objects.filter(known=True, state="RUNNING").values_list("worker", flat=True):
+        placed[worker] = placed.get(worker, 0) + 1
+    cluster = ClusterInfo.objects.first()
+    rows = [(worker, placed.get(worker.worker, 0)) for worker in Worker.objects.order_by("worker")]
+    template = "ringfence/parts/workers.html" if is_fragment(request) else "ringfence/workers.html"
+    return render(request, template, {"workers": rows, "cluster": cluster, "section": "workers"})

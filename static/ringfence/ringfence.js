@@ -1,0 +1,126 @@
+// What the pages need beyond htmx: theme, the live indicator, dialogs, relative times, nothing lost under a swap.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const byId = (id) => document.getElementById(id);
+
+  // Theme: system -> light -> dark, kept in a cookie so that the server draws the page right at once.
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("#theme")) return;
+    const next = { "": "light", light: "dark", dark: "" }[root.dataset.theme || ""];
+    if (next) root.dataset.theme = next; else delete root.dataset.theme;
+    document.cookie = `ringfence_theme=${next}; path=/; max-age=31536000; samesite=strict`;
+  });
+
+  // Live indicator, and slow polling while the stream is away.
+  const live = byId("live");
+  const setLive = (state, word) => {
+    if (!live) return;
+    live.hidden = false;
+    if (live.dataset.state === state) return;
+    live.dataset.state = state;
+    live.querySelector(".live-word").textContent = word;
+  };
+  const refresh = () => document.body.dispatchEvent(new CustomEvent("ringfence-refresh"));
+  document.body.addEventListener("htmx:sseOpen", () => {
+    const again = live && live.dataset.state === "lost";
+    setLive("on", "Live");
+    if (again) refresh();
+  });
+  document.body.addEventListener("htmx:sseError", () => setLive("lost", "Reconnecting"));
+  document.body.addEventListener("htmx:sseClose", () => setLive("lost", "Reconnecting"));
+  setInterval(() => {
+    if (live && live.dataset.state === "lost" && !document.hidden) refresh();
+  }, 5000);
+
+  // A page that nobody sees fetches nothing; it catches up when it is seen again.
+  let missed = false;
+  document.body.addEventListener("htmx:beforeRequest", (event) => {
+    if (document.hidden && event.target.matches("[data-live]")) {
+      missed = true;
+      event.preventDefault();
+    }
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && missed) { missed = false; refresh(); }
+  });
+
+  // The list fetches itself with the filters that stand in the address by now.
+  document.body.addEventListener("htmx:configRequest", (event) => {
+    if (event.target.matches("[data-own-query]")) {
+      for (const [key, value] of new URLSearchParams(location.search)) event.detail.parameters[key] = value;
+    }
+  });
+  // A part that cannot be fetched keeps what it shows.
+  document.body.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.xhr.status >= 400 && event.detail.elt.matches("[data-live]")) {
+      event.detail.shouldSwap = false;
+      setLive("lost", "Reconnecting");
+    }
+  });
+
+  // Open details, focus and scroll of code survive a swap.
+  let kept = null;
+  document.body.addEventListener("htmx:beforeSwap", (event) => {
+    const target = event.detail.target;
+    const focused = document.activeElement;
+    kept = {
+      open: [...target.querySelectorAll("details[id][open]")].map((item) => item.id),
+      focus: focused && target.contains(focused) ? focused.id : "",
+    };
+  });
+  document.body.addEventListener("htmx:afterSwap", (event) => {
+    if (kept) {
+      kept.open.forEach((id) => byId(id)?.setAttribute("open", ""));
+      if (kept.focus) byId(kept.focus)?.focus({ preventScroll: true });
+      kept = null;
+    }
+    const slot = event.detail.target;
+    if (slot.matches(".field-errors")) {
+      const input = slot.closest(".field").querySelector("input, select");
+      if (slot.childElementCount) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
+    }
+    times();
+  });
+
+  // Dialogs.
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[data-opens]");
+    if (opener) byId(opener.dataset.opens).showModal();
+    const closer = event.target.closest("[data-close]");
+    if (closer) closer.closest("dialog").close();
+    const dismissed = event.target.closest("[data-dismiss]");
+    if (dismissed) dismissed.closest(".alert").remove();
+  });
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("form[data-name]");
+    if (form) form.querySelector("[data-needs-name]").disabled = event.target.value !== form.dataset.name;
+  });
+  document.body.addEventListener("htmx:afterRequest", (event) => {
+    if (event.target.matches("form[data-closes]")) event.target.closest("dialog").close();
+  });
+
+  // Relative times.
+  const words = (seconds) => {
+    if (seconds < 1) return "now";
+    if (seconds < 60) return `${Math.floor(seconds)} s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+    if (seconds < 86400) return `${Math.floor(seconds / 3600)} h`;
+    return `${Math.floor(seconds / 86400)} d`;
+  };
+  const times = () => {
+    for (const item of document.querySelectorAll("time[data-ms]")) {
+      const text = words(Math.max(0, (Date.now() - Number(item.dataset.ms)) / 1000));
+      item.textContent = text === "now" ? text : text + item.dataset.suffix;
+    }
+  };
+  setInterval(() => { if (!document.hidden) times(); }, 1000);
+
+  // `/` goes to the search.
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.closest("input, textarea, select, dialog")) return;
+    const search = byId("q");
+    if (search) { event.preventDefault(); search.focus(); search.select(); }
+  });
+  byId("problem")?.focus();
+})();

@@ -1,0 +1,323 @@
+"""Pages show every state, take back nothing from secrets, and do what their buttons say."""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from fencing.codec import TargetState, TargetStateRecord
+from fencing.ids import ConnectorName
+from fencing.status import State
+from ringfence.dispatch import Refused
+from ringfence.mirror.models import Connector, Event, GenerationRow
+from tests.support.leader import FakeLeader
+from tests.support.topics import connector, connector_status, generation, task_status
+
+FRAGMENT = {"hx-request": "true"}
+
+
+def text(response: Any) -> str:
+    return str(response.content.decode())
+
+
+@pytest.fixture
+def flights(leader: FakeLeader) -> FakeLeader:
+    leader.config.config(connector("flights", topic="t", **{"db.password": "hunter22"}))
+    leader.start("flights", tasks=2)
+    return leader
+
+
+def test_the_first_page_leads_to_the_list(client: Client) -> None:
+    assert client.get("/ui/")["location"] == "/ui/connectors"
+    page = text(client.get("/ui/connectors"))
+    assert "No connectors yet" in page
+    assert "no login is asked" in page
+
+
+def test_the_list_shows_the_abnormal_first(client: Client, flights: FakeLeader) -> None:
+    flights.config.config(connector("aa"), connector("zz"))
+    flights.start("aa")
+    flights.start("zz", state=State.FAILED)
+    page = text(client.get("/ui/connectors"))
+    assert page.index(">zz</a>") < page.index(">aa</a>") < page.index(">flights</a>")
+
+
+def test_the_list_filters_and_searches_by_address(client: Client, flights: FakeLeader) -> None:
+    flights.config.config(connector("broken"))
+    flights.start("broken", state=State.FAILED)
+    assert ">flights</a>" not in text(client.get("/ui/connectors?state=attention"))
+    assert ">broken</a>" not in text(client.get("/ui/connectors?q=FLI"))
+    assert "Nothing matches" in text(client.get("/ui/connectors?q=nothing"))
+    assert client.get("/ui/connectors?page=x&state=y").status_code == 200
+
+
+def test_page_and_fragment_share_their_address(client: Client, flights: FakeLeader) -> None:
+    for path in ("/ui/connectors", "/ui/connectors/flights", "/ui/workers"):
+        page, fragment = text(client.get(path)), text(client.get(path, headers=FRAGMENT))
+        assert page.startswith("<!doctype html>")
+        assert "<html" not in fragment
+        assert "<script" not in fragment
+
+
+def test_lists_cost_the_same_queries_for_any_number(client: Client, flights: FakeLeader) -> None:
+    with CaptureQueriesContext(connection) as few:
+        client.get("/ui/connectors")
+    for number in range(20):
+        flights.config.config(connector(f"c{number}"))
+        flights.start(f"c{number}", tasks=3)
+    with CaptureQueriesContext(connection) as many:
+        client.get("/ui/connectors")
+    assert len(many) == len(few) <= 10
+
+
+def test_a_connector_shows_its_facts_and_no_secret(client: Client, flights: FakeLeader) -> None:
+    flights.offsets.offset("flights", {"file": "/x.csv"}, {"position": 4711})
+    flights.project()
+    page = text(client.get("/ui/connectors/flights"))
+    for shown in ("Healthy", "position: 4711", "w1", "db.password", "hidden"):
+        assert shown in page
+    assert "hunter22" not in page
+
+
+@pytest.mark.parametrize("state", [*State])
+@pytest.mark.parametrize("target", [*TargetState])
+def test_every_state_has_its_page(client: Client, leader: FakeLeader, state: State, target: TargetState) -> None:
+    leader.config.config(connector("c"), TargetStateRecord(ConnectorName("c"), target))
+    leader.start("c", tasks=3, state=state)
+    for path in ("/ui/connectors", "/ui/connectors/c"):
+        assert client.get(path).status_code == 200
+        assert client.get(path, headers=FRAGMENT).status_code == 200
+
+
+def test_a_state_that_nobody_knows_is_shown_as_unknown(client: Client, flights: FakeLeader) -> None:
+    Connector.objects.update(state="DREAMING", health="DREAMY")
+    GenerationRow.objects.update(stage="new stage")
+    Event.objects.create(connector="flights", type="new type", time_ms=5, summary="<b>something</b>")
+    assert "Unknown" in text(client.get("/ui/connectors"))
+    page = text(client.get("/ui/connectors/flights"))
+    assert "&lt;b&gt;something" in page
+
+
+def test_without_status_and_generation(client: Client, leader: FakeLeader) -> None:
+    leader.config.config(connector("c"))
+    leader.project()
+    assert "Starting" in text(client.get("/ui/connectors/c"))
+
+
+def test_equal_traces_are_one_error_with_its_cause_first(client: Client, flights: FakeLeader) -> None:
+    trace = "Traceback\n  File x\nConnectionError: no route with hunter22"
+    statuses = (task_status("flights", n, State.FAILED, trace=trace) for n in (0, 1))
+    flights.status.status(connector_status("flights", State.RUNNING), *statuses)
+    flights.project()
+    page = text(client.get("/ui/connectors/flights"))
+    assert page.count("<b>ConnectionError: no route with [hidden]</b>") == 1
+    assert "2 tasks, the same error: 0, 1" in page
+    assert "Restart failed" in page
+    assert "hunter22" not in page
+
+
+def test_a_missing_connector_says_so(client: Client) -> None:
+    response = client.get("/ui/connectors/x")
+    assert response.status_code == 404
+    assert "There is no connector of this name" in text(response)
+    assert client.get("/ui/nothing").status_code == 404
+    assert "<!doctype html>" in text(client.get("/ui/nothing"))
+
+
+@pytest.mark.parametrize(
+    ("action", "kind"), [("pause", "pause"), ("resume", "resume"), ("stop", "stop"), ("restart", "restart")]
+)
+def test_buttons_send_commands_and_tell_what_was_asked(
+    client: Client, flights: FakeLeader, action: str, kind: str
+) -> None:
+    response = client.post(f"/ui/connectors/flights/actions/{action}", headers=FRAGMENT)
+    assert response.status_code == 200
+    assert "requested" in text(response)
+    assert response["hx-trigger"] == "ringfence-refresh"
+    assert flights.asked[-1][:2] == (kind, "flights")
+    plain = client.post(f"/ui/connectors/flights/actions/{action}")
+    assert plain["location"] == "/ui/connectors/flights"
+
+
+def test_what_is_asked_and_not_yet_there_is_shown_as_a_wish(client: Client, flights: FakeLeader) -> None:
+    client.post("/ui/connectors/flights/actions/pause", headers=FRAGMENT)
+    assert "Pause requested" in text(client.get("/ui/connectors/flights", headers=FRAGMENT))
+
+
+def test_a_refusal_stands_beside_the_buttons(client: Client, flights: FakeLeader) -> None:
+    flights.refusal = Refused(503, "No leader <now>")
+    response = client.post("/ui/connectors/flights/actions/pause", headers=FRAGMENT)
+    assert response.status_code == 503
+    assert "No leader &lt;now&gt;" in text(response)
+    assert 'role="alert"' in text(response)
+
+
+def test_deleting_needs_the_name(client: Client, flights: FakeLeader) -> None:
+    path = "/ui/connectors/flights/actions/delete"
+    assert client.post(path, {"confirm": "flight"}, headers=FRAGMENT).status_code == 400
+    assert client.post(path, headers=FRAGMENT).status_code == 400
+    assert flights.asked == []
+    response = client.post(path, {"confirm": "flights"}, headers=FRAGMENT)
+    assert (response.status_code, response["hx-redirect"]) == (204, "/ui/connectors")
+    assert flights.asked[-1][0] == "delete"
+
+
+def test_actions_are_posts_with_a_csrf_token(flights: FakeLeader) -> None:
+    strict = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
+    assert strict.get("/ui/connectors/flights/actions/stop").status_code == 405
+    assert strict.post("/ui/connectors/flights/actions/stop").status_code == 403
+    assert flights.asked == []
+    strict.get("/ui/connectors/flights")
+    token = strict.cookies["ringfence_csrf"].value
+    assert strict.post("/ui/connectors/flights/actions/stop", headers={"x-csrftoken": token}).status_code == 302
+    assert strict.post("/ui/connectors/flights/tasks/0/restart", headers={"x-csrftoken": token}).status_code == 302
+    assert flights.asked[-1] == ("restart_task", "flights", {"task": 0})
+
+
+def test_creating_from_the_form(client: Client, leader: FakeLeader) -> None:
+    assert "VerifiableSource" in text(client.get("/ui/new"))
+    form = text(client.get("/ui/new?class=VerifiableSource"))
+    assert 'name="setting:topic"' in form
+    assert 'type="password"' in form
+    sent = {"class": "VerifiableSource", "name": "c", "setting:topic": "", "setting:pin": "", "state": "PAUSED"}
+    wrong = client.post("/ui/new", sent)
+    assert wrong.status_code == 400
+    assert "Missing required configuration &quot;topic&quot;" in text(wrong)
+    assert 'href="#in-topic"' in text(wrong)
+    assert leader.asked == []
+    made = client.post("/ui/new", {**sent, "setting:topic": "t"})
+    assert made["location"] == "/ui/connectors/c"
+    kind, name, body = leader.asked[-1]
+    config = {"name": "c", "connector.class": "VerifiableSource", "topic": "t"}
+    assert (kind, name, body) == ("create", "c", {"config": config, "initial_state": "PAUSED"})
+
+
+def test_a_field_is_validated_while_it_is_filled_in(client: Client) -> None:
+    sent = {"class": "VerifiableSource", "name": "c", "setting:pin": "12"}
+    answer = text(client.post("/ui/new/field?key=pin", sent, headers=FRAGMENT))
+    assert "too short" in answer
+    assert text(client.post("/ui/new/field?key=name", sent, headers=FRAGMENT)).strip() == ""
+
+
+def test_the_form_without_a_worker_says_what_is_missing(client: Client, leader: FakeLeader) -> None:
+    leader.plugins_away = True
+    assert "Redis does not answer" in text(client.get("/ui/new?class=VerifiableSource"))
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        {"name": "c", "config": {"connector.class": "VerifiableSource", "topic": "t"}},
+        {"name": "c", "connector.class": "VerifiableSource", "topic": "t"},
+    ],
+)
+def test_creating_from_pasted_json_in_both_shapes(client: Client, leader: FakeLeader, pasted: dict[str, Any]) -> None:
+    made = client.post("/ui/new", {"json": json.dumps(pasted)})
+    assert made["location"] == "/ui/connectors/c"
+    assert leader.asked[-1][2]["config"]["name"] == "c"
+
+
+@pytest.mark.parametrize("pasted", ["", "{", "[]", "null", '{"name": 5}', '{"name": "c", "config": {"a": {}}}'])
+def test_pasted_nonsense_is_explained(client: Client, leader: FakeLeader, pasted: str) -> None:
+    response = client.post("/ui/new", {"json": pasted})
+    assert response.status_code == 400
+    assert 'role="alert"' in text(response)
+    assert leader.asked == []
+
+
+def test_editing_keeps_secrets_and_refuses_to_overwrite_a_newer_version(client: Client, flights: FakeLeader) -> None:
+    page = text(client.get("/ui/connectors/flights/edit"))
+    assert "hunter22" not in page
+    version = re.search(r'name="version" value="(\d+)"', page)
+    assert version is not None
+    config = {"name": "flights", "connector.class": "VerifiableSource", "topic": "u", "db.password": "[hidden]"}
+    sent = {"json": json.dumps(config), "version": version.group(1)}
+    assert client.post("/ui/connectors/flights/edit", sent)["location"] == "/ui/connectors/flights"
+    assert flights.asked[-1][2]["config"]["db.password"] == "hunter22"
+    stale = client.post("/ui/connectors/flights/edit", sent)
+    assert stale.status_code == 409
+    assert "changed meanwhile" in text(stale)
+
+
+def test_pages_hold_no_inline_script_or_style(client: Client, flights: FakeLeader) -> None:
+    for path in ("/ui/connectors", "/ui/connectors/flights", "/ui/new?class=VerifiableSource", "/ui/workers"):
+        response = client.get(path)
+        page = text(response)
+        assert "'unsafe-inline'" not in response["content-security-policy"]
+        assert "style=" not in page
+        assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+        assert not re.search(r"\son[a-z]+=", page)
+        assert response["x-content-type-options"] == "nosniff"
+
+
+def test_the_theme_comes_from_its_cookie(client: Client) -> None:
+    client.cookies["ringfence_theme"] = "dark"
+    assert 'data-theme="dark"' in text(client.get("/ui/connectors"))
+    client.cookies["ringfence_theme"] = '"><script>'
+    assert "data-theme" not in text(client.get("/ui/connectors"))
+
+
+def test_logging_in_with_the_token(client: Client) -> None:
+    from django.test import override_settings
+
+    with override_settings(LOOPBACK=False, ACCESS_TOKEN="s3same", ALLOWED_HOSTS=["*"]):
+        assert client.get("/ui/connectors")["location"] == "/ui/login"
+        assert "not the token" in text(client.post("/ui/login", {"token": "wrong"}))
+        assert client.post("/ui/login", {"token": "s3same"}).status_code == 302
+        assert client.get("/ui/connectors").status_code == 200
+        assert client.get("/connectors").status_code == 200
+        client.post("/ui/logout")
+        assert client.get("/ui/connectors").status_code == 302
+
+
+def test_static_files_are_served(client: Client) -> None:
+    for path in ("ringfence/ringfence.css", "ringfence/ringfence.js", "django_htmx/htmx-2.min.js"):
+        response = client.get(f"/static/{path}")
+        assert response.status_code == 200, path
+        response.close()
+
+
+def test_the_stream_tells_only_about_its_connector() -> None:
+    from ringfence.web.live import Hub, Listener
+
+    async def told() -> list[bool]:
+        hub, mine, all_of_them = Hub(), Listener("a"), Listener(None)
+        hub._listeners |= {mine, all_of_them}
+        hub.tell(["b"])
+        first = [mine.changed.is_set(), all_of_them.changed.is_set()]
+        hub.tell([])
+        return [*first, mine.changed.is_set()]
+
+    assert asyncio.run(told()) == [False, True, True]
+
+
+def test_without_redis_the_stream_follows_the_database(flights: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.conf import settings
+
+    from ringfence.web import live
+
+    monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
+    monkeypatch.setattr(live, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(live, "PACE_SECONDS", 0.0)
+
+    async def first_two() -> list[str]:
+        stream = live.stream("flights")
+        seen = [await anext(stream), await asyncio.wait_for(anext(stream), 10)]
+        await asyncio.to_thread(change)
+        seen.append(await asyncio.wait_for(anext(stream), 10))
+        await stream.aclose()  # type: ignore[attr-defined]
+        return seen
+
+    def change() -> None:
+        flights.config.config(*generation("flights", 1, len(flights.config.records)))
+        flights.project()
+        connection.close()
+
+    hello, changed, again = asyncio.run(first_two())
+    assert "hello" in hello
+    assert changed == again == "event: changed\ndata: .\n\n"
