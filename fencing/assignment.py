@@ -20,9 +20,14 @@ class Member:
 
 
 def assign(
-    members: Sequence[Member], wanted: Sequence[TaskId], current: Mapping[TaskId, tuple[WorkerId, Incarnation]]
+    members: Sequence[Member],
+    wanted: Sequence[TaskId],
+    current: Mapping[TaskId, tuple[WorkerId, Incarnation]],
+    avoid: Mapping[TaskId, tuple[WorkerId, Incarnation]] | None = None,
 ) -> dict[TaskId, Member]:
     """Where each wanted task should run; a task for which no slot is left is missing from the answer.
+
+    avoid: where an attempt was lost; another worker is tried first, where there is one with a free slot.
 
     Deterministic: the same input gives the same output on every machine.
     """
@@ -41,7 +46,8 @@ def assign(
         free = [member for member in load if len(load[member]) < member.slots]
         if not free:
             break
-        load[min(free, key=lambda member: (len(load[member]), member))].append(task)
+        lost_on = (avoid or {}).get(task)
+        load[min(free, key=lambda one: ((one.worker, one.incarnation) == lost_on, len(load[one]), one))].append(task)
     _level(load)
     return {task: member for member, tasks in load.items() for task in tasks}
 

@@ -53,6 +53,10 @@ def status_of(status: StatusState, task: TaskId, placement: Placement | None) ->
     return found if mine else None
 
 
+def _where(placement: Placement) -> tuple[WorkerId, Incarnation]:
+    return placement.worker, placement.incarnation
+
+
 def _wanted(connector: ConnectorState) -> list[TaskId]:
     if not connector.startable or connector.target is TargetState.STOPPED:
         return []
@@ -89,7 +93,7 @@ def _placements(
                 elif (placement.worker, placement.incarnation) in live:
                     current[task] = (placement.worker, placement.incarnation)
             wanted.append(task)
-    placed = assign(members, wanted, current)
+    placed = assign(members, wanted, current, {task: _where(held[task]) for task in again})
     records = []
     for task, member in sorted(placed.items()):
         old = held.get(task)

@@ -97,18 +97,16 @@ class Term:
         if self._over is not None:
             raise NotLeader(self._over)
         if not self._owns():
-            self.end("This worker no longer owns the config topic's partition: another one leads")
-            raise NotLeader(self._over or "")
+            raise self._ended("This worker no longer owns the config topic's partition: another one leads")
 
-    def end(self, reason: str) -> None:
-        """The term is over."""
-        self._over = self._over or reason
+    def _ended(self, reason: str) -> NotLeader:
+        self._over = reason
+        return NotLeader(reason)
 
     def _fenced(self, error: Fenced) -> None:
         """Invariant 5: a leader of an older generation stands down; one that still owns the partition claims again."""
         if error.code in _GENERATION_OVER or not self._owns():
-            self.end(f"This worker no longer leads: {error}")
-            raise NotLeader(self._over or "") from error
+            raise self._ended(f"This worker no longer leads: {error}") from error
         log.warning("Fenced while still the owner of the config topic; claiming it again: %s", error)
 
     def _transaction(self, records: Sequence[ConfigRecord | TopicRecord], deadline: Deadline) -> None:
@@ -174,7 +172,7 @@ class Term:
 
     def close(self) -> None:
         """Let the clients go."""
-        self.end("The term is over")
+        self._over = self._over or "The term is over"
         if self._producer is not None:
             self._producer.close()
         self._log.close()

@@ -5,6 +5,7 @@ An attempt ends by itself when it is superseded, since it follows the config top
 
 import logging
 import threading
+import time
 
 from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState, Placement
@@ -15,11 +16,13 @@ from fencing.kafka.reporter import Reporter
 from fencing.source_task import Outcome
 from fencing.status import FAILED, LOST, State, TaskStatus, WorkerRecord
 from fencing.task_spec import TaskSpec
-from ringfence.engine.spark_host import Lost, SparkHost
+from ringfence.engine.spark_host import Lost, SparkHost, group_of
 from ringfence.engine.topics import topics_of
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
+
+_OVERDUE_SECONDS = 30.0
 
 _FOR_TASKS = (
     "key.converter",
@@ -40,7 +43,8 @@ class Launcher:
         self._connection = config.connection(f"ringfence-{worker.worker}")
         self._spark: SparkHost | None = None
         self._started: dict[TaskId, Placement] = {}
-        self._lock = threading.Lock()
+        self._specs: list[TaskSpec] = []
+        self._overdue: dict[str, float] = {}
         self._settings = {
             key: value for key, value in config.settings.items() if key in _FOR_TASKS or ".converter." in key
         }
@@ -58,6 +62,7 @@ class Launcher:
                     self._start_placed(log_)
                 if log_.poll(0.2):
                     self._start_placed(log_)
+                self._cancel_overdue(log_)
                 self.failure = None
             except Retriable as error:
                 log.info("The launcher waits: %s", error)
@@ -93,8 +98,24 @@ class Launcher:
             config,
             self._settings,
         )
+        self._specs.append(spec)
         log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
         self._spark.submit(spec)
+
+    def _cancel_overdue(self, log_: ConfigLog) -> None:
+        """A superseded attempt that does not end by itself (its plugin hangs) is ended by Spark: it holds a slot."""
+        assert self._spark is not None
+        self._specs = [spec for spec in self._specs if self._spark.runs(spec)]
+        for spec in self._specs:
+            if log_.state.connector(spec.task.connector).may_run(spec.task.task, spec.placement):
+                continue
+            since = self._overdue.setdefault(group_of(spec), time.monotonic())
+            if time.monotonic() - since > _OVERDUE_SECONDS:
+                log.warning("Task %s, attempt %d does not end; cancelling its job", spec.task, spec.placement.attempt)
+                self._spark.cancel(spec)
+                self._overdue[group_of(spec)] = time.monotonic()
+        running = {group_of(spec) for spec in self._specs}
+        self._overdue = {group: since for group, since in self._overdue.items() if group in running}
 
     def ended(self, spec: TaskSpec, result: Outcome | Lost) -> None:
         """An attempt has ended. A lost one is reported, so that the leader places it again."""

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.05
 _MEMBERS_SECONDS = 0.5
+_AGAIN_SECONDS = 5.0
 _NOT_LEADING = "Cannot complete request because this worker does not lead (any more). Send the request again"
 
 
@@ -116,6 +117,23 @@ class Leader:
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop`. Leaves the group at the end, so that the next leader need not wait for a session to run out."""
+        try:
+            while not stop.is_set():
+                try:
+                    self._sit(stop)
+                except Exception as error:
+                    # The root of the thread. What cannot be read or written here another worker may be able to: the
+                    # seat is left (KIP-618, "Leader access to config topic"), and taken again after a pause.
+                    log.exception("This worker cannot lead; it has left the group for %g s", _AGAIN_SECONDS)
+                    self.failure = str(error)
+                    self._reporter.event("leader", worker=self._worker.worker, stage="failed", message=self.failure)
+                    stop.wait(_AGAIN_SECONDS)
+        finally:
+            self.instances.close()
+            self._rounds.close()
+            self._status.close()
+
+    def _sit(self, stop: threading.Event) -> None:
         client_id = member_client_id(self._worker.worker, self._worker.incarnation)
         self._seat = GroupSeat(
             self._connection,
@@ -131,11 +149,9 @@ class Leader:
             while not stop.is_set():
                 self._turn()
         finally:
-            self._stand_down("the worker stops")
+            self._gained = None
+            self._stand_down("it leaves the group")
             self._seat.close()
-            self.instances.close()
-            self._rounds.close()
-            self._status.close()
 
     def _gain(self, metadata: GroupMetadata) -> None:
         self._gained = metadata
@@ -155,11 +171,6 @@ class Leader:
             self._stand_down(str(error))
         except Retriable as error:
             log.warning("The leader waits: %s", error)
-        except FencingError as error:
-            # What cannot be read or written here, another worker may be able to (KIP-618): leave, with the reason.
-            self.failure = str(error)
-            self._stand_down(self.failure)
-            raise
 
     def _lead(self) -> None:
         """Begin a term, or go on under a new generation, where the group gave this worker the partition."""

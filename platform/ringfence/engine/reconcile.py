@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencing.assignment import Member
 from fencing.clock import Deadline
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _WRITE_SECONDS = 20.0
 _SAY_AGAIN_SECONDS = 3.0
+_SILENT_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class Reconciler:
         self._losses: dict[TaskId, _Loss] = {}
         self._live: set[tuple[WorkerId, Incarnation]] = set()
         self._said: dict[str, tuple[StatusRecord, float]] = {}
+        self._silent: dict[tuple[TaskId, int, int], float] = {}
         self.restarting: set[TaskId] = set()
 
     def step(self, members: list[Member]) -> None:
@@ -75,6 +77,7 @@ class Reconciler:
         self._finish_rounds()
         self._write_task_sets()
         state, status = self._term.state, self._status()
+        self._give_up_silent(state, status)
         self._note_losses(state, status)
         not_before = {task: loss.not_before for task, loss in self._losses.items()}
         due = decide(state, status, members, self._group_id, not_before, time.monotonic())
@@ -153,6 +156,24 @@ class Reconciler:
         for answer in self._instances.answers():
             if answer.tasks is not None:
                 self._write(task_set(answer.connector, answer.config_offset, answer.tasks))
+
+    def _give_up_silent(self, state: ClusterState, status: StatusState) -> None:
+        """An attempt that was placed, may run and says nothing for long is lost: its worker's Spark driver hangs."""
+        before, self._silent = self._silent, {}
+        for connector in state.existing():
+            if not connector.runnable or connector.target is not TargetState.RUNNING:
+                continue
+            for number, placement in connector.placements.items():
+                task = TaskId(connector.name, number)
+                reported = status_of(status, task, placement)
+                silent = reported is not None and reported.why in (PLACED, RESTARTED) and not reported.ended
+                if not silent:
+                    continue
+                key = (task, placement.generation, placement.attempt)
+                began = self._silent[key] = before.get(key, time.monotonic())
+                if reported is not None and time.monotonic() - began > _SILENT_SECONDS:
+                    lost = replace(reported, ended=True, why=LOST, since_ms=self._reporter.now_ms())
+                    self._say(f"status-task-{task}", lost)
 
     def _note_losses(self, state: ClusterState, status: StatusState) -> None:
         for connector in state.existing():

@@ -76,7 +76,7 @@ class RoundRunner:
         """Note a failure; the round is started again after growing pauses. Returns the pause in seconds."""
         key = (round_.connector, round_.generation)
         times, _ = self._not_before.get(key, (0, 0.0))
-        pause = min(30.0, 0.25 * 2**times)
+        pause: float = min(30.0, 0.25 * 2.0**times)
         self._not_before[key] = (times + 1, time.monotonic() + pause)
         log.warning("The fencing round of %s failed, again in %.2f s: %s", round_.connector, pause, error)
         return pause

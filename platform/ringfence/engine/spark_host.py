@@ -56,8 +56,21 @@ class SparkHost:
             .set("spark.log.level", "ERROR")
             .set("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k")
         )
+        self._stopping = False
         self._spark = SparkContext(conf=conf)
         self._spark.setLogLevel("ERROR")
+
+    def watch(self, died: Callable[[], None]) -> None:
+        """Call `died` when the driver's JVM ends before `stop` was called: no job can be started any more."""
+
+        def wait() -> None:
+            gateway: Any = self._spark._gateway
+            gateway.proc.wait()
+            if not self._stopping:
+                log.error("The Spark driver's JVM has ended; this worker starts again")
+                died()
+
+        threading.Thread(target=wait, name="spark-watch", daemon=True).start()
 
     def warm(self) -> None:
         """Run an empty job, so that the daemon is up before the first task needs it."""
@@ -92,6 +105,10 @@ class SparkHost:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         task.terminate()
 
+    def runs(self, spec: TaskSpec) -> bool:
+        """Whether the attempt's job has not ended yet."""
+        return (spec.task, spec.placement.generation, spec.placement.attempt) in self._threads
+
     def cancel(self, spec: TaskSpec) -> None:
         """Ask Spark to end the job; its Python process may live on for seconds, which fencing makes harmless."""
         self._spark.cancelJobGroup(group_of(spec))
@@ -103,6 +120,7 @@ class SparkHost:
 
     def stop(self) -> None:
         """End the driver and its processes."""
+        self._stopping = True
         self._spark.stop()
 
 

@@ -21,6 +21,9 @@ class Services:
     exactly_once: bool
 
 
+_Answer = Callable[..., dict[str, object]]
+task: Callable[..., Callable[[_Answer], _Answer]] = app.task  # Celery's decorator has no types
+
 _services: list[Services] = []
 
 
@@ -35,25 +38,25 @@ def _current() -> Services:
     return _services[0]
 
 
-@app.task(name="ringfence.leader.command")
+@task(name="ringfence.leader.command")
 def command(command: dict[str, Any], deadline: float) -> dict[str, object]:
     """Carry out a command, if its deadline has not passed."""
     return _answered(lambda: _current().commands.execute(command, deadline))
 
 
-@app.task(name="ringfence.plugins.list")
+@task(name="ringfence.plugins.list")
 def plugins_list() -> dict[str, object]:
     """Every connector that is installed."""
     return _answered(lambda: _value(_current().plugins.plugins()))
 
 
-@app.task(name="ringfence.plugins.config_keys")
+@task(name="ringfence.plugins.config_keys")
 def plugins_config_keys(plugin: str) -> dict[str, object]:
     """The key infos of one plugin."""
     return _answered(lambda: _value(_current().plugins.config_keys(plugin)))
 
 
-@app.task(name="ringfence.plugins.validate")
+@task(name="ringfence.plugins.validate")
 def plugins_validate(plugin: str, config: dict[str, str | None], deadline: float) -> dict[str, object]:
     """Kafka Connect's validation object."""
 

@@ -7,6 +7,7 @@ running job, and Celery's own. None of them needs Redis or the database to keep 
 import logging
 import os
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -44,11 +45,10 @@ def main(worker_id: str, slots: int) -> int:
     for name in ("py4j", "celery.app.trace", "celery.worker.strategy"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        Worker(worker_id, slots, WorkerConfig.from_environment()).run()
+        return Worker(worker_id, slots, WorkerConfig.from_environment()).run()
     except FencingError as error:
         log.error("%s", error)  # noqa: TRY400 - the message is meant for people, the trace is not
         return 1
-    return 0
 
 
 class Worker:
@@ -63,10 +63,11 @@ class Worker:
         self._id = worker_id
         self._connection = config.connection(f"ringfence-{worker_id}")
         self._stop = threading.Event()
+        self._exit_code = 0
         self._threads: list[threading.Thread] = []
 
-    def run(self) -> None:
-        """Until a signal ends Celery's worker."""
+    def run(self) -> int:
+        """Until a signal ends Celery's worker; the process's exit code, 1 where the Spark driver died."""
         config = self._config
         ensure_topics(self._connection, config, Deadline.after(_KAFKA_SECONDS))
         self._await_id(Deadline.after(config.number("session.timeout.ms") / 1000 + 5))
@@ -85,11 +86,13 @@ class Worker:
         try:
             spark = SparkHost(self._slots, launcher.ended)
             spark.warm()
+            spark.watch(self._driver_died)
             host = spark
             self._thread("launcher", lambda: launcher.run(host, self._stop))
             CeleryHost(record, leader[0].ready).run(self._stop)
         finally:
             self._end(spark, plugins, reporter)
+        return self._exit_code
 
     def _introduce(self, reporter: Reporter, record: WorkerRecord) -> None:
         reporter.status(record)
@@ -127,6 +130,10 @@ class Worker:
                     "give this one another with --id, or stop that one"
                 )
             time.sleep(0.1)
+
+    def _driver_died(self) -> None:
+        self._exit_code = 1
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
         def run() -> None:
