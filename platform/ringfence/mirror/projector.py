@@ -32,7 +32,7 @@ Notify = Callable[[list[str]], None]
 _WAIT_SECONDS = 0.05
 _BATCH = 500
 _PRUNE_SECONDS = 300.0
-_IDLE_MOVE_SECONDS = 2.0
+_IDLE_MOVE_SECONDS = 0.25
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 

@@ -41,7 +41,7 @@ def rates(tasks: Iterable[Task], now_ms: int, step: int = 3) -> list[float]:
 
     Buckets begin at whole multiples of `step`, so that a picture does not change its past when it is drawn again.
     """
-    end = now_ms // 1000 // step * step
+    end = (now_ms // 1000 - 2) // step * step  # the last reports are still on their way
     start = end - SPAN_SECONDS
     sums = [0.0] * (SPAN_SECONDS // step)
     for task in tasks:
