@@ -33,7 +33,7 @@ class Boundaries:
         if name == Boundary.POLL:
             return cls(Boundary.POLL)
         text = config.get("transaction.boundary.interval.ms") or str(default_interval_ms)
-        if not text.isdigit() or int(text) < 1:
+        if not text.isdecimal() or int(text) < 1:
             raise Invalid(f"transaction.boundary.interval.ms={text}: a whole number of at least 1 is expected")
         return cls(Boundary.INTERVAL, int(text) / 1000)
 

@@ -179,7 +179,7 @@ def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) ->
             return replace(state, pending={**state.pending, task.task: TaskConfig(offset, config)})
         case CommitRecord(_, tasks):
             known = {**state.tasks, **state.pending}
-            kept = {n: known[n] for n in range(tasks) if n in known}
+            kept = {n: task for n, task in known.items() if n < tasks}
             return replace(state, commit=Commit(Generation(offset), tasks), tasks=kept, pending={}, placements={})
         case TargetStateRecord(_, target):
             return replace(state, target=target or TargetState.RUNNING, target_offset=offset)

@@ -126,6 +126,8 @@ _PREFIXES = (
     "task-",
 )
 
+_TASK_DIGITS = 9
+
 
 def _split(key: str) -> tuple[str, str]:
     for prefix in _PREFIXES:
@@ -135,8 +137,9 @@ def _split(key: str) -> tuple[str, str]:
 
 
 def _task_of(rest: str) -> TaskId | None:
-    name, dash, number = rest.rpartition("-")
-    return TaskId(ConnectorName(name), int(number)) if dash and name and number.isascii() and number.isdigit() else None
+    name, _, number = rest.rpartition("-")
+    readable = name and number.isascii() and number.isdigit() and len(number) <= _TASK_DIGITS
+    return TaskId(ConnectorName(name), int(number)) if readable else None
 
 
 def connector_of(key: bytes) -> ConnectorName | None:
@@ -174,7 +177,7 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
         return UnknownKey(repr(key))
     try:
         return _decode(text, value)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         shown = "nothing" if value is None else f"{len(value)} bytes"
         raise Unreadable(f"key {text!r} holds {shown} that cannot be read: {error}") from error
 

@@ -32,6 +32,6 @@ def decode(value: bytes | None) -> Event | None:
     """An event, or None for what is no JSON object with a type."""
     try:
         loaded = json.loads(value or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return cast(Event, loaded) if isinstance(loaded, dict) and isinstance(loaded.get("type"), str) else None

@@ -38,7 +38,7 @@ def decode_key(key: bytes | None) -> tuple[ConnectorName, Partition] | None:
     """Connector and source partition; None for a key that is no source partition (sentinels and strangers' records)."""
     try:
         loaded: object = json.loads(key or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(loaded, list) or len(loaded) != 2 or not isinstance(loaded[0], str):
         return None
@@ -49,7 +49,7 @@ def decode_value(value: bytes | None) -> Offset | None:
     """The source offset; None for a tombstone and for what is no JSON object."""
     try:
         loaded: object = json.loads(value or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return cast(Offset, loaded) if isinstance(loaded, dict) else None
 

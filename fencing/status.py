@@ -150,7 +150,7 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
             return Removed(text)
         loaded = json.loads(value)
         return _decode(text, cast(dict[str, object], loaded)) if isinstance(loaded, dict) else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -167,7 +167,7 @@ def _decode(text: str, value: dict[str, object]) -> StatusRecord | None:
         return ConnectorStatus(name, State(str(value["state"])), worker, Generation(number("generation")), shown)
     if text.startswith("status-task-"):
         connector, dash, task = text.removeprefix("status-task-").rpartition("-")
-        if not dash or not task.isdigit():
+        if not dash or not (task.isascii() and task.isdigit()):
             return None
         return TaskStatus(
             TaskId(ConnectorName(connector), int(task)),
