@@ -1,0 +1,108 @@
+"""Placement: spread evenly, move little, respect slots."""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencing.assignment import Member, assign
+from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
+
+Where = dict[TaskId, tuple[WorkerId, Incarnation]]
+
+members = st.lists(
+    st.builds(
+        Member, st.sampled_from("uvwxyz").map(WorkerId), st.sampled_from("12").map(Incarnation), st.integers(0, 5)
+    ),
+    max_size=5,
+    unique_by=lambda member: (member.worker, member.incarnation),
+)
+tasks = st.lists(
+    st.builds(TaskId, st.sampled_from("ab").map(ConnectorName), st.integers(0, 5)), max_size=12, unique=True
+)
+places = st.tuples(st.sampled_from("uvwxyz").map(WorkerId), st.sampled_from("12").map(Incarnation))
+current = st.dictionaries(st.builds(TaskId, st.sampled_from("ab").map(ConnectorName), st.integers(0, 5)), places)
+
+
+def where(placed: dict[TaskId, Member]) -> Where:
+    return {task: (member.worker, member.incarnation) for task, member in placed.items()}
+
+
+def loads(members: Sequence[Member], placed: dict[TaskId, Member]) -> dict[Member, int]:
+    counted = Counter(placed.values())
+    return {member: counted[member] for member in members}
+
+
+@given(members, tasks, current)
+def test_no_worker_gets_more_than_its_slots_and_every_slot_is_used_before_a_task_is_left_out(
+    members: list[Member], tasks: list[TaskId], current: Where
+) -> None:
+    placed = assign(members, tasks, current)
+    assert set(placed) <= set(tasks)
+    assert all(load <= member.slots for member, load in loads(members, placed).items())
+    assert len(placed) == min(len(tasks), sum(member.slots for member in members))
+
+
+@given(members, tasks, current)
+def test_no_worker_with_a_free_slot_has_two_tasks_less_than_another(
+    members: list[Member], tasks: list[TaskId], current: Where
+) -> None:
+    load = loads(members, assign(members, tasks, current))
+    free = [count for member, count in load.items() if count < member.slots]
+    assert not free or max(load.values()) - min(free) <= 1
+
+
+@given(members, tasks, current)
+def test_what_is_placed_well_stays(members: list[Member], tasks: list[TaskId], current: Where) -> None:
+    placed = assign(members, tasks, current)
+    assert assign(members, tasks, where(placed)) == placed
+
+
+@given(members, tasks, current, st.randoms(use_true_random=False))
+def test_the_order_of_the_input_does_not_matter(
+    members: list[Member], tasks: list[TaskId], current: Where, random: Random
+) -> None:
+    placed = assign(members, tasks, current)
+    shuffled = list(current.items())
+    for items in (members, tasks, shuffled):
+        random.shuffle(items)
+    assert assign(members, tasks, dict(shuffled)) == placed
+
+
+def fewest_moves(members: list[Member], tasks: list[TaskId], current: Where) -> int:
+    """The fewest tasks that have to leave a live worker so that the spread is even, counted worker by worker.
+
+    Each worker ends with a load between `low` and `low` + 1 (or its slots); as many as possible of those that hold
+    more than `low` now get the extra one.
+    """
+    held = Counter(current[task] for task in tasks if task in current)
+    now = {member: held[(member.worker, member.incarnation)] for member in members}
+    total = min(len(tasks), sum(member.slots for member in members))
+    low = 0
+    while sum(min(member.slots, low + 1) for member in members) <= total and low < 20:
+        low += 1
+    base = {member: min(member.slots, low) for member in members}
+    extra = total - sum(base.values())
+    leaving = sum(max(0, now[member] - base[member]) for member in members)
+    could_keep = sum(1 for member in members if now[member] > base[member] and member.slots > low)
+    return leaving - min(extra, could_keep)
+
+
+@given(members, tasks, current)
+def test_as_few_tasks_move_as_an_even_spread_allows(members: list[Member], tasks: list[TaskId], current: Where) -> None:
+    live = {(member.worker, member.incarnation) for member in members}
+    placed = where(assign(members, tasks, current))
+    moved = [task for task in tasks if current.get(task) in live and placed.get(task) != current.get(task)]
+    assert len(moved) == fewest_moves(members, tasks, current)
+
+
+def test_without_members_nothing_is_placed() -> None:
+    assert assign([], [TaskId(ConnectorName("a"), 0)], {}) == {}
+
+
+def test_a_restarted_worker_is_another_one() -> None:
+    task = TaskId(ConnectorName("a"), 0)
+    old, new = (Member(WorkerId("w"), Incarnation(number), 1) for number in "12")
+    assert assign([new], [task], {task: (old.worker, old.incarnation)}) == {task: new}

@@ -1,0 +1,44 @@
+"""Where transactions end."""
+
+import pytest
+
+from fencing.boundaries import Boundaries, Boundary
+from fencing.errors import Invalid
+
+
+def test_poll_is_the_default_and_every_batch_ends_a_transaction() -> None:
+    boundaries = Boundaries.of({}, 60_000)
+    assert boundaries.kind is Boundary.POLL
+    assert boundaries.due(now=5.0, last_commit=5.0)
+
+
+def test_an_interval_ends_a_transaction_when_its_time_has_come() -> None:
+    boundaries = Boundaries.of({"transaction.boundary": "Interval", "transaction.boundary.interval.ms": "500"}, 60_000)
+    assert not boundaries.due(now=10.49, last_commit=10.0)
+    assert boundaries.due(now=10.5, last_commit=10.0)
+
+
+def test_the_workers_flush_interval_is_the_default_interval() -> None:
+    assert Boundaries.of({"transaction.boundary": "interval"}, 2_000).interval_s == 2.0
+
+
+def test_a_transaction_may_last_at_least_three_intervals() -> None:
+    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "30000"}
+    assert Boundaries.of(interval, 1).transaction_timeout_ms(60_000) == 90_000
+    assert Boundaries.of(interval, 1).transaction_timeout_ms(100_000) == 100_000
+    assert Boundaries.of({}, 1).transaction_timeout_ms(60_000) == 60_000
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"transaction.boundary": "sometimes"},
+        {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "0"},
+        {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "-5"},
+        {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "often"},
+        {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "²"},
+    ],
+)
+def test_what_is_no_boundary_is_refused_with_its_name(config: dict[str, str]) -> None:
+    with pytest.raises(Invalid, match=r"transaction\.boundary"):
+        Boundaries.of(config, 60_000)

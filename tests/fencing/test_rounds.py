@@ -1,0 +1,75 @@
+"""Fencing rounds: which ids are fenced, and when the round may say that it is done."""
+
+import pytest
+
+from fencing.codec import CommitRecord, ConnectorRecord, TaskCountRecord
+from fencing.errors import Conflict
+from fencing.ids import Generation
+from fencing.rounds import finish, plan
+from tests.fencing.test_cluster_state import C, c, config, fold, tasks
+
+
+def test_nothing_is_due_before_the_first_commit_or_after_the_count() -> None:
+    assert plan(c(), "g") is None
+    assert plan(c(config()), "g") is None
+    assert plan(c(config(), *tasks(1), TaskCountRecord(C, 1, Generation(2))), "g") is None
+
+
+def test_the_first_round_has_nothing_to_fence() -> None:
+    due = plan(c(config(), *tasks(3)), "g")
+    assert due is not None
+    assert due.ids == []
+    assert (due.tasks, due.generation) == (3, 4)
+
+
+def test_every_id_of_the_old_count_is_fenced_where_the_old_count_says() -> None:
+    old = TaskCountRecord(C, 3, Generation(4), {"bootstrap.servers": "elsewhere:9092"})
+    due = plan(c(config(), *tasks(3), old, *tasks(1)), "g")
+    assert due is not None
+    assert due.ids == ["g-c-0", "g-c-1", "g-c-2"]
+    assert due.tasks == 1
+    assert due.target == {"bootstrap.servers": "elsewhere:9092"}
+
+
+def test_one_task_before_and_after_is_fenced_all_the_same() -> None:
+    due = plan(c(config(), *tasks(1), TaskCountRecord(C, 1, Generation(2)), *tasks(1)), "g")
+    assert due is not None
+    assert due.ids == ["g-c-0"]
+
+
+def test_a_count_that_names_no_generation_makes_a_round_due() -> None:
+    due = plan(c(config(), *tasks(1), TaskCountRecord(C, 2, None)), "g")
+    assert due is not None
+    assert due.ids == ["g-c-0", "g-c-1"]
+
+
+def test_a_deleted_connectors_tasks_are_fenced() -> None:
+    start = [config(), *tasks(2), TaskCountRecord(C, 2, Generation(3))]
+    due = plan(c(*start, CommitRecord(C, 0), ConnectorRecord(C, None)), "g")
+    assert due is not None
+    assert due.ids == ["g-c-0", "g-c-1"]
+    assert due.tasks == 0
+
+
+def test_a_finished_round_writes_connects_count_and_then_ours_which_ends_it() -> None:
+    state = fold([config(), *tasks(2)])
+    due = plan(state.connector(C), "g")
+    assert due is not None
+    written = finish(due, state)
+    assert written == [TaskCountRecord(C, 2, None), TaskCountRecord(C, 2, Generation(3))]
+    assert fold(written, state).connector(C).runnable
+
+
+def test_a_round_is_void_when_a_newer_generation_came_meanwhile() -> None:
+    state = fold([config(), *tasks(2)])
+    due = plan(state.connector(C), "g")
+    assert due is not None
+    with pytest.raises(Conflict, match="newer generation"):
+        finish(due, fold(tasks(2), state))
+
+
+def test_a_round_that_somebody_else_finished_writes_nothing() -> None:
+    state = fold([config(), *tasks(2)])
+    due = plan(state.connector(C), "g")
+    assert due is not None
+    assert finish(due, fold(finish(due, state), state)) == []

@@ -1,0 +1,137 @@
+"""The status topic: Kafka Connect's statuses with our extra fields, and late reports that must replace nothing."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.status import (
+    FAILED,
+    LOST,
+    PLACED,
+    SUPERSEDED,
+    ConnectorStatus,
+    LeaderRecord,
+    Removed,
+    State,
+    StatusRecord,
+    StatusState,
+    TaskStatus,
+    WorkerRecord,
+    apply,
+    decode,
+    encode,
+)
+
+TASK = TaskId(ConnectorName("a-1"), 0)
+W, I = WorkerId("w"), Incarnation("i")  # noqa: E741
+running = TaskStatus(TASK, State.RUNNING, W, Generation(5), 2, I, since_ms=1_000)
+
+
+def fold(*records: StatusRecord | None) -> StatusState:
+    state = StatusState()
+    for record in records:
+        state = apply(state, record)
+    return state
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ConnectorStatus(ConnectorName("a-1"), State.FAILED, W, Generation(5), "trace"),
+        running,
+        replace(running, state=State.FAILED, trace="Traceback …", ended=True, why=FAILED),
+        WorkerRecord(W, I, "enabled", 4, "0.1.0", 7),
+        LeaderRecord(W, I, 3, 7),
+        Removed("status-task-a-1-0"),
+    ],
+)
+def test_what_is_written_is_read_back(record: StatusRecord) -> None:
+    assert decode(*encode(record)) == record
+
+
+def test_kafka_connects_own_status_is_read() -> None:
+    value = b'{"state":"RUNNING","trace":null,"worker_id":"10.0.0.1:8083","generation":7}'
+    read = decode(b"status-task-a-1-0", value)
+    assert read == TaskStatus(TASK, State.RUNNING, WorkerId("10.0.0.1:8083"), Generation(7), 0, Incarnation(""))
+    connector = decode(b"status-connector-a-1", value)
+    assert connector == ConnectorStatus(ConnectorName("a-1"), State.RUNNING, WorkerId("10.0.0.1:8083"), Generation(7))
+
+
+@given(st.none() | st.binary(), st.binary())
+def test_no_bytes_crash_the_reader(key: bytes | None, value: bytes) -> None:
+    decode(key, value)
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        (b"status-topic-t:connector-a", b'{"topic":{}}'),
+        (b"status-task-a-x", b'{"state":"RUNNING","worker_id":"w"}'),
+        (b"status-task-a-0", b'{"state":"DANCING","worker_id":"w"}'),
+        (b"status-task-a-0", b"[1]"),
+        (b"status-task-a-0", b"[" * 100_000),
+        (b"\xff", b"{}"),
+        (b"mine", b"{}"),
+    ],
+)
+def test_what_is_not_ours_to_understand_is_passed_over(key: bytes, value: bytes) -> None:
+    read = decode(key, value)
+    assert read is None
+    assert apply(fold(running), read) == fold(running)
+
+
+def test_the_newest_report_of_an_attempt_counts() -> None:
+    failed = replace(running, state=State.FAILED, ended=True, why=FAILED)
+    assert fold(running, failed).tasks[TASK] == failed
+
+
+def test_a_newer_attempt_replaces_an_older_one_and_never_the_other_way_round() -> None:
+    newer = replace(running, attempt=3, since_ms=500)  # on a machine whose clock is behind
+    assert fold(running, newer).tasks[TASK] == newer
+    assert fold(newer, running).tasks[TASK] == newer
+
+
+def test_a_late_report_of_another_generation_replaces_nothing_newer() -> None:
+    later = replace(running, generation=Generation(9), attempt=1, since_ms=2_000)
+    assert fold(running, later).tasks[TASK] == later
+    assert fold(later, running).tasks[TASK] == later
+
+
+def test_a_recreated_config_topic_starts_again_with_smaller_generations() -> None:
+    later = replace(running, generation=Generation(1), attempt=1, since_ms=2_000)
+    assert fold(running, later).tasks[TASK] == later
+
+
+def test_an_announcement_does_not_hide_what_the_attempt_has_already_said() -> None:
+    placed = replace(running, state=State.UNASSIGNED, why=PLACED)
+    assert fold(placed, running).tasks[TASK] == running
+    assert fold(running, placed).tasks[TASK] == running
+    newer = replace(placed, attempt=3)
+    assert fold(running, newer).tasks[TASK] == newer
+
+
+def test_a_quiet_end_is_told_of_the_attempt_that_is_shown_and_of_no_other() -> None:
+    end = replace(running, state=State.UNASSIGNED, ended=True, why=SUPERSEDED)
+    assert fold(running, end).tasks[TASK] == end
+    newer = replace(running, attempt=3)
+    assert fold(newer, end).tasks[TASK] == newer
+    assert TASK not in fold(end).tasks
+
+
+def test_a_lost_attempt_is_told_by_somebody_else_and_counts() -> None:
+    lost = replace(running, state=State.UNASSIGNED, ended=True, why=LOST)
+    assert fold(running, lost).tasks[TASK] == lost
+
+
+def test_a_tombstone_removes_what_it_names_and_nothing_else() -> None:
+    other = replace(running, task=TaskId(ConnectorName("a-1"), 1))
+    worker, leader = WorkerRecord(W, I, "enabled", 4, "0.1.0", 7), LeaderRecord(W, I, 3, 7)
+    connector = ConnectorStatus(ConnectorName("a-1"), State.RUNNING, W, Generation(5))
+    full = fold(running, other, worker, leader, connector)
+    assert apply(full, Removed("status-task-a-1-0")) == replace(full, tasks={other.task: other})
+    assert apply(full, Removed("worker-w")) == replace(full, workers={})
+    assert apply(full, Removed("leader")) == replace(full, leader=None)
+    assert apply(full, Removed("status-connector-a-1")) == replace(full, connectors={})

@@ -1,0 +1,75 @@
+"""What the config topic means for one attempt of a task."""
+
+from fencing.cluster_state import ConnectorState, Placement
+from fencing.codec import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    PlacementRecord,
+    TargetState,
+    TargetStateRecord,
+    TaskCountRecord,
+)
+from fencing.ids import Generation, Incarnation, TaskId, WorkerId
+from fencing.kafka.settings import Connection
+from fencing.task_spec import TaskSpec, Topics
+from fencing.task_view import Verdict, judge
+from tests.fencing.test_cluster_state import C, c, config, place, tasks
+
+PLACEMENT = Placement(WorkerId("w"), Incarnation("i"), 2, Generation(2))
+SPEC = TaskSpec(
+    Connection("b:9092", {"sasl.password": "secret"}), "g", Topics("c", "o", "s", "e"), TaskId(C, 0), PLACEMENT,
+    "a.B", {"name": "c", "password": "secret"}, {"n": "0"}, {"offset.flush.interval.ms": "1"},
+)  # fmt: skip
+WAITING: list[ConfigRecord] = [config(), *tasks(1), place(0, 2, 2)]
+RUNNING: list[ConfigRecord] = [*WAITING, TaskCountRecord(C, 1, Generation(2))]
+
+
+def verdict(*records: ConfigRecord) -> Verdict:
+    return judge(c(*records), SPEC)
+
+
+def test_the_newest_attempt_runs_once_its_round_is_over() -> None:
+    assert verdict(*WAITING) is Verdict.WAIT
+    assert verdict(*RUNNING) is Verdict.RUN
+
+
+def test_a_pause_is_a_pause_and_a_stop_is_an_end() -> None:
+    assert verdict(*RUNNING, TargetStateRecord(C, TargetState.PAUSED)) is Verdict.PAUSE
+    assert verdict(*WAITING, TargetStateRecord(C, TargetState.PAUSED)) is Verdict.WAIT
+    assert verdict(*RUNNING, TargetStateRecord(C, TargetState.STOPPED)) is Verdict.END
+    assert (
+        verdict(*RUNNING, TargetStateRecord(C, TargetState.PAUSED), TargetStateRecord(C, TargetState.RUNNING))
+        is Verdict.RUN
+    )
+
+
+def test_a_newer_attempt_ends_an_older_one() -> None:
+    assert verdict(*RUNNING, place(0, 3, 2)) is Verdict.END
+    assert verdict(*RUNNING, place(1, 3, 2)) is Verdict.RUN
+    assert verdict(*RUNNING, PlacementRecord(TaskId(C, 0), None)) is Verdict.END
+
+
+def test_a_newer_generation_ends_all_attempts_of_the_older() -> None:
+    assert verdict(*RUNNING, *tasks(1)) is Verdict.END
+    assert verdict(*RUNNING, *tasks(1), place(0, 2, 2)) is Verdict.END
+
+
+def test_a_new_configuration_and_a_deletion_end_the_attempt() -> None:
+    assert verdict(*RUNNING, config(new="1")) is Verdict.END
+    assert verdict(*RUNNING, CommitRecord(C, 0), ConnectorRecord(C, None)) is Verdict.END
+
+
+def test_a_round_that_another_worker_kind_made_due_makes_a_running_attempt_wait() -> None:
+    assert verdict(*RUNNING, TaskCountRecord(C, 1, None)) is Verdict.WAIT
+
+
+def test_an_attempt_that_the_config_topic_does_not_know_ends() -> None:
+    assert judge(ConnectorState(C), SPEC) is Verdict.END
+    assert verdict(config(), *tasks(1)) is Verdict.END
+
+
+def test_a_spec_travels_as_text_and_shows_no_secret_in_its_repr() -> None:
+    assert TaskSpec.loads(SPEC.dumps()) == SPEC
+    assert "secret" not in repr(SPEC)
+    assert SPEC.transactional_id == "g-c-0"
