@@ -5,7 +5,7 @@ the projection has passed the offsets that the answer names (read-your-writes). 
 unknown, never "failed": the message says what was waited for.
 """
 
-import logging
+import json
 import time
 import uuid
 from collections.abc import Mapping
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import redis
-from celery.exceptions import TimeoutError as ResultTimeout
+from celery import Celery
 from kombu.exceptions import OperationalError as BrokerError
 
 from fencing.clock import Deadline
-from ringfence.celery import app
+from ringfence.celery import REDIS_URL
+from ringfence.celery import app as ringfence_app
 from ringfence.mirror import positions
 
 COMMAND_TIMEOUT = 90.0
@@ -28,7 +29,14 @@ _REDIS_AWAY = (
     "connectors go on. Check that Redis runs at RINGFENCE_REDIS_URL, then send the request again."
 )
 
-log = logging.getLogger(__name__)
+_RESULT_LOST = (
+    "Request timed out. Redis went away while it waited for {awaited}. Whether the request was carried out is unknown: "
+    "look again before sending it once more."
+)
+_RESULT_KEY = "celery-task-meta-"
+_AWAY_SECONDS = 5.0
+_ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+"""A pooled connection may be dead since Redis was started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,26 +94,59 @@ def _plugins(task: str, arguments: Mapping[str, Any], timeout: float) -> Any:
     return _ask(f"ringfence.plugins.{task}", "plugins", arguments, Deadline.after(timeout), awaited).get("value")
 
 
+def client(url: str) -> Celery:
+    """A Celery application that sends, and stores no results.
+
+    Celery's own waiting shares one subscription in a process, and that does not survive a restart of Redis. Here
+    results are read from where the worker stores them.
+    """
+    made = Celery("ringfence-web", broker=url, set_as_current=False)
+    copied = ("task_serializer", "task_create_missing_queues", "broker_transport_options", "enable_utc")
+    made.conf.update({name: ringfence_app.conf[name] for name in copied})
+    return made
+
+
+app = client(REDIS_URL)
+results = redis.Redis.from_url(REDIS_URL, socket_timeout=5, socket_connect_timeout=2)
+
+
 def _ask(task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline, awaited: str) -> dict[str, Any]:
     try:
-        result = app.send_task(
-            task, kwargs=dict(arguments), queue=queue, expires=deadline.remaining, retry=False, ignore_result=False
+        sent = app.send_task(
+            task,
+            kwargs=dict(arguments),
+            queue=queue,
+            expires=deadline.remaining,
+            retry=True,
+            retry_policy=_ONCE_MORE,
         )
-        try:
-            answer = result.get(timeout=deadline.remaining, disable_sync_subtasks=False)
-        except ResultTimeout as error:
-            result.forget()
-            raise Refused(500, timed_out(awaited)) from error
     except (BrokerError, redis.RedisError, OSError) as error:
         raise Refused(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
-    except RuntimeError as error:
-        # Celery's own word for a result store that stayed away while it was waited for.
-        raise Refused(500, f"{timed_out(awaited)} The result store failed meanwhile.") from error
-    if not isinstance(answer, dict):
-        raise Refused(500, f"{awaited} has an unexpected form. Look again before sending the request once more.")
+    stored = _result(_RESULT_KEY + str(sent.id), deadline, awaited)
+    answer = stored.get("result")
+    if stored.get("status") != "SUCCESS" or not isinstance(answer, dict):
+        raise Refused(500, f"{awaited} failed inside the worker, whose log says why. Look again before another try.")
     if answer.get("ok") is True:
         return answer
     raise Refused(int(answer.get("status") or 500), str(answer.get("message") or ""), retry=bool(answer.get("retry")))
+
+
+def _result(key: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
+    """The task's stored result, asked for in short, growing pauses; Redis may be away for a moment meanwhile."""
+    pause, seen = 0.002, time.monotonic()
+    while not deadline.expired:
+        try:
+            raw = results.get(key)
+            seen = time.monotonic()
+        except redis.RedisError as error:
+            if time.monotonic() - seen > _AWAY_SECONDS:
+                raise Refused(500, _RESULT_LOST.format(awaited=awaited)) from error
+            raw = None
+        if isinstance(raw, bytes):
+            return cast(dict[str, Any], json.loads(raw))
+        time.sleep(deadline.slice(pause))
+        pause = min(pause * 1.3, 0.05)
+    raise Refused(500, timed_out(awaited))
 
 
 def timed_out(awaited: str) -> str:

@@ -1,0 +1,159 @@
+"""A command over a real Redis: answered, refused, late, without Redis, and read back at once."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from celery import Celery
+from celery.contrib.testing.worker import start_worker
+
+from ringfence import dispatch
+from ringfence.dispatch import Refused
+from ringfence.local.process import free_port
+from ringfence.local.valkey import EmbeddedValkey
+from ringfence.mirror import positions
+
+real_command = dispatch.command  # before the stand-in of the other tests takes its place
+real_plugins = dispatch.list_plugins
+
+
+@pytest.fixture(scope="module")
+def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
+    app = Celery("stub", broker=valkey.url, backend=valkey.url)
+
+    @app.task(name="ringfence.leader.command")  # type: ignore[untyped-decorator]
+    def command(command: dict[str, Any], deadline: float) -> dict[str, Any]:
+        assert deadline > time.time()
+        match command["kind"]:
+            case "refuse":
+                return {"ok": False, "status": 409, "message": "Connector c already exists", "retry": False}
+            case "sleep":
+                time.sleep(command["body"]["seconds"])
+            case "odd":
+                return ["no object"]  # type: ignore[return-value]
+            case "offsets":
+                return {"ok": True, "value": None, "offset": 3, "offsets_end": {"0": 0, "2": 9}}
+        return {"ok": True, "offset": command["body"].get("offset"), "value": command}
+
+    @app.task(name="ringfence.plugins.list")  # type: ignore[untyped-decorator]
+    def plugins() -> dict[str, Any]:
+        return {"ok": True, "value": [{"class": "X", "type": "source"}]}
+
+    app.conf.update(worker_hijack_root_logger=False)
+    options = {"pool": "threads", "concurrency": 4, "perform_ping_check": False, "queues": ["leader", "plugins"]}
+    with start_worker(app, **options):
+        yield app
+
+
+@pytest.fixture(autouse=True)
+def connected(monkeypatch: pytest.MonkeyPatch, valkey: EmbeddedValkey) -> None:
+    use(monkeypatch, valkey.url)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setattr(dispatch, "app", dispatch.client(url))
+    monkeypatch.setattr(dispatch, "results", redis.Redis.from_url(url))
+
+
+def test_a_command_comes_back_with_its_value(worker: Celery) -> None:
+    result = real_command("create", "c", {"config": {"a": "1"}}, user="ann")
+    assert result.value["body"] == {"config": {"a": "1"}}
+    assert (result.value["connector"], result.value["user"]) == ("c", "ann")
+    assert result.offset is None
+
+
+def test_plugins_are_asked_on_their_own_queue(worker: Celery) -> None:
+    assert real_plugins() == [{"class": "X", "type": "source"}]
+
+
+def test_a_refusal_keeps_its_status(worker: Celery) -> None:
+    with pytest.raises(Refused) as refused:
+        real_command("refuse", "c", {})
+    assert (refused.value.status, refused.value.message) == (409, "Connector c already exists")
+
+
+def test_an_answer_of_another_form_is_an_error(worker: Celery) -> None:
+    with pytest.raises(Refused) as refused:
+        real_command("odd", "c", {})
+    assert refused.value.status == 500
+
+
+def test_out_of_time_is_unknown(worker: Celery) -> None:
+    with pytest.raises(Refused) as refused:
+        real_command("sleep", "c", {"seconds": 2}, timeout=0.3)
+    assert refused.value.status == 500
+    assert refused.value.message.startswith("Request timed out. It waited for the leader's answer to 'sleep'")
+    assert "unknown" in refused.value.message
+
+
+def test_it_returns_once_the_database_shows_the_write(worker: Celery) -> None:
+    def project() -> None:
+        time.sleep(0.4)
+        positions.move("config", "t", "id", {}, {0: 8})
+
+    thread = threading.Thread(target=project)
+    began = time.monotonic()
+    thread.start()
+    assert real_command("configure", "c", {"offset": 7}).offset == 7
+    assert time.monotonic() - began > 0.3
+    thread.join()
+
+
+def test_written_source_offsets_are_waited_for(worker: Celery) -> None:
+    positions.move("config", "t", "id", {}, {0: 4})
+    positions.move("offsets", "o", "id", {}, {0: 0, 2: 8})
+    with pytest.raises(Refused, match="offset 8 of the offsets topic"):
+        real_command("offsets", "c", {}, timeout=0.5)
+    positions.move("offsets", "o", "id", {2: 8}, {2: 9})
+    assert real_command("offsets", "c", {}).offset == 3
+
+
+def test_a_projection_that_lags_is_said_to_lag(worker: Celery) -> None:
+    with pytest.raises(Refused) as refused:
+        real_command("configure", "c", {"offset": 7}, timeout=0.5)
+    assert "It was written to Kafka" in refused.value.message
+
+
+def test_redis_away_is_a_503_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, "redis://127.0.0.1:1/0")
+    began = time.monotonic()
+    with pytest.raises(Refused) as refused:
+        real_command("create", "c", {})
+    assert (refused.value.status, refused.value.retry) == (503, True)
+    assert "RINGFENCE_REDIS_URL" in refused.value.message
+    assert time.monotonic() - began < 10
+
+
+def test_many_commands_at_once(worker: Celery) -> None:
+    results: list[int] = []
+
+    def ask(number: int) -> None:
+        results.append(real_command("echo", "c", {"number": number}).value["body"]["number"])
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(results) == list(range(20))
+
+
+def test_it_works_again_after_redis_was_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = EmbeddedValkey(tmp_path / "data", free_port(), tmp_path / "valkey.log")
+    use(monkeypatch, server.url)
+    server.start()
+    with pytest.raises(Refused, match="Request timed out"):
+        real_command("nobody listens", "c", {}, timeout=0.3)
+    server.kill()
+    with pytest.raises(Refused, match="Redis does not answer"):
+        real_command("create", "c", {})
+    server.start()
+    try:
+        with pytest.raises(Refused, match="Request timed out"):
+            real_command("nobody listens", "c", {}, timeout=0.3)
+    finally:
+        server.kill()

@@ -1,0 +1,157 @@
+"""The projector on a real broker: it follows, starts over where it stood, and two of them count once."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+from confluent_kafka import Producer
+
+from fencing import codec, events
+from fencing.clock import Deadline
+from fencing.codec import ConnectorRecord
+from fencing.ids import ConnectorName
+from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.mirror import positions
+from ringfence.mirror.models import ClusterInfo, Connector, Event
+from ringfence.mirror.projector import Projector
+from ringfence.worker_config import WorkerConfig
+from tests.support.broker import Broker
+from tests.support.topics import connector, generation
+
+
+def until(true: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def config(broker: Broker, unique: Callable[[str], str]) -> WorkerConfig:
+    names = {f"{role}.storage.topic": unique(role) for role in ("config", "offset", "status", "events")}
+    made = WorkerConfig.from_environment(
+        {
+            "CONNECT_BOOTSTRAP_SERVERS": broker.bootstrap,
+            **{f"CONNECT_{key.upper().replace('.', '_')}": value for key, value in names.items()},
+        }
+    )
+    create(made)
+    return made
+
+
+def create(config: WorkerConfig) -> None:
+    topics = [(config.config_topic, 1), (config.offsets_topic, 3), (config.status_topic, 2), (config.events_topic, 2)]
+    wanted = [TopicSpec(name, partitions, 1, {"cleanup.policy": "compact"}) for name, partitions in topics]
+    deadline = Deadline.after(30)
+    while not deadline.expired:
+        with suppress(Exception):
+            create_topics(config.connection(), wanted, deadline)
+            return
+        time.sleep(0.5)
+
+
+@contextmanager
+def projecting(config: WorkerConfig, count: int = 1) -> Iterator[list[list[str]]]:
+    """Projectors in threads of their own; yields the notices."""
+    stop, notices = threading.Event(), list[list[str]]()
+    threads = [
+        threading.Thread(target=Projector(config, notices.append).run, args=(stop,), daemon=True) for _ in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield notices
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
+
+
+def write_config(config: WorkerConfig, *records: codec.ConfigRecord) -> int:
+    """One transaction; returns the next offset after the last record, as the leader's answer has it."""
+    producer = Producer({"bootstrap.servers": config.bootstrap, "transactional.id": config.config_topic})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    offsets: list[int] = []
+    for record in records:
+        key, value = codec.encode(record)
+        producer.produce(
+            config.config_topic,
+            key=key,
+            value=value,
+            on_delivery=lambda _, message: offsets.append(message.offset() or 0),
+        )
+    producer.commit_transaction(20)
+    return max(offsets) + 1
+
+
+def test_what_is_written_shows_and_the_position_passes_it(config: WorkerConfig) -> None:
+    with projecting(config) as notices:
+        end = write_config(config, connector("c"), *generation("c", 2, 1))
+        until(lambda: positions.applied("config", 0) >= end)
+        row = Connector.objects.get()
+        assert (row.name, row.task_count, row.fencing) == ("c", 2, False)
+        until(lambda: positions.applied("config", 0) == end + 1)  # the commit marker, too
+        assert ["c"] in notices
+        assert ClusterInfo.objects.get().kafka_cluster_id
+
+
+def test_a_second_projector_goes_on_where_the_first_stood(config: WorkerConfig) -> None:
+    with projecting(config):
+        write_config(config, connector("a"))
+        until(lambda: Connector.objects.filter(name="a").exists())
+    write_config(config, connector("b"), ConnectorRecord(ConnectorName("a"), None))
+    with projecting(config):
+        until(lambda: list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["b"])
+
+
+def test_two_projectors_at_once_count_each_event_once(config: WorkerConfig) -> None:
+    producer = Producer({"bootstrap.servers": config.bootstrap})
+    with projecting(config, 2):
+        for number in range(600):
+            key, value = events.encode({"type": "log", "connector": "c", "time_ms": 10**13, "message": str(number)})
+            producer.produce(config.events_topic, key=key, value=value, partition=number % 2)
+            if number % 50 == 0:
+                producer.flush(10)
+                time.sleep(0.05)
+        producer.flush(10)
+        until(lambda: Event.objects.count() >= 600)
+        time.sleep(0.5)
+    messages = [event.summary for event in Event.objects.all()]
+    assert len(messages) == len(set(messages)) == 600
+
+
+def test_a_config_topic_that_was_created_anew_is_read_anew(config: WorkerConfig) -> None:
+    with projecting(config):
+        write_config(config, connector("old"), *generation("old", 1, 1))
+        until(lambda: Connector.objects.filter(name="old").exists())
+    delete_topics(config.connection(), [config.config_topic], Deadline.after(30))
+    time.sleep(1)
+    create(config)
+    write_config(config, connector("new"))
+    with projecting(config):
+        until(lambda: list(Connector.objects.values_list("name", flat=True)) == ["new"])
+
+
+def test_the_database_away_is_waited_for(config: WorkerConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db import OperationalError
+
+    away = threading.Event()
+    away.set()
+    real = positions.move
+
+    def move(*arguments: object) -> None:
+        if away.is_set():
+            raise OperationalError("disk I/O error")
+        real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(positions, "move", move)
+    with projecting(config):
+        write_config(config, connector("c"))
+        time.sleep(1)
+        assert not Connector.objects.exists()
+        away.clear()
+        until(lambda: Connector.objects.filter(name="c").exists())
