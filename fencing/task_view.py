@@ -13,7 +13,7 @@ from enum import StrEnum
 from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState, apply_connector
 from fencing.codec import TargetState, connector_of, decode
-from fencing.errors import FencingError, Retriable, Unreadable
+from fencing.errors import Retriable, Unreadable
 from fencing.kafka.consumer import LogRecord
 from fencing.task_spec import TaskSpec
 from fencing.topic_log import TopicLog
@@ -95,24 +95,28 @@ class TaskView:
                 self.changed.notify_all()
 
     def _follow(self) -> None:
-        while not self._closing:
-            try:
-                with self._turn:
-                    records = self._log.poll(0.05)
-                    for record in records:
-                        self._apply(record)
-            except Retriable as error:
-                log.info("%s", error)
-            except FencingError:
-                # Without the config topic this attempt cannot learn that it is superseded: it must not go on for long.
-                log.exception("The config topic cannot be read any more; the attempt ends and is placed again")
-                self.end()
-            if os.getppid() != self._parent:
-                log.warning("The process that started this task is gone; the attempt ends")
-                self.end()
+        try:
+            while not self._closing:
+                self._turn_once()
+        except Exception:
+            # The root of the thread. An attempt that cannot learn that it is superseded must not go on.
+            log.exception("The config topic cannot be followed any more; the attempt ends and is placed again")
+            self.end()
             self._judge()
-            self._tick()
         self._log.close()
+
+    def _turn_once(self) -> None:
+        try:
+            with self._turn:
+                for record in self._log.poll(0.05):
+                    self._apply(record)
+        except Retriable as error:
+            log.info("%s", error)
+        if os.getppid() != self._parent:
+            log.warning("The process that started this task is gone; the attempt ends")
+            self.end()
+        self._judge()
+        self._tick()
 
     def end(self) -> None:
         """Let the attempt end within moments, whatever the config topic says. Safe to call in a signal handler."""

@@ -100,7 +100,7 @@ class Launcher:
         )
         self._specs.append(spec)
         log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
-        self._spark.submit(spec)
+        self._spark.submit(spec, self.ended)
 
     def _cancel_overdue(self, log_: ConfigLog) -> None:
         """A superseded attempt that does not end by itself (its plugin hangs) is ended by Spark: it holds a slot."""

@@ -33,13 +33,13 @@ OnEnd = Callable[[TaskSpec, Outcome | Lost], None]
 
 
 class SparkHost:
-    """Submits attempts to Spark. `on_end` is called on the job's thread when one has ended, however it ended."""
+    """Submits attempts to Spark, and knows which of them run."""
 
-    def __init__(self, slots: int, on_end: OnEnd, master: str | None = None) -> None:
+    def __init__(self, slots: int, master: str | None = None) -> None:
         """`slots` tasks at once; old attempts may still hold a core each while new ones start, so there are twice."""
-        self._on_end = on_end
         self._threads: dict[tuple[TaskId, int, int], threading.Thread] = {}
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         conf = (
             SparkConf()
             .setMaster(master or f"local[{slots * 2 + 2}]")
@@ -76,14 +76,14 @@ class SparkHost:
         """Run an empty job, so that the daemon is up before the first task needs it."""
         self._spark.parallelize([0], 1).map(_nothing).collect()
 
-    def submit(self, spec: TaskSpec) -> None:
-        """Start the attempt, on a thread of its own."""
+    def submit(self, spec: TaskSpec, on_end: OnEnd) -> None:
+        """Start the attempt, on a thread of its own, on which `on_end` is called when it has ended, however it did."""
         key = (spec.task, spec.placement.generation, spec.placement.attempt)
-        thread = threading.Thread(target=self._run, args=(spec, key), name=f"job-{spec.task}", daemon=True)
+        thread = threading.Thread(target=self._run, args=(spec, key, on_end), name=f"job-{spec.task}", daemon=True)
         self._threads[key] = thread
         thread.start()
 
-    def _run(self, spec: TaskSpec, key: tuple[TaskId, int, int]) -> None:
+    def _run(self, spec: TaskSpec, key: tuple[TaskId, int, int], on_end: OnEnd) -> None:
         result: Outcome | Lost
         try:
             self._spark.setJobGroup(group_of(spec), f"{spec.task} attempt {spec.placement.attempt}")
@@ -95,7 +95,7 @@ class SparkHost:
             result = Lost(_root_cause(first))
         finally:
             self._threads.pop(key, None)
-        self._on_end(spec, result)
+        on_end(spec, result)
 
     def end_tasks(self) -> None:
         """Ask the tasks on this machine to commit and end (their processes are the grandchildren of the JVM)."""

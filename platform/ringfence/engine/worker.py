@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from fencing.clock import Deadline
 from fencing.errors import FencingError, Invalid, Retriable
@@ -57,6 +58,11 @@ class Worker:
     def __init__(self, worker_id: str, slots: int, config: WorkerConfig) -> None:
         if "@" in worker_id or not worker_id:
             raise Invalid(f"{worker_id!r} cannot be a worker id: use letters, digits, dots and dashes")
+        if config.mode != "enabled":
+            raise Invalid(
+                f"exactly.once.source.support={config.mode}: this release runs source tasks exactly once only. "
+                "Set it to enabled (CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT=enabled) on every worker"
+            )
         self._config = config
         self._slots = slots
         self._incarnation = secrets.token_hex(4)
@@ -69,6 +75,23 @@ class Worker:
     def run(self) -> int:
         """Until a signal ends Celery's worker; the process's exit code, 1 where the Spark driver died."""
         config = self._config
+        # Spark needs seconds to start, and so may the wait for a dead namesake's session: both at once.
+        starting = ThreadPoolExecutor(1, thread_name_prefix="spark")
+        spark_to_be = starting.submit(self._start_spark)
+        try:
+            return self._work(config, spark_to_be)
+        finally:
+            self._stop.set()
+            starting.shutdown(wait=True)
+            if spark_to_be.exception() is None:
+                spark_to_be.result().stop()
+
+    def _start_spark(self) -> SparkHost:
+        spark = SparkHost(self._slots)
+        spark.warm()
+        return spark
+
+    def _work(self, config: WorkerConfig, spark_to_be: "Future[SparkHost]") -> int:
         ensure_topics(self._connection, config, Deadline.after(_KAFKA_SECONDS))
         self._await_id(Deadline.after(config.number("session.timeout.ms") / 1000 + 5))
         reporter = Reporter(self._connection, config.status_topic, config.events_topic)
@@ -84,10 +107,8 @@ class Worker:
         self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))
         spark: SparkHost | None = None
         try:
-            spark = SparkHost(self._slots, launcher.ended)
-            spark.warm()
+            spark = host = spark_to_be.result()
             spark.watch(self._driver_died)
-            host = spark
             self._thread("launcher", lambda: launcher.run(host, self._stop))
             CeleryHost(record, leader[0].ready).run(self._stop)
         finally:
@@ -157,7 +178,6 @@ class Worker:
         if spark is not None:
             spark.end_tasks()
             spark.join(graceful)
-            spark.stop()
         plugins.close()
         reporter.flush(5)
         log.info("Worker %s has ended", self._id)
