@@ -1,0 +1,212 @@
+"""What each command writes, and when it is refused. Pure: no broker."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from fencing.cluster_state import ClusterState, apply
+from fencing.codec import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    PlacementRecord,
+    TargetState,
+    TargetStateRecord,
+    TaskCountRecord,
+    TaskRecord,
+)
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.leadership import TopicRecord
+from fencing.offsets import SourceOffsets
+from fencing.status import FAILED, State, StatusState, TaskStatus
+from ringfence.engine import commands
+from ringfence.engine.refusal import Refusal
+
+NAME = ConnectorName("flights")
+CONFIG = {"connector.class": "FileStreamSource", "file": "/data", "topic": "t"}
+TASKS = [{"file": "/data"}]
+
+
+def written(state: ClusterState, plan: commands.Plan) -> tuple[ClusterState, list[ConfigRecord | TopicRecord]]:
+    """The state after the plan's records, and the records."""
+    records = list(plan(state))
+    for record in records:
+        if not isinstance(record, TopicRecord):
+            state = apply(state, state.end, record)
+    return state, records
+
+
+def after(*plans: commands.Plan) -> ClusterState:
+    state = ClusterState()
+    for plan in plans:
+        state, _ = written(state, plan)
+    return state
+
+
+def fenced(state: ClusterState) -> ClusterState:
+    """The state after the round that is due."""
+    connector = state.connector(NAME)
+    assert connector.commit is not None
+    return apply(state, state.end, TaskCountRecord(NAME, connector.commit.tasks, connector.commit.generation))
+
+
+def placed(state: ClusterState, tasks: Sequence[int] = (0,)) -> ClusterState:
+    generation = state.connector(NAME).generation
+    assert generation is not None
+    for task in tasks:
+        record = PlacementRecord(TaskId(NAME, task), WorkerId("w"), Incarnation("i"), 1, generation)
+        state = apply(state, state.end, record)
+    return state
+
+
+CREATED = commands.create(NAME, CONFIG, TargetState.RUNNING, TASKS)
+
+
+def test_a_new_connector_its_tasks_and_their_commit_are_written_together_and_wait_for_their_round() -> None:
+    state, records = written(ClusterState(), CREATED)
+    assert records == [ConnectorRecord(NAME, CONFIG), TaskRecord(TaskId(NAME, 0), TASKS[0]), CommitRecord(NAME, 1)]
+    connector = state.connector(NAME)
+    assert connector.startable
+    assert connector.round_pending
+    assert not connector.runnable
+    assert fenced(state).connector(NAME).runnable
+
+
+def test_a_second_connector_of_the_same_name_is_refused_with_409() -> None:
+    with pytest.raises(Refusal, match="already exists") as refused:
+        CREATED(after(CREATED))
+    assert refused.value.status == 409
+
+
+def test_a_connector_whose_plugin_fails_is_stored_without_tasks_and_asked_again_later() -> None:
+    state, records = written(ClusterState(), commands.create(NAME, CONFIG, TargetState.RUNNING, None))
+    assert records == [ConnectorRecord(NAME, CONFIG)]
+    assert state.connector(NAME).tasks_stale
+
+
+def test_a_connector_created_stopped_has_an_empty_generation() -> None:
+    state, records = written(ClusterState(), commands.create(NAME, CONFIG, TargetState.STOPPED, None))
+    assert records[0] == TargetStateRecord(NAME, TargetState.STOPPED)
+    assert records[-1] == CommitRecord(NAME, 0)
+    assert not state.connector(NAME).tasks_stale
+
+
+def test_the_same_configuration_again_writes_nothing() -> None:
+    assert commands.configure(NAME, CONFIG, TASKS, None)(after(CREATED)) == []
+
+
+def test_another_configuration_is_a_new_generation() -> None:
+    before = after(CREATED)
+    state, _ = written(before, commands.configure(NAME, {**CONFIG, "topic": "u"}, TASKS * 2, None))
+    assert state.connector(NAME).generation != before.connector(NAME).generation
+    assert state.connector(NAME).round_pending
+    assert sorted(state.connector(NAME).tasks) == [0, 1]
+
+
+def test_a_change_made_from_an_old_version_is_refused() -> None:
+    with pytest.raises(Refusal) as refused:
+        commands.configure(NAME, {**CONFIG, "topic": "u"}, TASKS, expected=99)(after(CREATED))
+    assert (refused.value.status, refused.value.retry) == (409, True)
+
+
+def test_pause_and_resume_keep_the_generation() -> None:
+    before = after(CREATED)
+    paused, _ = written(before, commands.pause(NAME))
+    assert paused.connector(NAME).target is TargetState.PAUSED
+    resumed, records = written(paused, commands.resume(NAME, None))
+    assert records == [TargetStateRecord(NAME, TargetState.RUNNING)]
+    assert resumed.connector(NAME).generation == before.connector(NAME).generation
+
+
+def test_a_stop_is_an_empty_generation_and_a_resume_a_full_one() -> None:
+    stopped, _ = written(after(CREATED), commands.stop(NAME))
+    assert stopped.connector(NAME).commit is not None
+    assert stopped.connector(NAME).tasks == {}
+    assert commands.stop(NAME)(stopped) == []
+    resumed, _ = written(stopped, commands.resume(NAME, TASKS))
+    assert sorted(resumed.connector(NAME).tasks) == [0]
+    asked_later, _ = written(stopped, commands.resume(NAME, None))
+    assert asked_later.connector(NAME).tasks_stale
+
+
+def test_a_deleted_connector_keeps_what_is_needed_to_fence_its_last_tasks() -> None:
+    state = fenced(after(CREATED))
+    deleted, _ = written(state, commands.delete(NAME))
+    assert NAME not in deleted
+    assert deleted.connector(NAME).round_pending
+    assert deleted.connector(NAME).count is not None
+    assert deleted.connector(NAME).count.tasks == 1  # type: ignore[union-attr]
+    again, _ = written(deleted, CREATED)
+    assert again.connector(NAME).target is TargetState.RUNNING
+    assert not again.connector(NAME).runnable
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (commands.pause(NAME), "Unknown connector flights"),
+        (commands.resume(NAME, None), "Unknown connector flights"),
+        (commands.stop(NAME), "Unknown connector flights"),
+        (commands.delete(NAME), "Connector flights not found"),
+        (commands.restart(NAME, True, False, StatusState()), "Unknown connector: flights"),
+        (commands.restart_task(NAME, 0), "Unknown connector: flights"),
+        (commands.configure(NAME, CONFIG, TASKS, None), "Connector flights not found"),
+    ],
+)
+def test_an_unknown_connector_is_a_404_in_kafka_connects_words(plan: commands.Plan, message: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        plan(ClusterState())
+    assert (refused.value.status, refused.value.message) == (404, message)
+
+
+def test_a_restart_with_tasks_is_the_next_attempt_of_each_in_the_same_generation() -> None:
+    state = placed(fenced(after(commands.create(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
+    records = commands.restart(NAME, True, False, StatusState())(state)
+    assert [(r.task.task, r.attempt, r.generation) for r in records if isinstance(r, PlacementRecord)] == [
+        (0, 2, state.connector(NAME).generation),
+        (1, 2, state.connector(NAME).generation),
+    ]
+
+
+def test_a_restart_of_the_failed_ones_leaves_the_others_alone() -> None:
+    state = placed(fenced(after(commands.create(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
+    generation = state.connector(NAME).generation or Generation(-1)
+    failed = TaskStatus(
+        TaskId(NAME, 1), State.FAILED, WorkerId("w"), generation, 1, Incarnation("i"), "trace", True, FAILED
+    )
+    status = StatusState(tasks={failed.task: failed})
+    records = commands.restart(NAME, True, True, status)(state)
+    assert [r.task.task for r in records if isinstance(r, PlacementRecord)] == [1]
+
+
+def test_an_unknown_task_is_a_404() -> None:
+    with pytest.raises(Refusal, match="Unknown task: flights-7") as refused:
+        commands.restart_task(NAME, 7)(after(CREATED))
+    assert refused.value.status == 404
+
+
+def test_offsets_move_only_while_stopped_and_after_the_round() -> None:
+    plan = commands.alter_offsets(NAME, [({"filename": "/data"}, {"position": 0})], SourceOffsets(NAME), "offsets")
+    running = fenced(after(CREATED))
+    with pytest.raises(Refusal, match="STOPPED") as refused:
+        plan(running)
+    assert refused.value.status == 400
+    stopped, _ = written(running, commands.stop(NAME))
+    with pytest.raises(Refusal, match="still being fenced") as refused:
+        plan(stopped)
+    assert (refused.value.status, refused.value.retry) == (409, True)
+    records = plan(fenced(stopped))
+    assert TopicRecord("offsets", b'["flights",{"filename":"/data"}]', b'{"position":0}') in records
+    assert any(isinstance(record, TargetStateRecord) for record in records)
+
+
+def test_tasks_that_are_the_same_as_before_make_no_new_generation() -> None:
+    state = after(CREATED)
+    offset = state.connector(NAME).config_offset
+    assert commands.task_set(NAME, offset, TASKS)(state) == []
+    assert commands.task_set(NAME, offset, TASKS * 2)(state)[-1] == CommitRecord(NAME, 2)
+
+
+def test_tasks_made_from_an_older_configuration_are_not_written() -> None:
+    state = after(CREATED)
+    assert commands.task_set(NAME, state.connector(NAME).config_offset - 1, TASKS * 2)(state) == []

@@ -1,0 +1,39 @@
+"""Worker settings: Kafka Connect's keys from file and environment."""
+
+from pathlib import Path
+
+import pytest
+
+from fencing.errors import Invalid
+from ringfence.worker_config import WorkerConfig
+
+
+def test_environment_variables_are_kafka_connects_and_overlay_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "worker.properties"
+    file.write_text("# comment\ngroup.id = from-file\nbootstrap.servers=broker:9092\n")
+    config = WorkerConfig.from_environment({"RINGFENCE_WORKER_CONFIG": str(file), "CONNECT_GROUP_ID": "from-env"})
+    assert config.group_id == "from-env"
+    assert config.bootstrap == "broker:9092"
+    assert config.config_topic == "connect-configs"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "key"),
+    [
+        ("CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT", "maybe", "exactly.once.source.support"),
+        ("CONNECT_OFFSET_STORAGE_PARTITIONS", "many", "offset.storage.partitions"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_with_its_key(name: str, value: str, key: str) -> None:
+    with pytest.raises(Invalid, match=key):
+        WorkerConfig.from_environment({name: value})
+
+
+def test_credentials_reach_the_connection_and_no_representation() -> None:
+    config = WorkerConfig.from_environment(
+        {"CONNECT_SASL_PASSWORD": "s3cret", "CONNECT_SECURITY_PROTOCOL": "SASL_SSL", "CONNECT_SASL_USERNAME": "ann"}
+    )
+    connection = config.connection()
+    assert connection.librdkafka()["sasl.password"] == "s3cret"
+    assert connection.kafka_python()["sasl_plain_password"] == "s3cret"
+    assert "s3cret" not in repr(config) + repr(connection)
