@@ -102,12 +102,13 @@ class Worker:
         commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
         provide(Services(commands, plugins, config.mode == "enabled"))
         launcher = Launcher(config, record, reporter)
-        self._introduce(reporter, record)
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))
         spark: SparkHost | None = None
         try:
             spark = host = spark_to_be.result()
+            # Not earlier: tasks are placed on workers that have introduced themselves, and here they could not start.
+            self._introduce(reporter, record)
             spark.watch(self._driver_died)
             self._thread("launcher", lambda: launcher.run(host, self._stop))
             CeleryHost(record, leader[0].ready).run(self._stop)
