@@ -7,9 +7,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T], timeout: float = 10.0, describe: str | Callable[[], object] = "") -> T:
+def eventually(
+    condition: Callable[[], T],
+    timeout: float = 10.0,
+    describe: str | Callable[[], object] = "",
+    *,
+    pause: float = 0.02,
+) -> T:
     """The first true answer of `condition`; AssertionError with `describe` where none came within `timeout` seconds.
 
+    `pause`: seconds between two looks; longer ones for conditions that cost something.
     `describe` says what was waited for; as a callable it is asked at the end, for what was seen instead.
     An AssertionError inside of `condition` counts as "not yet" and is shown at the end; other errors are raised.
     """
@@ -26,4 +33,4 @@ def eventually(condition: Callable[[], T], timeout: float = 10.0, describe: str 
         if time.monotonic() >= deadline:
             words = describe() if callable(describe) else describe or getattr(condition, "__name__", "the condition")
             raise AssertionError(f"not within {timeout} s: {words}") from failure
-        time.sleep(0.02)
+        time.sleep(pause)

@@ -1,0 +1,86 @@
+"""One running platform with two workers for all tests that leave it working; each test starts from a calm one."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fencing.clock import Deadline
+from fencing.ids import parse_member_client_id
+from fencing.kafka.admin import group_members
+from tests.e2e import processes
+from tests.e2e.flow import Flow
+from tests.e2e.up import Up
+from tests.support.names import unique
+from tests.support.waiting import eventually
+
+WORKERS = ("worker-1", "worker-2")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.fixture(scope="session")
+def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Kafka, Valkey, web and two workers, all settings at their defaults."""
+    up = Up(tmp_path_factory.mktemp("platform"), workers=2)
+    up.start()
+    try:
+        yield up
+    finally:
+        up.end()
+
+
+@pytest.fixture
+def platform(shared_up: Up) -> Up:
+    """The shared platform, whole again after what the test before did to it."""
+    await_calm(shared_up)
+    return shared_up
+
+
+@pytest.fixture
+def flow(platform: Up) -> Iterator[Callable[..., Flow]]:
+    """`flow(tasks=1, throughput=500)` creates a connector that writes; it is deleted after the test."""
+    yield from flows(platform)
+
+
+def flows(up: Up) -> Iterator[Callable[..., Flow]]:
+    """For fixtures: a factory of connectors on `up`."""
+    made: list[Flow] = []
+
+    def make(prefix: str = "flow", **options: int) -> Flow:
+        made.append(Flow(up, unique(prefix), **options))
+        return made[-1].create()
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def await_calm(up: Up) -> None:
+    """Wait until every worker is a member with a warm Spark, and a leader answers."""
+
+    def calm() -> bool:
+        members = group_members(up.connection, "ringfence", Deadline.after(10))
+        names = sorted(parsed[0] for member in members if (parsed := parse_member_client_id(member.client_id)))
+        assert names == list(WORKERS[: up.workers]), names
+        assert all(processes.has_daemon(up.pid(worker)) for worker in names), "Spark is not up"
+        assert up.rest.call("GET", "/health").status_code == 200, "no leader"
+        return True
+
+    eventually(calm, 60, "all workers are there, and a leader", pause=0.2)
+
+
+@pytest.fixture
+def stopwatch(record_property: Callable[[str, object], None]) -> Callable[[str, float], None]:
+    """`stopwatch("recovered", seconds)` puts a measured time into the test's output and report."""
+
+    def note(name: str, seconds: float) -> None:
+        record_property(name, round(seconds, 2))
+        print(f"{name}: {seconds:.2f} s")
+
+    return note

@@ -1,0 +1,127 @@
+"""A VerifiableSource connector under test: its life over REST, and what a reader sees of its topic."""
+
+import time
+from collections.abc import Mapping
+
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics
+from tests.e2e import processes
+from tests.e2e.checker import Reader, problems, source_offsets
+from tests.e2e.rest import Json
+from tests.e2e.up import Up
+from tests.support.waiting import eventually
+
+OFFSETS = "connect-offsets"
+_SETTLE_SECONDS = 60.0
+
+
+class Flow:
+    """One connector and its topic. `settle` is the check that every test ends with."""
+
+    def __init__(self, up: Up, name: str, *, tasks: int = 1, throughput: int = 500) -> None:
+        self.up = up
+        self.name = name
+        self.tasks = tasks
+        self.throughput = throughput
+        create_topics(up.connection, [TopicSpec(name, partitions=3)], Deadline.after(30))
+        self.reader = Reader(up.connection, name)
+
+    def config(self, **more: str) -> Json:
+        return {
+            "connector.class": "VerifiableSource",
+            "tasks.max": str(self.tasks),
+            "topic": self.name,
+            "throughput": str(self.throughput),
+            "transaction.boundary": "poll",
+            **more,
+        }
+
+    def create(self) -> "Flow":
+        """Create it, and wait until records of every task arrive."""
+        self.up.rest.create(self.name, self.config())
+        if self.throughput:
+            self.await_progress()
+        return self
+
+    def configure(self, *, tasks: int) -> None:
+        """Change `tasks.max`."""
+        self.tasks = tasks
+        self.up.rest.settled(200, "PUT", f"/connectors/{self.name}/config", self.config())
+
+    def status(self) -> Json:
+        return self.up.rest.status(self.name)
+
+    def states(self) -> list[str]:
+        """The states of the connector and its tasks."""
+        status = self.status()
+        return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+
+    def await_states(self, state: str, timeout: float = _SETTLE_SECONDS) -> None:
+        """Wait until the connector and all its tasks are in this state."""
+        wanted = [state] * (1 + self.tasks)
+        eventually(lambda: self.states() == wanted, timeout, lambda: f"{wanted}: {self.status()}", pause=0.1)
+
+    def worker_of(self, task: int = 0) -> str:
+        """The worker that the task is placed on, as REST shows it."""
+
+        def placed() -> str:
+            found = [one["worker_id"] for one in self.status()["tasks"] if one["id"] == task]
+            return str(found[0]) if found else ""
+
+        return eventually(placed, 20, f"a worker for task {task} of {self.name}", pause=0.1)
+
+    def process(self, worker: str) -> int:
+        """The Python process of the only task that runs on this worker."""
+
+        def only() -> int:
+            found = processes.tasks(self.up.pid(worker), self.up.kafka_port)
+            assert len(found) == 1, f"{worker} runs {len(found)} tasks: {found}"
+            return found[0]
+
+        return eventually(only, 20, f"the task's process on {worker}", pause=0.1)
+
+    def await_progress(self, records: int = 20, timeout: float = _SETTLE_SECONDS, since: float | None = None) -> float:
+        """Wait for `records` more of every task; the seconds from `since` (monotonic; else from now) until they came.
+
+        Not within `timeout` seconds from then is a failure.
+        """
+        began = time.monotonic() if since is None else since
+        self.reader.read_to_end()
+        wanted = {task: len(self.reader.sequences.get(task, ())) + records for task in range(self.tasks)}
+
+        def arrived() -> bool:
+            self.reader.poll(0.1)
+            return all(len(self.reader.sequences.get(task, ())) >= count for task, count in wanted.items())
+
+        def seen() -> str:
+            counts: Mapping[int, int] = {task: len(found) for task, found in self.reader.sequences.items()}
+            return f"{wanted} records by task: {counts}, {self.status()}"
+
+        eventually(arrived, began + timeout - time.monotonic(), seen, pause=0.0)
+        return time.monotonic() - began
+
+    def check(self) -> None:
+        """None missing, none twice, offsets and data agree. Only while nothing is being written."""
+        self.reader.read_to_end()
+        offsets = source_offsets(self.up.connection, OFFSETS, self.name)
+        assert not problems(self.reader.sequences, offsets)
+
+    def settle(self) -> None:
+        """RUNNING and moving, exact when it rests, and moving again."""
+        self.await_states("RUNNING")
+        self.await_progress()
+        self.up.rest.settled(202, "PUT", f"/connectors/{self.name}/pause")
+        self.await_states("PAUSED")
+        self.check()
+        self.up.rest.settled(202, "PUT", f"/connectors/{self.name}/resume")
+        self.await_states("RUNNING")
+        self.await_progress()
+
+    def delete(self) -> None:
+        self.up.rest.settled(204, "DELETE", f"/connectors/{self.name}")
+
+    def close(self) -> None:
+        """Delete the connector where it still exists."""
+        if self.up.rest.call("GET", f"/connectors/{self.name}").status_code == 200:
+            self.delete()
+        self.reader.close()

@@ -1,0 +1,77 @@
+"""The processes behind a worker, found from outside: its Spark driver's JVM, its tasks' Python processes."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator, Sequence
+
+import psutil
+
+_DAEMON = "ringfence.engine.spark_daemon"
+
+
+def tree(pid: int) -> list[int]:
+    """The process and all its descendants, the process itself first."""
+    try:
+        root = psutil.Process(pid)
+        return [pid, *(child.pid for child in root.children(recursive=True))]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def jvm(worker: int) -> int:
+    """The Spark driver of a worker process."""
+    for child in psutil.Process(worker).children():
+        if child.name() == "java":
+            return child.pid
+    raise AssertionError(f"process {worker} has no JVM")
+
+
+def tasks(worker: int, kafka_port: int) -> list[int]:
+    """Python processes of a worker's Spark that talk to Kafka: those that run a task; idle ones do not."""
+    found = []
+    for child in psutil.Process(worker).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parent = child.parent()
+            if parent is not None and _DAEMON in parent.cmdline() and talks_to(child.pid, kafka_port):
+                found.append(child.pid)
+    return found
+
+
+def talks_to(pid: int, port: int) -> bool:
+    """Whether the process has a connection to that port."""
+    try:
+        connections = psutil.Process(pid).net_connections("tcp")
+    except psutil.NoSuchProcess:
+        return False
+    return any(one.raddr and one.raddr.port == port for one in connections)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process lives; one that nobody has waited for does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@contextlib.contextmanager
+def frozen(pids: Sequence[int]) -> Iterator[None]:
+    """SIGSTOP to each, SIGCONT at the end of the block (also after a failure: nothing may stay frozen)."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in reversed(pids):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def has_daemon(worker: int) -> bool:
+    """Whether the worker's Spark has started its Python daemon, from which tasks are forked."""
+    for child in psutil.Process(worker).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if _DAEMON in child.cmdline():
+                return True
+    return False

@@ -1,0 +1,41 @@
+"""SIGKILL to what runs a task: it is placed again within 15 s, and every record is there once."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from tests.e2e import processes
+from tests.e2e.flow import Flow
+from tests.e2e.up import Up
+from tests.support.waiting import eventually
+
+PROMISED_SECONDS = 15.0
+
+
+def test_a_killed_task_process_is_placed_again(
+    platform: Up, flow: Callable[..., Flow], stopwatch: Callable[[str, float], None]
+) -> None:
+    one = flow()
+    victim = one.process(one.worker_of())
+    killed = time.monotonic()
+    os.kill(victim, signal.SIGKILL)
+    recovered = one.await_progress(timeout=PROMISED_SECONDS, since=killed)
+    stopwatch("streaming again after the kill of the task's process", recovered)
+    one.settle()
+
+
+def test_a_killed_worker_is_replaced_by_the_other(
+    platform: Up, flow: Callable[..., Flow], stopwatch: Callable[[str, float], None]
+) -> None:
+    one = flow()
+    victim = one.worker_of()
+    pid = platform.pid(victim)
+    family = processes.tree(pid)
+    killed = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not any(map(processes.alive, family)), 5, "the end of the worker's processes")
+    recovered = one.await_progress(timeout=PROMISED_SECONDS, since=killed)
+    stopwatch("streaming again after the kill of the worker", recovered)
+    assert one.worker_of() != victim
+    one.settle()

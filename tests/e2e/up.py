@@ -1,0 +1,134 @@
+"""`ringfence up` as a real process, in a directory of its own."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from fencing.kafka.settings import Connection
+from ringfence.local.process import free_port, process_exists
+from tests.e2e.rest import Rest
+from tests.support.waiting import eventually
+
+_READY_SECONDS = 150.0
+_OURS = ("RINGFENCE_", "CONNECT_", "DJANGO_")
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without what other tests have set in it."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
+    return {**clean, **settings}
+
+
+class Up:
+    """One `up` on `data`. After its end another one may go on with the same directory: `start` again."""
+
+    def __init__(self, data: Path, workers: int = 1, settings: Mapping[str, str] | None = None) -> None:
+        self.data = data
+        self.workers = workers
+        self.http = f"127.0.0.1:{free_port()}"
+        self.kafka_port = free_port()
+        self.rest = Rest(f"http://{self.http}")
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.kafka_port}"
+
+    @property
+    def connection(self) -> Connection:
+        return Connection(self.bootstrap, client_id="e2e")
+
+    @property
+    def output(self) -> Path:
+        """What `up` printed."""
+        return self.data / "up.txt"
+
+    @property
+    def pid_of_up(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def command(self) -> list[str]:
+        ports = ["--http", self.http, "--kafka", self.bootstrap]
+        return [sys.executable, "-m", "ringfence.cli", "up", "--data", str(self.data), *ports]
+
+    def start(self) -> float:
+        """Start it and wait for the ready line; the seconds that took."""
+        began = time.monotonic()
+        self.launch()
+        self.await_ready()
+        return time.monotonic() - began
+
+    def launch(self) -> None:
+        """Start it, and return at once."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        with self.output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*self.command(), "--workers", str(self.workers)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment(self._settings),
+                start_new_session=True,
+                preexec_fn=_die_with_parent,  # also where a timeout ends pytest in the middle of a test
+            )
+
+    def await_ready(self) -> None:
+        """Wait for the ready line."""
+        process = self._process
+        assert process is not None
+
+        def ready() -> bool:
+            if process.poll() is not None:
+                raise RuntimeError(f"`up` has ended with code {process.returncode}:\n{self.output.read_text()}")
+            return "Ringfence is ready at" in self.output.read_text()
+
+        eventually(ready, _READY_SECONDS, lambda: f"the ready line\n{self.output.read_text()}", pause=0.1)
+
+    def stop(self) -> int:
+        """SIGTERM, and wait for the end; the exit code."""
+        process = self._process
+        assert process is not None
+        process.terminate()
+        return process.wait(90)
+
+    def kill(self) -> None:
+        """SIGKILL to `up` itself."""
+        process = self._process
+        assert process is not None
+        process.kill()
+        process.wait()
+
+    def end(self) -> None:
+        """However it stands: nothing of it is left afterwards."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self.rest.close()
+
+    def pid(self, role: str) -> int:
+        """The living process of a role; waits for one that is being started again."""
+        file = self.data / "run" / f"{role}.pid"
+
+        def living() -> int:
+            pid = int(file.read_text() or 0) if file.exists() else 0
+            return pid if process_exists(pid) else 0
+
+        return eventually(living, 30, f"a living {role}", pause=0.1)
+
+    def log(self, role: str) -> str:
+        """All that a role has logged."""
+        return (self.data / "logs" / f"{role}.log").read_text(errors="replace")
