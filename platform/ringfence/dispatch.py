@@ -15,6 +15,8 @@ from typing import Any, cast
 import redis
 from celery import Celery
 from kombu.exceptions import OperationalError as BrokerError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from fencing.clock import Deadline
 from ringfence.celery import REDIS_URL
@@ -36,7 +38,6 @@ _RESULT_LOST = (
 _RESULT_KEY = "celery-task-meta-"
 _AWAY_SECONDS = 5.0
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
-"""A pooled connection may be dead since Redis was started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +108,21 @@ def client(url: str) -> Celery:
 
 
 app = client(REDIS_URL)
-results = redis.Redis.from_url(REDIS_URL, socket_timeout=5, socket_connect_timeout=2)
+
+
+def store(url: str) -> redis.Redis:
+    """Where workers put results. One retry at once: a pooled connection may be dead since Redis was started again."""
+    return redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 1))
+
+
+results = store(REDIS_URL)
 
 
 def _ask(task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline, awaited: str) -> dict[str, Any]:
+    try:
+        results.ping()  # before anything is sent: what a Redis that hangs has taken is carried out when it wakes up
+    except redis.RedisError as error:
+        raise Refused(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
     try:
         sent = app.send_task(
             task,
@@ -121,7 +133,7 @@ def _ask(task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline
             retry_policy=_ONCE_MORE,
         )
     except (BrokerError, redis.RedisError, OSError) as error:
-        raise Refused(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
+        raise Refused(500, _RESULT_LOST.format(awaited=awaited)) from error
     stored = _result(_RESULT_KEY + str(sent.id), deadline, awaited)
     answer = stored.get("result")
     if stored.get("status") != "SUCCESS" or not isinstance(answer, dict):

@@ -115,7 +115,12 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    # Django logs each 5xx answer; ours say in their bodies what is wrong, and only a trace adds something.
+    "filters": {"traces": {"()": "django.utils.log.CallbackFilter", "callback": lambda record: bool(record.exc_info)}},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": "line"},
+        "traces": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["traces"]},
+    },
     "root": {"handlers": ["console"], "level": "INFO"},
-    "loggers": {"django.request": {"level": "ERROR"}},
+    "loggers": {"django.request": {"handlers": ["traces"], "level": "ERROR", "propagate": False}},
 }

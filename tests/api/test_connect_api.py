@@ -283,7 +283,9 @@ def test_offsets(client: Client, leader: FakeLeader) -> None:
 
 
 def test_plugins(client: Client) -> None:
-    assert [plugin["class"] for plugin in body(client.get("/connector-plugins"))] == ["VerifiableSource"]
+    assert body(client.get("/connector-plugins")) == [
+        {"class": "VerifiableSource", "type": "source", "version": "0.1.0"}
+    ]
     assert len(body(client.get("/connector-plugins?connectorsOnly=false"))) == 2
     assert client.get("/connector-plugins/VerifiableSource/config").status_code == 200
     assert client.get("/connector-plugins/Nothing/config").status_code == 404

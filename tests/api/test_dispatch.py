@@ -1,5 +1,7 @@
 """A command over a real Redis: answered, refused, late, without Redis, and read back at once."""
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -7,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
@@ -56,7 +57,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, valkey: EmbeddedValkey) -> None:
 
 def use(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setattr(dispatch, "app", dispatch.client(url))
-    monkeypatch.setattr(dispatch, "results", redis.Redis.from_url(url))
+    monkeypatch.setattr(dispatch, "results", dispatch.store(url))
 
 
 def test_a_command_comes_back_with_its_value(worker: Celery) -> None:
@@ -126,6 +127,23 @@ def test_redis_away_is_a_503_with_the_remedy(monkeypatch: pytest.MonkeyPatch) ->
     assert (refused.value.status, refused.value.retry) == (503, True)
     assert "RINGFENCE_REDIS_URL" in refused.value.message
     assert time.monotonic() - began < 10
+
+
+def test_a_redis_that_hangs_is_told_before_anything_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid_file = tmp_path / "pid"
+    server = EmbeddedValkey(tmp_path / "data", free_port(), tmp_path / "valkey.log", pid_file=pid_file)
+    use(monkeypatch, server.url)
+    server.start()
+    pid = int(pid_file.read_text().split()[0])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        with pytest.raises(Refused, match="Nothing was changed"):
+            real_command("create", "c", {})
+        assert time.monotonic() - began < 8
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        server.kill()
 
 
 def test_many_commands_at_once(worker: Celery) -> None:

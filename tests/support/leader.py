@@ -78,7 +78,7 @@ class FakeLeader:
         if self.plugins_away:
             raise Refused(500, "Request timed out. It waited for a worker's plugin process.")
         if not plugin.endswith(PLUGIN):
-            raise Refused(400, f"Failed to find any class that implements Connector and which name matches {plugin}")
+            raise Refused(404, f"Failed to find any class that implements Connector and which name matches {plugin}")
         configs = []
         for key in KEYS:
             errors = []
@@ -101,6 +101,6 @@ class FakeLeader:
 
     def list_plugins(self, *, timeout: float = 30) -> list[dict[str, Any]]:
         return [
-            {"class": PLUGIN, "type": "source", "version": "0.1.0"},
+            {"class": PLUGIN, "type": "source", "version": "0.1.0", "names": [PLUGIN]},
             {"class": "JsonConverter", "type": "converter"},
         ]

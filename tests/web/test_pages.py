@@ -321,3 +321,12 @@ def test_without_redis_the_stream_follows_the_database(flights: FakeLeader, monk
     hello, changed, again = asyncio.run(first_two())
     assert "hello" in hello
     assert changed == again == "event: changed\ndata: .\n\n"
+
+
+def test_the_timeline_leaves_out_stages_that_were_passed(client: Client, flights: FakeLeader) -> None:
+    for at, stage in enumerate(("reading source offsets", "running", "lost", "starting the plugin")):
+        summary, body = f"Task 0: {stage}", json.dumps({"stage": stage})
+        Event.objects.create(connector="flights", task=0, type="task", time_ms=at, summary=summary, body=body)
+    page = text(client.get("/ui/connectors/flights"))
+    shown = re.findall(r"Task 0: ([a-z ]+)<", page)
+    assert shown == ["starting the plugin", "lost", "running"]

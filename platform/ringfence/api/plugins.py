@@ -15,7 +15,8 @@ class Plugins(ConnectView):
         plugins = dispatch.list_plugins()
         if self.flag("connectorsOnly", default=True):
             plugins = [plugin for plugin in plugins if plugin.get("type") in ("source", "sink")]
-        return Response(plugins)
+        shown = ("class", "type", "version")
+        return Response([{key: plugin[key] for key in shown if key in plugin} for plugin in plugins])
 
 
 class PluginConfig(ConnectView):

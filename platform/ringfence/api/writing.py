@@ -35,7 +35,12 @@ def checked(config: dict[str, str]) -> None:
     if not class_name:
         shown = ", ".join(f"{key}={value}" for key, value in Masker().masked(config, "").items())
         raise bad_request(f"Connector config {{{shown}}} contains no connector type")
-    found = dispatch.validate(class_name, config)
+    try:
+        found = dispatch.validate(class_name, config)
+    except Refused as refused:
+        if refused.status == 404:
+            raise bad_request(refused.message) from refused  # the class is unknown, not the path
+        raise
     remember_secrets(class_name, found)
     count = int(found.get("error_count") or 0)
     if count:

@@ -69,7 +69,7 @@ def summary(report: Report) -> str:
             line = f"{text(report, 'worker')} {text(report, 'stage')}"
         case "command":
             user = f" by {text(report, 'user')}" if text(report, "user") else ""
-            line = f"{text(report, 'kind').replace('_', ' ')}{user}: {text(report, 'outcome')}"
+            line = f"{text(report, 'kind').replace('_', ' ').capitalize()}{user}: {text(report, 'outcome')}"
         case "log":
             line = f"{text(report, 'level')} {text(report, 'logger')}"
         case other:

@@ -16,6 +16,7 @@ from ringfence.web.states import Look, look_of, stage_look, task_look
 SHOWN_OFFSETS = 50
 SHOWN_EVENTS = 25
 SHOWN_GENERATIONS = 8
+_PASSING_STAGES = ("reading", "initialising", "starting", "creating", "waiting")
 
 _EVENT_ICONS = {
     "round": "fence",
@@ -135,7 +136,16 @@ def _pretty(text: str) -> str:
 
 
 def _events(name: str) -> list[Event]:
-    return list(Event.objects.filter(connector=name).order_by("-time_ms", "-id")[:SHOWN_EVENTS])
+    """The newest events. Of a task's stages on its way up only the one that it is in by now is worth a line."""
+    told: list[Event] = []
+    seen: set[int | None] = set()
+    for event in Event.objects.filter(connector=name).order_by("-time_ms", "-id")[: SHOWN_EVENTS * 4]:
+        passing = event.type == "task" and event.task in seen
+        if not passing or not json.loads(event.body).get("stage", "").startswith(_PASSING_STAGES):
+            told.append(event)
+        if event.type == "task":
+            seen.add(event.task)
+    return told[:SHOWN_EVENTS]
 
 
 def _event_view(event: Event, masker: Masker, config: dict[str, str]) -> EventView:
