@@ -53,6 +53,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "ringfence.web.middleware.DatabaseAwayMiddleware",
 ]
 
 ROOT_URLCONF = "ringfence.urls"

@@ -330,3 +330,17 @@ def test_the_timeline_leaves_out_stages_that_were_passed(client: Client, flights
     page = text(client.get("/ui/connectors/flights"))
     shown = re.findall(r"Task 0: ([a-z ]+)<", page)
     assert shown == ["starting the plugin", "lost", "running"]
+
+
+def test_the_database_away_has_its_page(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db import OperationalError
+
+    from ringfence.web import views
+
+    def away(query: object) -> None:
+        raise OperationalError("unable to open database file")
+
+    monkeypatch.setattr(views, "listing", away)
+    response = client.get("/ui/connectors")
+    assert response.status_code == 503
+    assert "RINGFENCE_DATABASE_URL" in text(response)

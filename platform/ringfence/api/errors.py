@@ -2,7 +2,7 @@
 
 import logging
 
-from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
 from django.http import JsonResponse
 from rest_framework import status
 from rest_framework.exceptions import APIException
@@ -53,7 +53,7 @@ def handle(error: Exception, context: dict[str, object]) -> Response | None:
             if error.retry:
                 response["Retry-After"] = RETRY_AFTER_SECONDS
             return response
-        case DatabaseError():
+        case OperationalError() | InterfaceError():
             log.error("The database does not answer: %s", error)
             message = DATABASE_AWAY.format(error=type(error).__name__)
             return Response(body(503, message), status=503, headers={"Retry-After": RETRY_AFTER_SECONDS})

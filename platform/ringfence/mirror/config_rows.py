@@ -10,6 +10,7 @@ from fencing.ids import ConnectorName
 from ringfence.mirror.health import refresh
 from ringfence.mirror.models import Connector, Event, GenerationRow, Task, pack
 from ringfence.mirror.records import Record
+from ringfence.mirror.texts import clean
 
 _CONNECTOR_FIELDS = (
     "known", "config", "config_offset", "class_name", "type", "target", "generation", "task_count", "stale",
@@ -85,7 +86,7 @@ def write(change: ConfigChange) -> set[str]:
     )
     _write_generations(change)
     Event.objects.bulk_create(
-        Event(type="warning", time_ms=time_ms, summary=text, body=pack({"message": text}))
+        Event(type="warning", time_ms=time_ms, summary=clean(text), body=pack({"message": text}))
         for time_ms, text in change.warnings
     )
     refresh(set(change.touched))
@@ -117,14 +118,14 @@ def _connector_row(state: ConnectorState) -> Connector:
         known=known,
         config=pack(config),
         config_offset=state.config_offset,
-        class_name=config.get("connector.class", ""),
+        class_name=clean(config.get("connector.class", "")),
         type="source",
         target=target,
         generation=-1 if state.generation is None else state.generation,
         task_count=state.commit.tasks if state.commit and known else 0,
         stale=state.tasks_stale,
         fencing=known and state.round_pending,
-        unreadable=state.unreadable or "",
+        unreadable=clean(state.unreadable or ""),
     )
 
 

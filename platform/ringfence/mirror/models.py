@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from django.db import models
 
+from ringfence.mirror.texts import loads_clean
+
 
 def pack(value: object) -> str:
     """A value as compact ASCII JSON text, keys sorted, so that equal values are equal texts."""
@@ -67,7 +69,7 @@ class Connector(models.Model):
     @property
     def settings(self) -> dict[str, str]:
         """The configuration as it is in the config topic: secrets in clear. Never hand it out unmasked."""
-        return cast(dict[str, str], json.loads(self.config))
+        return loads_clean(self.config)
 
     @property
     def path(self) -> str:
@@ -120,7 +122,7 @@ class Task(models.Model):
     @property
     def settings(self) -> dict[str, str]:
         """The task's configuration: secrets in clear."""
-        return cast(dict[str, str], json.loads(self.config))
+        return loads_clean(self.config)
 
 
 class GenerationRow(models.Model):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ringfence.mirror.models import SourceOffset, pack
 from ringfence.mirror.records import Record
+from ringfence.mirror.texts import clean
 
 
 def parse_key(key: bytes | None) -> tuple[str, str] | None:
@@ -15,9 +16,9 @@ def parse_key(key: bytes | None) -> tuple[str, str] | None:
         return None
     match loaded:
         case [str(connector), dict(partition)]:
-            return connector, pack(partition)
+            return clean(connector), pack(partition)
         case [str(connector), None]:
-            return connector, "null"
+            return clean(connector), "null"
         case _:
             return None
 

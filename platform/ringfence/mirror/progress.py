@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from fencing.events import Event as Report
 from ringfence.mirror.models import MetricCell, Task, pack
+from ringfence.mirror.texts import clean
 
 RECENT = 90
 """Reports kept per task for the small picture of records per second."""
@@ -26,7 +27,7 @@ def number(report: Report, name: str, default: int = 0) -> int:
 def text(report: Report, name: str) -> str:
     """A text of a report; "" for anything else."""
     value = report.get(name)
-    return value if isinstance(value, str) else ""
+    return clean(value) if isinstance(value, str) else ""
 
 
 def write(reports: Sequence[Report]) -> None:

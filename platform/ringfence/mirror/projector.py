@@ -126,6 +126,9 @@ class Projector:
                     log.warning("The projection waits: %s: %s", type(error).__name__, error)
                     self._told = True
                 stop.wait(_PAUSES[min(failures, len(_PAUSES)) - 1])
+            except Exception:
+                log.exception("The projection met an error of its own; it starts over in five seconds")
+                stop.wait(_PAUSES[-1])
             finally:
                 close_old_connections()
         connection.close()

@@ -6,6 +6,7 @@ from fencing.status import ConnectorStatus, LeaderRecord, Removed, StatusRecord,
 from ringfence.mirror.health import refresh
 from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
 from ringfence.mirror.records import Record
+from ringfence.mirror.texts import clean
 
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "state_generation", "since_ms")
 _TASK_FIELDS = ("state", "worker", "trace", "generation", "attempt", "why", "since_ms")
@@ -32,9 +33,14 @@ def write(records: Sequence[Record]) -> set[str]:
             case WorkerRecord():
                 _write_worker(decoded)
             case LeaderRecord():
-                leader = {"leader": decoded.worker, "incarnation": decoded.incarnation, "since_ms": decoded.since_ms}
+                names = {"leader": clean(decoded.worker), "incarnation": clean(decoded.incarnation)}
                 ClusterInfo.objects.update_or_create(
-                    id=1, defaults={**leader, "group_generation": decoded.group_generation}
+                    id=1,
+                    defaults={
+                        **names,
+                        "since_ms": decoded.since_ms,
+                        "group_generation": decoded.group_generation,
+                    },
                 )
             case Removed(key):
                 touched |= _remove(key)
@@ -62,8 +68,8 @@ def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
     return Connector(
         name=status.connector,
         state=status.state,
-        worker=status.worker,
-        trace=status.trace or "",
+        worker=clean(status.worker),
+        trace=clean(status.trace or ""),
         state_generation=status.generation,
         since_ms=time_ms,
     )
@@ -88,11 +94,11 @@ def _task_row(status: TaskStatus, time_ms: int) -> Task:
         connector=status.task.connector,
         number=status.task.task,
         state=status.state,
-        worker=status.worker,
-        trace=status.trace or "",
+        worker=clean(status.worker),
+        trace=clean(status.trace or ""),
         generation=status.generation,
         attempt=status.attempt,
-        why=status.why,
+        why=clean(status.why),
         since_ms=status.since_ms or time_ms,
     )
 
@@ -101,10 +107,10 @@ def _write_worker(record: WorkerRecord) -> None:
     Worker.objects.update_or_create(
         worker=record.worker,
         defaults={
-            "incarnation": record.incarnation,
-            "mode": record.mode,
+            "incarnation": clean(record.incarnation),
+            "mode": clean(record.mode)[:16],
             "slots": record.slots,
-            "version": record.version,
+            "version": clean(record.version),
             "since_ms": record.since_ms,
         },
     )

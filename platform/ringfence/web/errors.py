@@ -6,28 +6,29 @@ from django.shortcuts import render
 from ringfence.api.errors import json_error
 
 
-def _answer(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:
+def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:
+    """A page for a person, JSON for a tool."""
     if request.path_info == "/ui" or request.path_info.startswith("/ui/"):
         return render(request, "ringfence/error.html", {"code": code, "title": title, "text": text}, status=code)
     return json_error(code, text)
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _answer(request, 400, "This request cannot be read", "HTTP 400 Bad Request")
+    return answer(request, 400, "This request cannot be read", "HTTP 400 Bad Request")
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _answer(request, 403, "Not allowed", "HTTP 403 Forbidden")
+    return answer(request, 403, "Not allowed", "HTTP 403 Forbidden")
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    return _answer(request, 403, "This page is too old", "The page's form token is not valid: reload it and try again.")
+    return answer(request, 403, "This page is too old", "The page's form token is not valid: reload it and try again.")
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return _answer(request, 404, "There is nothing here", f"HTTP 404 Not Found: {request.path}")
+    return answer(request, 404, "There is nothing here", f"HTTP 404 Not Found: {request.path}")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     text = "Internal error. Whether the request was carried out is unknown; the server's log has the trace."
-    return _answer(request, 500, "Something went wrong", text)
+    return answer(request, 500, "Something went wrong", text)
