@@ -1,0 +1,97 @@
+"""`python -m benchmarks`: run them, print the tables, write docs/benchmarks.md when asked to."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.cases import BOUNDARIES, KINDS, Case
+from benchmarks.machine import describe
+from benchmarks.numbers import Numbers, medians
+from benchmarks.page import page
+from benchmarks.report import listed, table, targets
+from benchmarks.rest import BenchmarkError
+from benchmarks.runs import Runs
+from ringfence.local.errors import LocalError
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+LINES, QUICK_LINES = 5_000_000, 2_500_000
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
+    args = _parser().parse_args(argv)
+    lines = args.lines or (QUICK_LINES if args.quick else LINES)
+    rounds = args.runs or (1 if args.quick else 3)
+    root = args.scratch or Path(tempfile.mkdtemp(prefix="ringfence-bench-"))
+    load = os.getloadavg()
+    try:
+        with Runs(root, tuple(args.who), lines) as runs:
+            measured = _measure(runs, args.boundary, args.who, rounds)
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    finally:
+        # What is worth keeping is small.
+        for big in (root / "kafka", *root.glob("*.txt")):
+            shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
+    results = {case: medians(each) for case, each in measured.items()}
+    machine = describe()
+    for boundary in args.boundary:
+        print(f"\n{boundary}\n{table(results, boundary)}")
+    print(f"\n{listed(targets(results))}")
+    record = {
+        "machine": machine,
+        "load": load,
+        "lines": lines,
+        "runs": [asdict(case) | {"runs": [asdict(one) for one in each]} for case, each in measured.items()],
+    }
+    (root / "results.json").write_text(json.dumps(record, indent=2))
+    print(f"\neach run: {root / 'results.json'}")
+    if args.write:
+        PAGE.write_text(page(results, machine, lines=lines, runs=rounds, load=load))
+        print(f"written: {PAGE}")
+    return 0
+
+
+def _measure(runs: Runs, boundaries: Sequence[str], kinds: Sequence[str], rounds: int) -> dict[Case, list[Numbers]]:
+    """Each boundary's cases in turns, so that a change of the machine's mood meets all of them."""
+    measured: dict[Case, list[Numbers]] = {}
+    for boundary in boundaries:
+        cases = [Case(kind, boundary) for kind in kinds]
+        for case in cases:
+            runs.warm(case)
+            print(f"{boundary} warm {case.kind}", flush=True)
+        for number in range(rounds):
+            for case in cases:
+                one = runs.run(case)
+                measured.setdefault(case, []).append(one)
+                print(
+                    f"{boundary} {number + 1}/{rounds} {case.kind:8} {one.records_s:>9,.0f} records/s "
+                    f"{one.cpu_s_per_million:.2f} CPU s/million, first after {one.first_s:.2f} s, tree "
+                    f"{one.tree_rss_mib:.0f}/{one.tree_pss_mib:.0f} task {one.task_rss_mib:.0f}/{one.task_pss_mib:.0f} "
+                    "MiB RSS/PSS",
+                    flush=True,
+                )
+    return measured
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer lines, one round: a first look")
+    parser.add_argument("--lines", type=int, metavar="N", help=f"lines of the file (default: {LINES:,})")
+    parser.add_argument("--runs", type=int, metavar="N", help="measured rounds (default: 3)")
+    parser.add_argument("--boundary", nargs="+", choices=BOUNDARIES, default=list(BOUNDARIES))
+    parser.add_argument("--who", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--scratch", type=Path, metavar="DIR", help="for logs and results.json (default: a new one)")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""What is compared: who reads the file, through what, and where its transactions end."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_STRING = "org.apache.kafka.connect.storage.StringConverter"
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+BOUNDARIES = ("interval", "poll")
+INTERVAL_MS = 1000
+BATCH = 2000
+
+CONNECT, BATCHES, SINGLE, PLAIN = "connect", "batches", "single", "plain"
+TITLES = {
+    CONNECT: "Kafka Connect, StringConverter",
+    BATCHES: "Ringfence, RecordBatch (ByteArrayConverter)",
+    SINGLE: "Ringfence, single records, StringConverter",
+    PLAIN: "a bare librdkafka loop in Python",
+}
+KINDS = tuple(TITLES)
+
+_CONVERTERS = {
+    CONNECT: {"key.converter": _STRING, "value.converter": _STRING},
+    BATCHES: {"key.converter": _BYTES, "value.converter": _BYTES},
+    # A key converter that changes bytes switches batches off. The lines have no keys, so that it costs nothing itself.
+    SINGLE: {"key.converter": _JSON, "key.converter.schemas.enable": "false", "value.converter": _STRING},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """kind: one of KINDS; boundary: one of BOUNDARIES."""
+
+    kind: str
+    boundary: str
+
+    def config(self, file: Path, topic: str) -> dict[str, str]:
+        """The connector's configuration: the same keys and values on both sides, but for the converters."""
+        ends = {"transaction.boundary": self.boundary}
+        if self.boundary == "interval":
+            ends["transaction.boundary.interval.ms"] = str(INTERVAL_MS)
+        return {
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+            "tasks.max": "1",
+            "file": str(file),
+            "topic": topic,
+            "batch.size": str(BATCH),
+            "exactly.once.support": "required",
+            **ends,
+            **_CONVERTERS[self.kind],
+        }

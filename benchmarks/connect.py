@@ -1,0 +1,89 @@
+"""The real Kafka Connect 4.3.0 as a peer: one distributed worker, as its own start script would run it."""
+
+from pathlib import Path
+
+from benchmarks.rest import BenchmarkError, Rest
+from ringfence.local.jars import KAFKA_VERSION, Coordinate, resolve
+from ringfence.local.java import find_java
+from ringfence.local.process import Leashed, free_port, wait_until
+
+JARS = (
+    Coordinate("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
+    Coordinate("org.apache.kafka", "connect-file", KAFKA_VERSION),
+    # Kafka speaks slf4j 1.7 and brings log4j without the binding between the two.
+    Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
+# What bin/connect-distributed.sh and bin/kafka-run-class.sh set where nobody says otherwise.
+_JVM = (
+    "-Xms256M",
+    "-Xmx2G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+_LOG4J = """\
+rootLogger.level = WARN
+rootLogger.appenderRefs = console
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d] %p %m (%c)%n
+"""
+READY_SECONDS = 90.0
+
+
+class ConnectWorker:
+    """Kafka Connect's ConnectDistributed with a group and topics of its own, exactly once, REST on a free port."""
+
+    def __init__(self, root: Path, bootstrap: str) -> None:
+        self._root = root
+        self._bootstrap = bootstrap
+        self._process: Leashed | None = None
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
+        log4j, properties = self._root / "log4j2.properties", self._root / "worker.properties"
+        log4j.write_text(_LOG4J)
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()))
+        jars = resolve("connect", JARS)
+        command = [str(find_java()), *_JVM, f"-Dlog4j2.configurationFile={log4j}", "-cp", str(jars / "*")]
+        log = self._root / "connect.log"
+        self._process = Leashed.start(
+            "connect", [*command, "org.apache.kafka.connect.cli.ConnectDistributed", str(properties)], log=log
+        )
+        with Rest(self.url) as rest:
+            # The list of connectors is answered by members of the group only: then one can be created.
+            if not wait_until(lambda: rest.is_ready("/connectors"), READY_SECONDS, pause=0.2):
+                self.stop()
+                raise BenchmarkError(f"Kafka Connect was not ready within {READY_SECONDS:.0f} s: see {log}")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop(grace=20)
+
+    def _settings(self) -> dict[str, str]:
+        topics = {
+            f"{kind}.storage.{what}": value
+            for kind in ("config", "offset", "status")
+            for what, value in (("topic", f"kafka-connect-{kind}"), ("replication.factor", "1"))
+        }
+        return {
+            "bootstrap.servers": self._bootstrap,
+            "group.id": "kafka-connect",
+            "exactly.once.source.support": "enabled",
+            "listeners": f"http://127.0.0.1:{self._port}",
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            **topics,
+        }

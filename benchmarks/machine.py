@@ -1,0 +1,40 @@
+"""The machine and the versions, for the foot of the table."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import confluent_kafka
+import psutil
+
+from ringfence.local.jars import KAFKA_VERSION
+from ringfence.local.java import find_java
+
+
+def describe() -> dict[str, str]:
+    """Name and value, in the order of the table."""
+    return {
+        "processor": f"{os.cpu_count()} x {_processor()}, shared by the broker, the worker and the measuring",
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "Kafka and Kafka Connect": KAFKA_VERSION,
+        "Java": _java(),
+        "Python": platform.python_version(),
+        "confluent-kafka, librdkafka": f"{version('confluent-kafka')}, {confluent_kafka.libversion()[0]}",
+        "PySpark": version("pyspark"),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "?")
+
+
+def _java() -> str:
+    answer = subprocess.run([str(find_java()), "-version"], capture_output=True, text=True, check=True)
+    return answer.stderr.splitlines()[0].replace('"', "")

@@ -1,0 +1,66 @@
+"""From samples to numbers. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+
+from benchmarks.processes import MIB
+from benchmarks.rest import BenchmarkError
+from benchmarks.watch import Observation, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """One run, or the medians of several.
+
+    first_s: from the request to create it to the first visible record.
+    """
+
+    records_s: float
+    cpu_s_per_million: float
+    first_s: float
+    tree_rss_mib: float
+    tree_pss_mib: float
+    task_rss_mib: float
+    task_pss_mib: float
+
+
+def numbers(seen: Observation, lines: int, *, interval: bool) -> Numbers:
+    """From the first visible record to the last.
+
+    With `interval` the last step is left out on both sides: it holds the rest of the file, and waits idly until its
+    interval is over. Offsets also count one marker a transaction, so they are scaled to `lines`.
+    """
+    steps = _steps(seen.samples)
+    first, last = steps[0], steps[-2] if interval else steps[-1]
+    records = (last.visible - first.visible) * lines / steps[-1].visible
+    if records <= 0:
+        raise BenchmarkError(f"{lines:,} lines are too few to measure: they were visible in {len(steps)} steps")
+    return Numbers(
+        records / (last.at - first.at),
+        (last.cpu_s - first.cpu_s) / records * 1e6,
+        first.at - seen.created_at,
+        seen.tree.rss / MIB,
+        seen.tree.pss / MIB,
+        seen.task.rss / MIB,
+        seen.task.pss / MIB,
+    )
+
+
+def _steps(samples: Sequence[Sample]) -> list[Sample]:
+    """The samples at which more was visible than before."""
+    steps: list[Sample] = []
+    visible = 0
+    for sample in samples:
+        if sample.visible > visible:
+            visible = sample.visible
+            steps.append(sample)
+    if len(steps) < 2:
+        raise BenchmarkError("everything became visible at once: the file is too short to measure")
+    return steps
+
+
+def medians(runs: Sequence[Numbers]) -> Numbers:
+    """Of each number by itself."""
+    each = [asdict(run) for run in runs]
+    return Numbers(**{name: median(one[name] for one in each) for name in each[0]})

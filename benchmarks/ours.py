@@ -1,0 +1,45 @@
+"""Ringfence as `ringfence up` runs it: web and one worker, on the broker that is there already."""
+
+import os
+import sys
+from pathlib import Path
+
+from benchmarks.rest import BenchmarkError, Rest
+from ringfence.local.process import Leashed, free_port, wait_until
+
+READY_SECONDS = 120.0
+_TOPICS = ("CONFIG_STORAGE", "OFFSET_STORAGE", "STATUS_STORAGE", "EVENTS_STORAGE")
+
+
+class RingfenceWorker:
+    """`ringfence up` with everything as it comes, but for the address of Kafka."""
+
+    def __init__(self, root: Path, bootstrap: str) -> None:
+        self._root = root
+        self._bootstrap = bootstrap
+        self._process: Leashed | None = None
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """Read anew each time: `up` starts a worker that died again."""
+        return int((self._root / "run" / "worker-1.pid").read_text())
+
+    def start(self) -> None:
+        # Only what the benchmark says: a variable of the caller's shell would make another measurement.
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("CONNECT_", "RINGFENCE_"))}
+        one_broker = {f"CONNECT_{topic}_REPLICATION_FACTOR": "1" for topic in _TOPICS}
+        env = {**clean, **one_broker, "CONNECT_BOOTSTRAP_SERVERS": self._bootstrap}
+        command = [sys.executable, "-m", "ringfence.cli", "up"]
+        command += ["--data", str(self._root), "--http", f"127.0.0.1:{self._port}"]
+        log = self._root / "logs" / "up.log"
+        self._process = Leashed.start("ringfence", command, log=log, env=env)
+        with Rest(self.url) as rest:
+            if not wait_until(lambda: rest.is_ready("/health"), READY_SECONDS, pause=0.2):
+                self.stop()
+                raise BenchmarkError(f"Ringfence was not ready within {READY_SECONDS:.0f} s: see {log.parent}")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop(grace=60)

@@ -1,0 +1,64 @@
+"""docs/benchmarks.md: the tables, how they were measured, and where."""
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.cases import BATCH, BOUNDARIES, INTERVAL_MS
+from benchmarks.lines import LINE_BYTES
+from benchmarks.report import Results, listed, table, targets
+
+_HEADINGS = {
+    "interval": f"A transaction every {INTERVAL_MS} ms (`transaction.boundary=interval`)",
+    "poll": f"A transaction every {BATCH:,} records (`transaction.boundary=poll`)",
+}
+
+
+def page(results: Results, machine: Mapping[str, str], *, lines: int, runs: int, load: Sequence[float]) -> str:
+    """The whole page."""
+    tables = "\n\n".join(f"## {_HEADINGS[boundary]}\n\n{table(results, boundary)}" for boundary in BOUNDARIES)
+    where = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
+    return f"""\
+# Side by side with Kafka Connect
+
+`make bench` writes this page (`make bench ARGS="--write"`; `ARGS=--quick` for a first look). It runs the real Kafka
+Connect and Ringfence on one broker, both exactly once, through the same file of {lines:,} lines of {LINE_BYTES} bytes.
+
+{tables}
+
+## What was to be reached
+
+{listed(targets(results))}
+
+## How it is measured
+
+- **The same job.** One `FileStreamSourceConnector` with one task, created over REST, with the same settings on both
+  sides but for the converters: Kafka's FileStreamSource delivers strings, and goes through StringConverter. Ours runs
+  twice: once with `RecordBatch`, many lines at a time that no converter touches, and once record by record through
+  StringConverter. The topic has one partition and is deleted after each run.
+- **Both exactly once**, with `exactly.once.source.support=enabled` and `exactly.once.support=required`. Everything
+  else as it comes: Kafka Connect with the heap and collector settings of its start script, Ringfence as
+  `ringfence up` runs it.
+- **Warm, and in turns.** Both workers run all the time; each case runs once unmeasured, then they alternate
+  ({runs} rounds). The table holds the median of each number by itself.
+- **Records a second**: from the first visible record to the last, visible to a read_committed reader. Nothing is
+  consumed, since that would take CPU from what is measured: the broker is asked for the partition's last stable offset
+  20 times a second. With `interval` the last step is left out for everybody: it holds the rest of the file, and waits
+  idly for the end of its interval.
+- **CPU**: user and system time of the worker's process tree between the same two moments (Kafka Connect: its JVM.
+  Ringfence: the worker, its Spark JVM, the Python processes), from Linux' accounts of each process. The broker is not
+  in it, nor are Ringfence's web process and Valkey, which do nothing for a record.
+- **Memory**: the largest of samples taken every second. RSS counts shared pages in each process that maps them; PSS
+  divides them among those, so that it may be added up: for the whole tree PSS is the honest number. "task" is the
+  Python process that runs the connector's task; it shares pages with the process that it was forked from.
+- **First record**: from the answer to the request that creates the connector to the first visible record. With
+  `interval` a whole interval is in it.
+- **The bare loop** is `benchmarks/plain.py`: it reads lines and calls librdkafka's `produce` from Python, with a
+  transaction around it, and does nothing else: no offsets, no plugin, no reports. It is what a Python process can
+  reach at all here.
+
+## Where
+
+| | |
+|---|---|
+{where}
+| load before the runs | {", ".join(f"{value:.2f}" for value in load)} |
+"""

@@ -1,0 +1,86 @@
+"""CPU and memory of a worker: of its process and of everything that it started, from Linux' own accounts."""
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_LIST_EVERY_S = 0.5
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes. PSS counts a page that n processes share as an n-th in each, so that sums of it are honest."""
+
+    rss: int = 0
+    pss: int = 0
+
+    def __add__(self, other: "Memory") -> "Memory":
+        return Memory(self.rss + other.rss, self.pss + other.pss)
+
+
+class Tree:
+    """A process and its descendants. What a process used before it ended stays in the sum."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._members: dict[int, psutil.Process] = {}
+        self._cpu: dict[int, float] = {}
+        self._listed_at = 0.0
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all of them, since each began."""
+        now = time.monotonic()
+        if now - self._listed_at > _LIST_EVERY_S:
+            self._listed_at = now
+            # A root that has ended (the bare loop's, at its end) leaves its last members.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._members = {member.pid: member for member in (self._root, *self._root.children(recursive=True))}
+        for pid in self._members:
+            self._cpu[pid] = _cpu(pid) or self._cpu.get(pid, 0.0)
+        return sum(self._cpu.values())
+
+    def memory(self) -> Memory:
+        """Of all of them together."""
+        return sum((memory_of(pid) for pid in self._members), Memory())
+
+    def task_processes(self) -> list[int]:
+        """The Python processes that Spark's daemon forked: each runs one task (or waits for the next)."""
+        return [
+            pid
+            for pid, process in self._members.items()
+            if _is_daemon(process) and process.ppid() in self._members and _is_daemon(self._members[process.ppid()])
+        ]
+
+
+def memory_of(pid: int) -> Memory:
+    """One process; nothing where it has ended."""
+    sizes = {"Rss": 0, "Pss": 0}
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name in sizes:
+                sizes[name] = int(rest.split()[0]) * 1024
+    except OSError:
+        pass
+    return Memory(sizes["Rss"], sizes["Pss"])
+
+
+def _cpu(pid: int) -> float | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def _is_daemon(process: psutil.Process) -> bool:
+    try:
+        return any("spark_daemon" in part for part in process.cmdline())
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,80 @@
+"""The table, as Markdown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.cases import BATCHES, CONNECT, KINDS, PLAIN, SINGLE, TITLES, Case
+from benchmarks.numbers import Numbers
+
+_RULES = (
+    ("interval", BATCHES, 3.0),
+    ("interval", SINGLE, 1.5),
+    ("poll", BATCHES, 1.0),
+    ("poll", SINGLE, 1.0),
+)
+TASK_MIB = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One thing that has to be reached."""
+
+    text: str
+    value: str
+    reached: bool
+
+
+Results = Mapping[Case, Numbers]
+
+
+def table(results: Results, boundary: str) -> str:
+    """One boundary's table; the ratios are against Kafka Connect, and against the bare loop."""
+    rows = [
+        "| who | records/s | x Connect | of the bare loop | CPU s a million | x Connect | first record | "
+        "tree RSS / PSS | task RSS / PSS |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    peer, bare = results.get(Case(CONNECT, boundary)), results.get(Case(PLAIN, boundary))
+    for kind in KINDS:
+        if (one := results.get(Case(kind, boundary))) is not None:
+            rows.append(_row(TITLES[kind], one, peer, bare, task=kind in (BATCHES, SINGLE)))
+    return "\n".join(rows)
+
+
+def _row(title: str, one: Numbers, peer: Numbers | None, bare: Numbers | None, *, task: bool) -> str:
+    cells = (
+        title,
+        f"{one.records_s:,.0f}",
+        f"{one.records_s / peer.records_s:.2f}" if peer else "",
+        f"{one.records_s / bare.records_s:.0%}" if bare else "",
+        f"{one.cpu_s_per_million:.2f}",
+        f"{one.cpu_s_per_million / peer.cpu_s_per_million:.2f}" if peer else "",
+        f"{one.first_s:.2f} s",
+        f"{one.tree_rss_mib:.0f} / {one.tree_pss_mib:.0f} MiB",
+        f"{one.task_rss_mib:.0f} / {one.task_pss_mib:.0f} MiB" if task else "",
+    )
+    return "| " + " | ".join(cells) + " |"
+
+
+def targets(results: Results) -> list[Target]:
+    """What was to be reached, as far as it was measured."""
+    found = []
+    for boundary, kind, factor in _RULES:
+        one, peer = results.get(Case(kind, boundary)), results.get(Case(CONNECT, boundary))
+        if one is None or peer is None:
+            continue
+        who = f"`{boundary}`, {TITLES[kind].removeprefix('Ringfence, ')}"
+        speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
+        found.append(Target(f"{who}: at least {factor} x Connect's records/s", f"{speed:.2f} x", speed >= factor))
+        found.append(Target(f"{who}: less CPU a million records than Connect", f"{cpu:.2f} x", cpu < 1))
+        below = one.task_rss_mib < TASK_MIB
+        found.append(
+            Target(f"{who}: the task's process below {TASK_MIB} MiB RSS", f"{one.task_rss_mib:.0f} MiB", below)
+        )
+    return found
+
+
+def listed(found: Sequence[Target]) -> str:
+    """Targets as a Markdown table."""
+    rows = [f"| {target.text} | {target.value} | {'yes' if target.reached else 'no'} |" for target in found]
+    return "\n".join(("| target | measured | reached |", "|---|--:|---|", *rows))

@@ -1,0 +1,65 @@
+"""The Kafka Connect REST API, as far as a benchmark needs it: the same calls for both sides."""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+import httpx
+
+SECONDS = 60.0
+
+
+class BenchmarkError(Exception):
+    """A run cannot go on; the message says why and where to look."""
+
+
+class Rest:
+    """One side's API at `url`."""
+
+    def __init__(self, url: str) -> None:
+        self._client = httpx.Client(base_url=url, timeout=SECONDS)
+
+    def __enter__(self) -> "Rest":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._client.close()
+
+    def is_ready(self, path: str) -> bool:
+        """Whether GET `path` answers 200."""
+        try:
+            return self._client.get(path, timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def create(self, name: str, config: Mapping[str, str]) -> None:
+        """Create a connector; a worker that is busy with a rebalance is asked again."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            answer = self._client.post("/connectors", json={"name": name, "config": dict(config)})
+            if answer.status_code == 201:
+                return
+            if answer.status_code != 409 or time.monotonic() > deadline:
+                raise BenchmarkError(f"connector {name} was not created: {answer.status_code} {answer.text[:500]}")
+            time.sleep(0.2)
+
+    def trouble(self, name: str) -> str | None:
+        """The trace of a FAILED connector or task."""
+        answer = self._client.get(f"/connectors/{name}/status")
+        if answer.status_code != 200:
+            return None  # not known yet, or a rebalance
+        status = answer.json()
+        for part in (status["connector"], *status["tasks"]):
+            if part["state"] == "FAILED":
+                return str(part.get("trace") or "no trace")
+        return None
+
+    def delete(self, name: str) -> None:
+        """Delete a connector; returns when it is gone."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            self._client.delete(f"/connectors/{name}")
+            if self._client.get(f"/connectors/{name}/status").status_code == 404:
+                return
+            time.sleep(0.2)
+        raise BenchmarkError(f"connector {name} was not deleted within {SECONDS:.0f} s")

@@ -1,0 +1,84 @@
+"""One run, seen from outside: how many records a read_committed reader may see, and what it costs meanwhile.
+
+Nothing is consumed, because a consumer would take the CPU that is measured. Every 50 ms the broker is asked for the
+last stable offset of the topic's one partition (ListOffsets with isolation level read_committed): up to there, and no
+further, a read_committed reader reads.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from benchmarks.processes import Memory, Tree, memory_of
+from benchmarks.rest import BenchmarkError
+
+EVERY_S = 0.05
+MEMORY_EVERY_S = 1.0
+# Longer than an interval: the rest of the file is committed only when its interval is over.
+STILL_S = 2.2
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """At monotonic second `at`: the last stable offset, and the CPU seconds that the tree had used by then."""
+
+    at: float
+    visible: int
+    cpu_s: float
+
+
+@dataclass(slots=True)
+class Observation:
+    """What was seen of one run. Memory: the largest of the samples."""
+
+    created_at: float
+    samples: list[Sample] = field(default_factory=list)
+    tree: Memory = field(default_factory=Memory)
+    task: Memory = field(default_factory=Memory)
+
+
+def observe(
+    bootstrap: str, topic: str, lines: int, pid: int, trouble: Callable[[], str | None], limit_s: float = 300.0
+) -> Observation:
+    """Sample until all lines are visible. Raises BenchmarkError with the trace where the run failed."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    tree = Tree(pid)
+    seen = Observation(time.monotonic())
+    next_memory, next_look, changed_at, last = 0.0, seen.created_at + 5, seen.created_at, 0
+    while True:
+        began = time.monotonic()
+        visible = last_stable_offset(admin, topic)
+        seen.samples.append(Sample(time.monotonic(), visible, tree.cpu_seconds()))
+        if visible != last:
+            last, changed_at = visible, began
+        if visible and began >= next_memory:
+            next_memory = began + MEMORY_EVERY_S
+            _weigh(tree, seen)
+        if visible >= lines and began - changed_at > STILL_S:
+            return seen
+        if began >= next_look and began - changed_at > 3:
+            next_look = began + 5
+            if trace := trouble():
+                raise BenchmarkError(f"the run into {topic} failed:\n{trace}")
+            if began - seen.created_at > limit_s:
+                raise BenchmarkError(f"{visible:,} of {lines:,} lines are in {topic} after {limit_s:.0f} s")
+        time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
+
+
+def last_stable_offset(admin: AdminClient, topic: str) -> int:
+    """Of the topic's partition 0."""
+    partition = TopicPartition(topic, 0)
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = admin.list_offsets({partition: latest}, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=10)
+    return int(asked[partition].result().offset)
+
+
+def _weigh(tree: Tree, seen: Observation) -> None:
+    now = tree.memory()
+    seen.tree = Memory(max(seen.tree.rss, now.rss), max(seen.tree.pss, now.pss))
+    for pid in tree.task_processes():
+        task = memory_of(pid)
+        seen.task = Memory(max(seen.task.rss, task.rss), max(seen.task.pss, task.pss))
