@@ -1,19 +1,21 @@
-"""A migrated SQLite file for tests that use Django, without the outside knowing: one per test session."""
+"""A migrated SQLite file for tests that use Django in this process; processes that tests start know nothing of it."""
 
 import os
 import tempfile
-from pathlib import Path
+from unittest.mock import patch
 
 import django
 
-_root = Path(tempfile.mkdtemp(prefix="ringfence-test-"))
-# Before any module reads the settings; a database that is set already, PostgreSQL say, is emptied after each test.
-os.environ["RINGFENCE_DATABASE_URL"] = (
-    os.environ.get("RINGFENCE_TEST_DATABASE_URL") or f"sqlite:///{_root}/test.sqlite3"
-)
-os.environ.setdefault("RINGFENCE_SECRET_KEY", "only for tests")
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
-django.setup()
+_root = tempfile.mkdtemp(prefix="ringfence-test-")
+_settings = {
+    # RINGFENCE_TEST_DATABASE_URL: another database, PostgreSQL say; it is emptied before each test.
+    "RINGFENCE_DATABASE_URL": os.environ.get("RINGFENCE_TEST_DATABASE_URL") or f"sqlite:///{_root}/test.sqlite3",
+    "RINGFENCE_SECRET_KEY": "only for tests",
+    "RINGFENCE_HTTP": "127.0.0.1:8083",
+    "DJANGO_SETTINGS_MODULE": "ringfence.settings",
+}
+with patch.dict(os.environ, _settings):
+    django.setup()
 
 
 def migrate() -> None:
@@ -24,7 +26,7 @@ def migrate() -> None:
 
 
 def empty() -> None:
-    """Empty all tables."""
+    """Empty all tables of the projection."""
     from django.apps import apps
 
     for model in apps.get_app_config("mirror").get_models():

@@ -81,7 +81,14 @@ def refresh(names: set[str]) -> None:
         health = health_of(connector, tasks)
         connector.health, connector.severity = health, SEVERITY[health]
         connector.tasks_running, connector.tasks_failed = tasks.count("RUNNING"), tasks.count("FAILED")
-    Connector.objects.bulk_update(connectors, ["health", "severity", "tasks_running", "tasks_failed"], batch_size=200)
+    # An upsert that always meets its row: many times as fast as bulk_update, which writes a CASE for each field.
+    Connector.objects.bulk_create(
+        connectors,
+        update_conflicts=True,
+        update_fields=("health", "severity", "tasks_running", "tasks_failed"),
+        unique_fields=["name"],
+        batch_size=80,
+    )
     gone = [connector.name for connector in connectors if not connector.known and not connector.state]
     if gone:
         Connector.objects.filter(name__in=gone).delete()
