@@ -1,5 +1,6 @@
 """A command's way through the worker: deadline, plugin, plan, the leader's write, the answer (design: "A command")."""
 
+import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -21,6 +22,7 @@ from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
 from ringfence.engine.refusal import Refusal
 
 _INITIAL = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+_REMEMBERED = 1000
 _LATE = "Request timed out before it was carried out: nothing was changed. Send it again"
 
 
@@ -35,6 +37,8 @@ class CommandService:
         self._reporter = reporter
         self._connection = connection
         self._offsets_topic = offsets_topic
+        self._lock = threading.Lock()
+        self._taken: dict[str, None] = {}
 
     def execute(self, command: Mapping[str, Any], deadline: float) -> dict[str, object]:
         """`command`: kind, connector, body, user. `deadline`: wall clock, seconds. The answer for the web process.
@@ -49,11 +53,22 @@ class CommandService:
         try:
             if expired():
                 raise Refusal(500, _LATE)
+            self._once(str(command.get("request_id") or ""))
             limit = Deadline.after(deadline - time.time())
             return {"ok": True, **self._execute(command, limit, expired)}
         except Refusal as refusal:
             self._report(command, "refused", refusal.message)
             return refusal.answer()
+
+    def _once(self, request_id: str) -> None:
+        """A client library may send a message again after a time-out: the copy does nothing."""
+        with self._lock:
+            if request_id in self._taken:
+                raise Refusal(409, "This request was received twice; the first one is carried out")
+            if request_id:
+                self._taken[request_id] = None
+            while len(self._taken) > _REMEMBERED:
+                self._taken.pop(next(iter(self._taken)))
 
     def _report(self, command: Mapping[str, Any], outcome: str, message: str, offset: int = -1) -> None:
         if command["kind"] != "ping":

@@ -40,7 +40,7 @@ class ProjectionSeat:
             seat.close()
 
     def _begin(self) -> None:
-        if self._thread is not None and self._thread.is_alive():
+        if self._thread is not None and self._thread.is_alive() and not self._over.is_set():
             return
         from django.conf import settings
 
