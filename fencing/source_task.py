@@ -101,6 +101,7 @@ class SourceTaskRun:
             outcome = self._lives()
         except Exception as error:
             log.exception("Task %s failed", self._spec.task)
+            self._counters.measures.failed(error, self._clock)
             outcome = Outcome("failed", _readable(error))
         if outcome.trace is None:
             self._report.ended(outcome.reason)
@@ -241,7 +242,7 @@ class SourceTaskRun:
                     self._report.running(State.RUNNING)
                 continue
             try:
-                batch = plugin.poll()
+                batch = self._counters.measures.poll(plugin.poll, self._clock)
                 pause = 0.1
             except RetriableError as error:
                 self._report.stage("the source asks to be called again", str(error))

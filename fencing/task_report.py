@@ -2,6 +2,7 @@
 
 from fencing.clock import Clock
 from fencing.kafka.reporter import Reporter
+from fencing.measures import StateTimes
 from fencing.status import FAILED, SUPERSEDED, State, TaskStatus
 from fencing.task_spec import TaskSpec
 from fencing.transactions import Counters, TransactionalClient
@@ -22,6 +23,7 @@ class TaskReport:
         self._producer_id = -1
         self._epoch = -1
         self._stage = ""
+        self._times = StateTimes(self._last)
 
     def _fields(self) -> dict[str, object]:
         placement = self._spec.placement
@@ -64,6 +66,8 @@ class TaskReport:
         """RUNNING or PAUSED."""
         self.stage(state.lower())
         self._status(state, "")
+        self._times.enter(state, self._clock.monotonic())
+        self.progress()
 
     def failed(self, trace: str) -> None:
         """FAILED, with the trace: somebody has to look."""
@@ -90,7 +94,7 @@ class TaskReport:
     def progress(self) -> None:
         """The attempt's numbers."""
         counters = self._counters
-        sizes, counters.sizes = counters.sizes, []
+        now = self._clock.monotonic()
         self._reporter.event(
             "progress",
             self._spec.task.connector,
@@ -99,18 +103,14 @@ class TaskReport:
             bytes=counters.bytes,
             transactions=counters.transactions,
             aborted=counters.aborted,
-            errors=0,
+            errors=counters.measures.record_errors,
             open_records=counters.open_records,
             open_since_ms=int(counters.open_since * 1000),
             last_poll_ms=int(counters.last_poll * 1000),
             last_commit_ms=int(counters.last_commit * 1000),
             commit_ms=round(counters.commit_s * 1000, 2),
-            transaction_records={
-                "min": min(sizes, default=0),
-                "max": max(sizes, default=0),
-                "sum": sum(sizes),
-                "count": len(sizes),
-            },
+            **counters.measures.report(now),
+            **self._times.report(now),
             producer_id=self._producer_id,
             epoch=self._epoch,
         )

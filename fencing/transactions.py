@@ -13,6 +13,7 @@ from connectors.api import RecordBatch, SourceRecord
 from fencing.clock import Clock, Deadline
 from fencing.errors import Abortable
 from fencing.kafka.translation import kafka_errors
+from fencing.measures import Measures
 from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
 from fencing.record_path import GatheredOffsets, Produce, RecordPath
 
@@ -55,7 +56,7 @@ class Counters:
     last_poll: float = 0.0
     last_commit: float = 0.0
     commit_s: float = 0.0
-    sizes: list[int] = field(default_factory=list)
+    measures: Measures = field(default_factory=Measures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ class Transactions:
             sent = self._path.send(batch, self._producer.produce, self._make_room, self._gathered)
         self._counters.records += sent
         self._counters.open_records += sent
+        self._counters.measures.active_records.add(self._counters.open_records, self._clock.monotonic())
         self._counters.bytes += self._path.bytes - before
         if self._keep and not isinstance(batch, RecordBatch):
             self._records.extend(batch)
@@ -152,8 +154,13 @@ class Transactions:
 
     def _commit(self) -> None:
         start = self._clock.monotonic()
-        self._producer.commit(Deadline.after(self._commit_timeout_s, self._clock))
-        self._counters.commit_s = self._clock.monotonic() - start
+        ok = False
+        try:
+            self._producer.commit(Deadline.after(self._commit_timeout_s, self._clock))
+            ok = True
+        finally:
+            counters = self._counters
+            counters.commit_s = counters.measures.commit(start, ok, self._pending_size, self._clock)
 
     def settle(self) -> Committed | None:
         """Wait for the commit under way, if any. Raises what it raised; returns what it made durable."""
@@ -163,7 +170,6 @@ class Transactions:
         pending.result()
         counters = self._counters
         counters.transactions += 1
-        counters.sizes.append(self._pending_size)
         counters.open_records = 0
         counters.open_since = 0.0
         counters.last_commit = self._clock.wall()
