@@ -162,7 +162,7 @@ def test_a_tombstone_of_the_target_state_means_running() -> None:
 
 
 def test_a_tombstone_of_a_task_before_the_commit_takes_it_back() -> None:
-    records = [config(), TaskRecord(TaskId(C, 0), {}), TaskRecord(TaskId(C, 0), None), CommitRecord(C, 1)]
+    records: list[ConfigRecord] = [config(), TaskRecord(TaskId(C, 0), {}), TaskRecord(TaskId(C, 0), None), CommitRecord(C, 1)]
     assert c(*records).tasks_stale
 
 

@@ -1,0 +1,155 @@
+"""One attempt of one task: the source task's start steps and its transactions, in steps that may lie ages apart."""
+
+from dataclasses import replace
+
+from fencing.cluster_state import ConnectorState, Placement
+from fencing.ids import TaskId
+from fencing.kafka.settings import Connection
+from fencing.task_spec import TaskSpec, Topics
+from fencing.task_view import Verdict, judge
+from tests.fencing.model.kafka import Fenced
+from tests.fencing.model.world import C, GROUP, WAIT, Data, OffsetRecord, Steps, Violation, World, wait_for_init
+
+BATCHES_IN_A_TRANSACTION = 2
+
+
+class Attempt:
+    """`steps` is what it does, a step at a time; `follow` is its other thread, which reads the config topic."""
+
+    def __init__(self, world: World, task: TaskId, placement: Placement) -> None:
+        self.spec = TaskSpec(
+            Connection(""), GROUP, Topics("config", "offsets", "status", "events"), task, placement, "", {}, {}, {}
+        )
+        self.world = world
+        self.frozen = False
+        self.done = False
+        self.polls = False
+        self.steps = self._run()
+        self._view = ConnectorState(C)
+        self._position = 0
+
+    def __repr__(self) -> str:
+        placement = self.spec.placement
+        return f"{self.spec.task}@{placement.generation}.{placement.attempt}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the view makes of the config topic, as far as it has read."""
+        view, placement = self._view, self.spec.placement
+        if not self.world.rules.placement_attempts and view.generation == placement.generation:
+            view = replace(view, placements={self.spec.task.task: placement})
+        return judge(view, self.spec)
+
+    def follow(self, until: int | None = None) -> None:
+        """Take in what the config topic gives."""
+        log = self.world.kafka.logs["config"]
+        end = min(log.stable, log.end if until is None else until)
+        for offset, record in log.committed(self._position, end):
+            self._view = self.world.apply(self._view, offset, record)  # type: ignore[arg-type]
+        self._position = max(self._position, end)
+
+    def advance(self, count: int) -> None:
+        """At most so many steps; fewer where it waits for something, or ends."""
+        for _ in range(count):
+            if self.done:
+                return
+            try:
+                if next(self.steps) is WAIT:
+                    return
+            except StopIteration:
+                self.done = True
+
+    def kill(self) -> None:
+        """SIGKILL: what is open stays open."""
+        self.steps.close()
+        self.done = True
+
+    def _read_config(self, end: int) -> Steps:
+        while self._position < end:
+            self.follow(end)
+            if self._position < end:
+                yield WAIT
+
+    def _run(self) -> Steps:
+        yield from self._read_config(self.world.end_of("config"))
+        while True:
+            while self.verdict is not Verdict.RUN:  # 1, 2
+                if self.verdict is Verdict.END:
+                    return
+                yield WAIT
+            try:
+                yield from self._life()
+                return
+            except Fenced:
+                self.polls = False
+                yield None
+                yield from self._read_config(self.world.end_of("config"))
+                if self.verdict is Verdict.END:
+                    return
+
+    def _life(self) -> Steps:
+        world, rules = self.world, self.world.rules
+        early = {log: world.end_of(log) for log in ("config", "offsets")}
+        positions: dict[int, int] = {}
+        if not rules.init_before_offsets:
+            yield from self._read_offsets(world.end_of("offsets"), positions)
+        yield None
+        epochs: list[int] = []
+        yield from wait_for_init(world, self.spec.transactional_id, epochs)  # 3
+        newest = world.placements.get(self.spec.task, self.spec.placement)
+        yield None
+        if rules.check_after_init:
+            yield from self._read_config(world.end_of("config") if rules.end_after_init else early["config"])  # 4
+            if self.verdict is Verdict.END:
+                return
+            mine = self.spec.placement
+            if newest.generation == mine.generation and newest.attempt > mine.attempt:
+                raise Violation(f"{self} took the id from attempt {newest.attempt}, which had been placed before")
+            yield None
+        run = world.run
+        if rules.init_before_offsets:
+            yield from self._read_offsets(
+                world.end_of("offsets") if rules.end_after_init else early["offsets"], positions
+            )  # 6
+        self.polls = True
+        yield from self._poll(epochs[0], positions, run)  # 8
+
+    def _read_offsets(self, end: int, positions: dict[int, int]) -> Steps:
+        log = self.world.kafka.logs["offsets"]
+        yield None
+        while log.stable < end:
+            if self.verdict is Verdict.END:
+                return
+            yield WAIT
+        for _, record in log.committed(0, end):
+            assert isinstance(record, OffsetRecord)
+            positions[record.partition] = record.number or 0
+
+    def _partitions(self) -> list[int]:
+        config = self._view.tasks[self.spec.task.task].config if self.spec.task.task in self._view.tasks else {}
+        return [int(number) for number in config.get("partitions", "").split()]
+
+    def _poll(self, epoch: int, positions: dict[int, int], run: int) -> Steps:
+        kafka, own = self.world.kafka, self.spec.transactional_id
+        partitions = self._partitions()
+        batches = 0
+        while True:
+            yield None
+            verdict = self.verdict
+            if batches and (verdict is not Verdict.RUN or batches >= BATCHES_IN_A_TRANSACTION):
+                for partition in partitions:
+                    kafka.append(own, epoch, "offsets", OffsetRecord(partition, positions[partition]))
+                yield None
+                kafka.commit(own, epoch)
+                batches = 0
+                continue
+            if verdict is Verdict.END:
+                return
+            if verdict is not Verdict.RUN or not partitions:
+                yield WAIT
+                continue
+            for partition in partitions:
+                positions[partition] = positions.get(partition, 0) + 1
+                kafka.append(own, epoch, "data", Data(partition, positions[partition], run))
+            batches += 1
+

@@ -1,0 +1,171 @@
+"""Everything together, and the moves that a test or hypothesis can make in it."""
+
+from dataclasses import replace
+
+from fencing.assignment import Member
+from fencing.cluster_state import Placement
+from fencing.codec import TargetState
+from fencing.ids import Incarnation, TaskId
+from fencing.status import LOST, State, StatusState, TaskStatus
+from ringfence.engine import commands
+from tests.fencing.model.attempt import Attempt
+from tests.fencing.model.leader import Leader, task_configs
+from tests.fencing.model.world import C, Rules, Violation, World
+
+PATIENCE = 15
+"""Steps after which whoever does not wait for others has come to an end or around once."""
+
+
+class Cluster:
+    """Two workers that may lead, and every attempt that was ever placed and has not ended."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.world = World(rules)
+        self.world.on_placement = self._placed
+        self.leaders = [Leader(self.world, number) for number in (0, 1)]
+        self.attempts: list[Attempt] = []
+        self._versions = 0
+        self._owner = 0
+        self.elect(0)
+
+    def _placed(self, task: TaskId, placement: Placement) -> None:
+        self.attempts.append(Attempt(self.world, task, placement))
+
+    def attempt(self, task: int, attempt: int | None = None) -> Attempt:
+        """The newest attempt of a task, or the one with this number in the newest generation."""
+        found = [
+            one
+            for one in self.attempts
+            if one.spec.task.task == task and attempt in (None, one.spec.placement.attempt)
+        ]
+        return found[-1]
+
+    # The group.
+
+    def elect(self, owner: int) -> None:
+        """A rebalance; nobody tells a former owner yet. Who gets the partition back has learnt of the loss first."""
+        self.world.kafka.group_generation += 1
+        if owner != self._owner:
+            self.leaders[owner].lose()
+        self.leaders[owner].gain(self.world.kafka.group_generation)
+        self._owner = owner
+
+    def tell_losers(self) -> None:
+        """The former owner learns of the rebalance."""
+        self.leaders[1 - self._owner].lose()
+
+    # Users.
+
+    def command(self, kind: str, tasks: int = 1, leader: int | None = None, late: bool = False) -> None:
+        """`late`: the plugin does not answer in time, so that the reconcile loop asks it again."""
+        self._versions += 1
+        config = {"n": str(tasks), "version": str(self._versions)}
+        configs = None if late else task_configs(tasks)
+        to = self.leaders[self._owner if leader is None else leader]
+        match kind:
+            case "create":
+                to.command(commands.create(C, config, TargetState.RUNNING, configs))
+            case "configure":
+                to.command(commands.configure(C, config, configs, None))
+            case "resume":
+                to.command(commands.resume(C, configs))
+            case "pause":
+                to.command(commands.pause(C))
+            case "stop":
+                to.command(commands.stop(C))
+            case "delete":
+                to.command(commands.delete(C))
+            case "restart":
+                to.command(commands.restart_task(C, tasks - 1))
+            case "reset":
+                to.command(to.reset())
+
+    # Mishaps.
+
+    def lose(self, task: TaskId) -> None:
+        """A worker says, rightly or not, that the newest attempt of a task is lost."""
+        placement = self.world.placements.get(task)
+        if placement is None:
+            return
+        said = TaskStatus(
+            task,
+            State.UNASSIGNED,
+            placement.worker,
+            placement.generation,
+            placement.attempt,
+            placement.incarnation,
+            ended=True,
+            why=LOST,
+        )
+        self.world.status = StatusState(tasks={**self.world.status.tasks, task: said})
+
+    def restart_worker(self, number: int) -> None:
+        """A worker starts anew; what ran on its last incarnation may be a zombie."""
+        old = self.world.members[number]
+        self.world.members[number] = Member(old.worker, Incarnation(str(int(old.incarnation) + 1)), old.slots)
+
+    # Time.
+
+    def settle(self, rounds: int = 4, steps: int = PATIENCE, late: bool = False) -> None:
+        """Everything that is not frozen goes on for a while; `steps`: how far an attempt gets in one round.
+
+        late: attempts that poll read nothing of the config topic meanwhile.
+        """
+        for _ in range(rounds):
+            for leader in self.leaders:
+                if not leader.frozen:
+                    for _ in range(2):
+                        leader.advance(PATIENCE)
+                        self.world.kafka.write_markers()
+                        leader.fence(PATIENCE)
+                    leader.reconcile()
+            for attempt in list(self.attempts):
+                if not attempt.frozen:
+                    if not (late and attempt.polls):
+                        attempt.follow()
+                    attempt.advance(steps)
+            self.world.kafka.write_markers()
+            self.attempts = [attempt for attempt in self.attempts if not attempt.done]
+
+    def come_to_rest(self) -> None:
+        """Nobody is frozen any more, everybody learns everything; then the logs are compared with the promises."""
+        for actor in (*self.leaders, *self.attempts):
+            actor.frozen = False
+        self.tell_losers()
+        running = {(one.spec.task, one.spec.placement) for one in self.attempts if not one.done}
+        for task, placement in self.world.placements.items():
+            if (task, placement) not in running:
+                self.lose(task)
+        for _ in range(30):
+            self.settle(rounds=1)
+            if not any(leader.busy for leader in self.leaders):
+                break
+        self.settle(rounds=5)
+        self.world.check_logs()
+        if self.world.rules == Rules():
+            self._check_progress()
+
+    def _check_progress(self) -> None:
+        """A connector that shall run does run."""
+        state = self.leaders[self._owner].state.connector(C)
+        if state.config is None or state.target is not TargetState.RUNNING:
+            return
+        before = dict(self.world.counts)
+        self.settle(rounds=5)
+        stuck = [partition for partition, count in self.world.counts.items() if count == before[partition]]
+        if stuck:
+            raise Violation(f"nothing comes of partitions {stuck}: {self.attempts} run, {self.world.placements} shall")
+
+
+def running(rules: Rules, tasks: int = 1) -> Cluster:
+    """A cluster with a connector in full flow."""
+    cluster = Cluster(rules)
+    cluster.settle(2)
+    cluster.command("create", tasks)
+    cluster.settle(4)
+    return cluster
+
+
+def without(rule: str) -> Rules:
+    """All rules but one."""
+    return replace(Rules(), **{rule: False})

@@ -1,0 +1,157 @@
+"""As much of Kafka as exactly-once depends on, in memory: logs with transactions, ids with epochs, one group.
+
+What a commit answers and what a reader sees are two things here, as they are in Kafka: a decided transaction stays
+above the last stable offset of each log until its marker is written there, in a step of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+
+class Fenced(Exception):
+    """The epoch is not the newest one of its transactional id."""
+
+
+class OldGeneration(Exception):
+    """The group has gone on without this member's metadata."""
+
+
+class Fate(Enum):
+    OPEN = auto()
+    COMMITTED = auto()
+    ABORTED = auto()
+
+
+@dataclass(eq=False, slots=True)
+class Transaction:
+    """`unmarked`: the logs that it wrote to and that have no marker of it yet."""
+
+    fate: Fate = Fate.OPEN
+    records: list[tuple[str, object]] = field(default_factory=list)
+    unmarked: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record, or (record None) a marker, or what compaction has left."""
+
+    transaction: Transaction
+    record: object
+
+
+class Log:
+    """One partition."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.entries: list[Entry] = []
+        self._stable = 0
+
+    @property
+    def end(self) -> int:
+        """The read_uncommitted end."""
+        return len(self.entries)
+
+    @property
+    def stable(self) -> int:
+        """The last stable offset: nothing at or above it is given to a read_committed reader."""
+        while self._stable < self.end and self.name not in self.entries[self._stable].transaction.unmarked:
+            self._stable += 1
+        return self._stable
+
+    def committed(self, start: int, end: int) -> Iterator[tuple[int, object]]:
+        """What a read_committed reader is given between two offsets, both at most `stable`."""
+        return self.decided(start, min(end, self.stable))
+
+    def decided(self, start: int, end: int) -> Iterator[tuple[int, object]]:
+        """The same with what is committed, and not yet marked so."""
+        for offset in range(start, end):
+            entry = self.entries[offset]
+            if entry.record is not None and entry.transaction.fate is Fate.COMMITTED:
+                yield offset, entry.record
+
+    def compact(self, key: Callable[[object], object]) -> None:
+        """Keep the newest record of each key, among those that readers may see; offsets stay."""
+        seen = set()
+        for offset in reversed(range(self.stable)):
+            entry = self.entries[offset]
+            if entry.record is None:
+                continue
+            name = key(entry.record)
+            if entry.transaction.fate is Fate.ABORTED or name in seen:
+                self.entries[offset] = Entry(entry.transaction, None)
+            else:
+                seen.add(name)
+
+
+class Kafka:
+    """`on_commit` is called with the records of each transaction whose commit was answered with yes."""
+
+    def __init__(self, on_commit: Callable[[list[tuple[str, object]]], None]) -> None:
+        self.logs = {name: Log(name) for name in ("config", "offsets", "data")}
+        self.group_generation = 0
+        self._on_commit = on_commit
+        self._epochs: dict[str, int] = {}
+        self._transactions: dict[str, Transaction] = {}
+        self._decided: list[Transaction] = []
+
+    def init(self, transactional_id: str) -> int | None:
+        """InitProducerId: the new epoch; None for "not yet", when the transaction before has no markers yet."""
+        before = self._transactions.get(transactional_id)
+        if before is not None and before.fate is Fate.OPEN:
+            self._epochs[transactional_id] += 1
+            self._decide(before, Fate.ABORTED)
+        if before is not None and before.unmarked:
+            return None
+        self._transactions.pop(transactional_id, None)
+        self._epochs[transactional_id] = self._epochs.get(transactional_id, 0) + 1
+        return self._epochs[transactional_id]
+
+    def check_epoch(self, transactional_id: str, epoch: int) -> None:
+        if self._epochs.get(transactional_id) != epoch:
+            raise Fenced(transactional_id)
+
+    def check_generation(self, generation: int) -> None:
+        """TxnOffsetCommit with group metadata."""
+        if generation != self.group_generation:
+            raise OldGeneration
+
+    def append(self, transactional_id: str, epoch: int, log: str, record: object) -> None:
+        """Produce; opens a transaction where none is."""
+        self.check_epoch(transactional_id, epoch)
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None or transaction.fate is not Fate.OPEN:
+            # A client waits for the markers of its last transaction before the first request of its next.
+            if transaction is not None and transaction.unmarked:
+                self._mark_all(transaction)
+            transaction = self._transactions[transactional_id] = Transaction()
+        transaction.unmarked.add(log)
+        transaction.records.append((log, record))
+        self.logs[log].entries.append(Entry(transaction, record))
+
+    def commit(self, transactional_id: str, epoch: int) -> None:
+        """EndTxn: decided when it is answered; readers see it when the markers are written."""
+        self.check_epoch(transactional_id, epoch)
+        transaction = self._transactions.get(transactional_id)
+        if transaction is not None and transaction.fate is Fate.OPEN:
+            self._decide(transaction, Fate.COMMITTED)
+            self._on_commit(transaction.records)
+
+    def _decide(self, transaction: Transaction, fate: Fate) -> None:
+        transaction.fate = fate
+        self._decided.append(transaction)
+
+    def _mark_all(self, transaction: Transaction) -> None:
+        for log in sorted(transaction.unmarked):
+            transaction.unmarked.discard(log)
+            self.logs[log].entries.append(Entry(transaction, None))
+        self._decided.remove(transaction)
+
+    def write_markers(self, which: int | None = None) -> None:
+        """The coordinator's later half, of one decided transaction, or of all."""
+        if self._decided and which is not None:
+            self._mark_all(self._decided[which % len(self._decided)])
+        elif which is None:
+            for transaction in list(self._decided):
+                self._mark_all(transaction)
