@@ -18,6 +18,7 @@ RESTARTED = "restarted"
 SUPERSEDED = "superseded"
 LOST = "lost"
 FAILED = "failed"
+MISCONFIGURED = "misconfigured"
 
 
 class State(StrEnum):
@@ -47,7 +48,8 @@ class TaskStatus:
     """`status-task-<c>-<n>`. (generation, attempt) tell which placement it speaks of.
 
     ended: the attempt is over (it never produces again); why: a short machine word for the end or the wait
-    (the constants above); since_ms: wall clock of the change.
+    (the constants above); since_ms: wall clock of the change; restarts: automatic ones in a row, this attempt
+    included; next_ms: wall clock of the next one, 0 where none is to come.
     """
 
     task: TaskId
@@ -60,6 +62,8 @@ class TaskStatus:
     ended: bool = False
     why: str = ""
     since_ms: int = 0
+    restarts: int = 0
+    next_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,8 @@ def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
                 "ended": record.ended,
                 "why": record.why,
                 "since_ms": record.since_ms,
+                "restarts": record.restarts,
+                "next_ms": record.next_ms,
             }
             return f"status-task-{record.task}".encode(), _json(fields)
         case WorkerRecord():
@@ -180,6 +186,8 @@ def _decode(text: str, value: dict[str, object]) -> StatusRecord | None:
             bool(value.get("ended")),
             str(value.get("why", "")),
             number("since_ms", 0),
+            number("restarts", 0),
+            number("next_ms", 0),
         )
     if text.startswith("worker-"):
         return WorkerRecord(
@@ -210,18 +218,21 @@ class StatusState:
     leader: LeaderRecord | None = None
 
 
-def _newer(record: TaskStatus, held: TaskStatus | None) -> bool:
-    """Whether a report replaces the one that is held: reports of zombies and of older attempts come late."""
+def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:
+    """Whether a report replaces the one that is held: reports of zombies and of older attempts come late.
+
+    Every reader of the topic must ask: the newest record under a key may be a zombie's.
+    """
     same = held is not None and (record.generation, record.attempt) == (held.generation, held.attempt)
     if record.why == SUPERSEDED:
         return same
     if held is None:
         return True
-    if record.why in (PLACED, RESTARTED):
-        return not same  # announced before the attempt runs, and may be delivered after its first own report
+    announced = record.why in (PLACED, RESTARTED)
     if record.generation == held.generation:
-        return record.attempt >= held.attempt
-    return record.since_ms >= held.since_ms
+        # Announced before the attempt runs, but it may be delivered after the attempt's first own report.
+        return record.attempt > held.attempt or (same and not announced)
+    return announced or record.since_ms >= held.since_ms
 
 
 def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
@@ -233,7 +244,7 @@ def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
             return replace(state, connectors={**state.connectors, record.connector: record})
         case TaskStatus():
             held = state.tasks.get(record.task)
-            return replace(state, tasks={**state.tasks, record.task: record}) if _newer(record, held) else state
+            return replace(state, tasks={**state.tasks, record.task: record}) if replaces(record, held) else state
         case WorkerRecord():
             return replace(state, workers={**state.workers, record.worker: record})
         case LeaderRecord():

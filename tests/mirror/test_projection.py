@@ -1,10 +1,12 @@
 """The database follows the topics, exactly once, whatever happens between two batches."""
 
+from dataclasses import replace
+
 import pytest
 
 from fencing.codec import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord
 from fencing.ids import ConnectorName, Incarnation, WorkerId
-from fencing.status import LeaderRecord, Removed, State, WorkerRecord
+from fencing.status import SUPERSEDED, LeaderRecord, Removed, State, WorkerRecord
 from ringfence.mirror.models import (
     ClusterInfo,
     Connector,
@@ -78,6 +80,20 @@ def test_health_follows_the_tasks() -> None:
     row = Connector.objects.get()
     assert (row.health, row.tasks_running, row.tasks_failed) == ("DEGRADED", 1, 1)
     assert row.severity > 50
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_the_late_word_of_a_superseded_attempt_changes_nothing(batches: int) -> None:
+    running(1)
+    zombie = task_status("c", 0, State.RUNNING)
+    status = Topic()
+    status.records = [*status.status(*[connector_status("c", State.RUNNING)] * 2)]
+    status.status(replace(zombie, attempt=2, worker=WorkerId("w2")))
+    if batches == 2:
+        project("status", status)
+    status.status(replace(zombie, state=State.UNASSIGNED, ended=True, why=SUPERSEDED))
+    project("status", status)
+    assert list(Task.objects.values_list("state", "worker", "attempt")) == [("RUNNING", "w2", 2)]
 
 
 def test_a_connector_without_tasks_is_not_healthy() -> None:

@@ -1,8 +1,20 @@
 """The status topic as rows: the states of connectors and tasks, the workers, the leader."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from fencing.status import ConnectorStatus, LeaderRecord, Removed, StatusRecord, TaskStatus, WorkerRecord, decode
+from fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
+from fencing.status import (
+    ConnectorStatus,
+    LeaderRecord,
+    Removed,
+    State,
+    StatusRecord,
+    TaskStatus,
+    WorkerRecord,
+    decode,
+    replaces,
+)
 from ringfence.mirror.health import refresh
 from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
 from ringfence.mirror.records import Record
@@ -14,11 +26,7 @@ _TASK_FIELDS = ("state", "worker", "trace", "generation", "attempt", "why", "sin
 
 def write(records: Sequence[Record]) -> set[str]:
     """Write the newest status under each key; returns the connectors it speaks of. Inside the transaction."""
-    newest: dict[bytes, tuple[StatusRecord, int]] = {}
-    for record in records:
-        decoded = decode(record.key, record.value)
-        if decoded is not None:
-            newest[record.key or b""] = (decoded, record.timestamp_ms)
+    newest = _newest([(found, record) for record in records if (found := decode(record.key, record.value)) is not None])
     touched: set[str] = set()
     connectors: list[Connector] = []
     tasks: list[Task] = []
@@ -62,6 +70,34 @@ def write(records: Sequence[Record]) -> set[str]:
     if touched:
         refresh(touched)
     return touched
+
+
+def _newest(decoded: Sequence[tuple[StatusRecord, Record]]) -> dict[bytes, tuple[StatusRecord, int]]:
+    """The last record under each key; of a task's, the last one that is no late word of an older attempt."""
+    held = _held({found.task.connector for found, _ in decoded if isinstance(found, TaskStatus)})
+    newest: dict[bytes, tuple[StatusRecord, int]] = {}
+    for found, record in decoded:
+        key = record.key or b""
+        if isinstance(found, TaskStatus):
+            if not replaces(found, held.get(key)):
+                continue
+            held[key] = found
+        elif isinstance(found, Removed):
+            held.pop(key, None)
+        newest[key] = (found, record.timestamp_ms)
+    return newest
+
+
+def _held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
+    """What the rows say of these connectors' tasks, by key, as far as a newer report is compared with it."""
+    rows = Task.objects.filter(connector__in=connectors).exclude(state="")
+    known = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms")
+    held = {}
+    for name, number, state, worker, generation, attempt, since_ms in known:
+        task = TaskId(ConnectorName(name), number)
+        found = TaskStatus(task, State(state), WorkerId(worker), Generation(generation), attempt, NOBODY)
+        held[f"status-task-{task}".encode()] = replace(found, since_ms=since_ms)
+    return held
 
 
 def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
