@@ -260,7 +260,8 @@ class Leader:
         except FencingError as error:
             job.result.set_exception(Refusal(500, f"The config topic could not be written: {error}"))
             raise
-        reconciler.announce(before, state)
+        if offset >= 0:
+            reconciler.announce(before, state)
         job.result.set_result(Written(state, offset))
 
 

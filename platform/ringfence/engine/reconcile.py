@@ -93,7 +93,7 @@ class Reconciler:
             if self._rounds.start(round_, self._busy):
                 self._report_round(round_, "fencing", "")
         self._tend_instances(self._term.state)
-        self._report_statuses(self._term.state, self._status())
+        self._report_statuses()
 
     def _write(self, plan: Callable[[ClusterState], object]) -> None:
         def records(state: ClusterState) -> list[ConfigRecord]:
@@ -197,8 +197,9 @@ class Reconciler:
             return list(due.placements)
 
         before = self._term.state
-        after, _ = self._term.write(placements, Deadline.after(_WRITE_SECONDS))
-        self.announce(before, after)
+        after, offset = self._term.write(placements, Deadline.after(_WRITE_SECONDS))
+        if offset >= 0:  # else what is new was written by another leader, and this one does not know yet
+            self.announce(before, after)
 
     def announce(self, before: ClusterState, after: ClusterState) -> None:
         """Statuses for attempts that were placed between the two states, before they can speak for themselves."""
@@ -235,25 +236,38 @@ class Reconciler:
             if name not in wanted:
                 self._instances.forget(name)
 
-    def _report_statuses(self, state: ClusterState, status: StatusState) -> None:
+    def _report_statuses(self) -> None:
+        due = self._due_statuses(self._term.state, self._status())
+        if any(not self._said_lately(key, record) for key, record in due.items()):
+            # A leader that slept would speak of a world that is gone: remove the statuses of what came meanwhile.
+            due = self._due_statuses(self._term.refresh(Deadline.after(_WRITE_SECONDS)), self._status())
+        for key, record in due.items():
+            self._say(key, record)
+
+    def _due_statuses(self, state: ClusterState, status: StatusState) -> dict[str, StatusRecord]:
+        due: dict[str, StatusRecord] = {}
         for connector in state.existing():
             wanted = self._status_of(connector)
             if status.connectors.get(connector.name) != wanted:
-                self._say(f"status-connector-{connector.name}", wanted)
+                due[f"status-connector-{connector.name}"] = wanted
         for name in status.connectors:
             if name not in state:
-                self._say(f"status-connector-{name}", Removed(f"status-connector-{name}"))
+                due[f"status-connector-{name}"] = Removed(f"status-connector-{name}")
         for task in status.tasks:
             connector = state.connector(task.connector)
             if connector.round_pending:
                 continue  # the round still asks who is at work
             if connector.config is None or connector.commit is None or task.task >= connector.commit.tasks:
-                self._say(f"status-task-{task}", Removed(f"status-task-{task}"))
+                due[f"status-task-{task}"] = Removed(f"status-task-{task}")
+        return due
+
+    def _said_lately(self, key: str, record: StatusRecord) -> bool:
+        said, when = self._said.get(key, (None, 0.0))
+        return said == record and time.monotonic() - when <= _SAY_AGAIN_SECONDS
 
     def _say(self, key: str, record: StatusRecord) -> None:
         """Once; again where it has not come back from the topic after a while."""
-        said, when = self._said.get(key, (None, 0.0))
-        if said != record or time.monotonic() - when > _SAY_AGAIN_SECONDS:
+        if not self._said_lately(key, record):
             self._said[key] = (record, time.monotonic())
             self._reporter.status(record)
 
