@@ -1,5 +1,6 @@
 """One running platform with two workers for all tests that leave it working; each test starts from a calm one."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,7 +27,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """Kafka, Valkey, web and two workers, all settings at their defaults."""
+    """Kafka, Valkey, web and two workers, all settings at their defaults.
+
+    RINGFENCE_TEST_UP=DIR uses a running `ringfence up --data DIR --workers 2` instead.
+    """
+    if os.environ.get("RINGFENCE_TEST_UP"):
+        yield Up.attached(Path(os.environ["RINGFENCE_TEST_UP"]), workers=2)
+        return
     up = Up(tmp_path_factory.mktemp("platform"), workers=2)
     up.start()
     try:

@@ -1,5 +1,6 @@
 """A VerifiableSource connector under test: its life over REST, and what a reader sees of its topic."""
 
+import re
 import time
 from collections.abc import Mapping
 
@@ -18,11 +19,13 @@ _SETTLE_SECONDS = 60.0
 class Flow:
     """One connector and its topic. `settle` is the check that every test ends with."""
 
-    def __init__(self, up: Up, name: str, *, tasks: int = 1, throughput: int = 500) -> None:
+    def __init__(self, up: Up, name: str, *, tasks: int = 1, throughput: int = 500, interval_ms: int = 0) -> None:
+        """`interval_ms`: commit as often, instead of after each batch; a transaction is open nearly all the time."""
         self.up = up
         self.name = name
         self.tasks = tasks
         self.throughput = throughput
+        self.interval_ms = interval_ms
         create_topics(up.connection, [TopicSpec(name, partitions=3)], Deadline.after(30))
         self.reader = Reader(up.connection, name)
 
@@ -32,7 +35,8 @@ class Flow:
             "tasks.max": str(self.tasks),
             "topic": self.name,
             "throughput": str(self.throughput),
-            "transaction.boundary": "poll",
+            "transaction.boundary": "interval" if self.interval_ms else "poll",
+            **({"transaction.boundary.interval.ms": str(self.interval_ms)} if self.interval_ms else {}),
             **more,
         }
 
@@ -71,14 +75,33 @@ class Flow:
         return eventually(placed, 20, f"a worker for task {task} of {self.name}", pause=0.1)
 
     def process(self, worker: str) -> int:
-        """The Python process of the only task that runs on this worker."""
+        """The Python process of this flow's task on this worker: the busiest one, the others there are idle."""
+        began: dict[int, float] = {}
 
-        def only() -> int:
-            found = processes.tasks(self.up.pid(worker), self.up.kafka_port)
-            assert len(found) == 1, f"{worker} runs {len(found)} tasks: {found}"
-            return found[0]
+        def clearly() -> int:
+            for pid in processes.tasks(self.up.pid(worker)):
+                began.setdefault(pid, processes.cpu_seconds(pid))
+            spent = sorted(((processes.cpu_seconds(pid) - since, pid) for pid, since in began.items()), reverse=True)
+            others = sum(seconds for seconds, _ in spent[1:])
+            return spent[0][1] if spent and spent[0][0] > max(0.1, 4 * others) else 0
 
-        return eventually(only, 20, f"the task's process on {worker}", pause=0.1)
+        return eventually(clearly, 30, lambda: f"a busy task process on {worker} among {began}", pause=0.1)
+
+    def attempts(self, worker: str) -> tuple[int, int]:
+        """How many attempts of this flow's tasks the worker has started, and how many of them have ended."""
+        log = self.up.log(worker)
+        started = re.findall(rf"Starting {re.escape(self.name)}-\d+, ", log)
+        ended = re.findall(rf"Task {re.escape(self.name)}-\d+, attempt \d+ (?:ended|was lost|failed)", log)
+        return len(started), len(ended)
+
+    def await_end_of_attempts(self, worker: str) -> None:
+        """Wait until every attempt that this (living) worker has started is over: a zombie's last deed is done."""
+
+        def over() -> bool:
+            started, ended = self.attempts(worker)
+            return started == ended
+
+        eventually(over, 60, lambda: f"{worker} has started and ended {self.attempts(worker)}", pause=0.1)
 
     def await_progress(self, records: int = 20, timeout: float = _SETTLE_SECONDS, since: float | None = None) -> float:
         """Wait for `records` more of every task; the seconds from `since` (monotonic; else from now) until they came.

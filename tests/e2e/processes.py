@@ -27,24 +27,21 @@ def jvm(worker: int) -> int:
     raise AssertionError(f"process {worker} has no JVM")
 
 
-def tasks(worker: int, kafka_port: int) -> list[int]:
-    """Python processes of a worker's Spark that talk to Kafka: those that run a task; idle ones do not."""
+def tasks(worker: int) -> list[int]:
+    """The Python processes that a worker's Spark has forked for tasks; idle ones among them wait for another task."""
     found = []
     for child in psutil.Process(worker).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             parent = child.parent()
-            if parent is not None and _DAEMON in parent.cmdline() and talks_to(child.pid, kafka_port):
+            if parent is not None and parent.name() != "java" and _DAEMON in parent.cmdline():
                 found.append(child.pid)
     return found
 
 
-def talks_to(pid: int, port: int) -> bool:
-    """Whether the process has a connection to that port."""
-    try:
-        connections = psutil.Process(pid).net_connections("tcp")
-    except psutil.NoSuchProcess:
-        return False
-    return any(one.raddr and one.raddr.port == port for one in connections)
+def cpu_seconds(pid: int) -> float:
+    """Processor time that the process has used."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
 
 
 def alive(pid: int) -> bool:

@@ -1,6 +1,7 @@
 """`ringfence up` as a real process, in a directory of its own."""
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -40,6 +41,15 @@ class Up:
         self.rest = Rest(f"http://{self.http}")
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def attached(cls, data: Path, workers: int) -> "Up":
+        """One that somebody else has started, and stops."""
+        up = cls(data, workers)
+        state = json.loads((data / "state.json").read_text())
+        up.http, up.kafka_port = state["http"], int(state["kafka"])
+        up.rest = Rest(f"http://{up.http}")
+        return up
 
     @property
     def bootstrap(self) -> str:
