@@ -35,7 +35,7 @@ class PartitionReader:
         self.topic = topic
         with kafka_errors(f"opening topic {topic}"):
             self._consumer = Consumer(
-                connection.librdkafka(
+                connection.for_reading(
                     group_id=f"{connection.client_id}-reader",
                     enable_auto_commit=False,
                     enable_auto_offset_store=False,

@@ -1,7 +1,10 @@
 """How to reach a cluster, as plain data that travels to executors as JSON."""
 
+import ssl
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 _JAVA_TO_PYTHON = {
     "security.protocol": "security_protocol",
@@ -18,11 +21,15 @@ _JAVA_TO_PYTHON = {
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A cluster and the credentials for it. `settings`: librdkafka's names, security only."""
+    """A cluster and the credentials for it.
+
+    settings: librdkafka's names, those that any client knows (security, network). reading: what readers get on top.
+    """
 
     bootstrap: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     client_id: str = "ringfence"
+    reading: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def librdkafka(self, **more: object) -> dict[str, object]:
         """A librdkafka configuration; keywords with `_` for `.` are added."""
@@ -38,13 +45,25 @@ class Connection:
         }
         return {**base, **{key.replace("_", "."): value for key, value in more.items()}}
 
+    def for_reading(self, **more: object) -> dict[str, object]:
+        """The same for a consumer; `more` cannot be changed by anybody's settings."""
+        return {**self.librdkafka(), **self.reading, **self.librdkafka(**more)}
+
     def kafka_python(self) -> dict[str, object]:
         """The same for kafka-python."""
-        known = {_JAVA_TO_PYTHON[key]: value for key, value in self.settings.items() if key in _JAVA_TO_PYTHON}
+        known: dict[str, object] = {
+            _JAVA_TO_PYTHON[key]: value.upper() if key == "security.protocol" else value
+            for key, value in self.settings.items()
+            if key in _JAVA_TO_PYTHON
+        }
+        if self.settings.get("ssl.endpoint.identification.algorithm") == "none":
+            known["ssl_check_hostname"] = False
+        if any(key.endswith(".pem") for key in self.settings):
+            known["ssl_context"] = _ssl_context(self.settings)
         return {"bootstrap_servers": self.bootstrap.split(","), "client_id": self.client_id, **known}
 
     def as_json(self) -> dict[str, object]:
-        """The inverse of `from_json`."""
+        """The inverse of `from_json`; without `reading`, which is nothing that travels."""
         return {"bootstrap": self.bootstrap, "settings": dict(self.settings), "client_id": self.client_id}
 
     @classmethod
@@ -53,3 +72,22 @@ class Connection:
         if not isinstance(settings, Mapping):
             raise TypeError("settings: an object of strings is expected")
         return cls(str(value["bootstrap"]), dict(settings), str(value["client_id"]))
+
+
+def _ssl_context(settings: Mapping[str, str]) -> ssl.SSLContext:
+    """For keys and certificates given as text: Python reads a client's own from files only."""
+    context = ssl.create_default_context(
+        cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem") or None
+    )
+    context.check_hostname = settings.get("ssl.endpoint.identification.algorithm") != "none"
+    with tempfile.TemporaryDirectory() as scratch:  # readable by its owner only
+        files = []
+        for kind in ("certificate", "key"):
+            text = settings.get(f"ssl.{kind}.pem")
+            path = Path(scratch, kind)
+            if text is not None:
+                path.write_text(text, encoding="ascii")
+            files.append(str(path) if text is not None else settings.get(f"ssl.{kind}.location"))
+        if files[0]:
+            context.load_cert_chain(files[0], files[1], settings.get("ssl.key.password"))
+    return context

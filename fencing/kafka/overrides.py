@@ -1,0 +1,265 @@
+"""The settings of Kafka's Java clients, as Connect's users write them, in librdkafka's words: one table.
+
+A setting that is unknown or has no counterpart is an error that names it; one that the exactly-once runtime fixes
+itself (KIP-618: isolation level, transactional id) is ignored with a warning that says so. Pure.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from fencing.kafka import security
+
+
+class Role(StrEnum):
+    """Which of a connector's clients; also the prefix of its settings."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    ADMIN = "admin"
+
+
+BOOTSTRAP: Final = "bootstrap.servers"
+TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
+
+_EVERY: Final = (Role.PRODUCER, Role.CONSUMER, Role.ADMIN)
+_PRODUCER: Final = (Role.PRODUCER,)
+_CONSUMER: Final = (Role.CONSUMER,)
+_MAX: Final = 2**31 - 1
+
+Convert = Callable[[str], str]
+"""From Java's value to librdkafka's. Raises ValueError that says what is expected."""
+
+
+def _whole(low: int, high: int = _MAX, **replaced: int) -> Convert:
+    def convert(text: str) -> str:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError("a whole number is expected") from None
+        number = replaced.get("minus_one", number) if number == -1 else number
+        if not low <= number <= high:
+            raise ValueError(f"a number from {low} to {high} is expected")
+        return str(number)
+
+    return convert
+
+
+def _kilobytes(text: str) -> str:
+    return str(max(1, int(_whole(1024, 2**41)(text)) // 1024))
+
+
+def _one_of(*names: str, upper: bool = False) -> Convert:
+    def convert(text: str) -> str:
+        value = text.upper() if upper else text.lower()
+        if value not in names:
+            raise ValueError(f"one of {', '.join(names)} is expected")
+        return value
+
+    return convert
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError("a text is expected")
+    return text
+
+
+def _secret(text: str) -> str:
+    return _text(text)
+
+
+def _acks(text: str) -> str:
+    if text.lower() not in ("all", "-1"):
+        raise ValueError("a transactional producer needs all")
+    return "all"
+
+
+def _identification(text: str) -> str:
+    return "none" if text in ("", "none") else _one_of("https")(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What becomes of one Java setting. `to`: librdkafka's name."""
+
+    to: str
+    convert: Convert
+    roles: tuple[Role, ...] = _EVERY
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    BOOTSTRAP: Rule(BOOTSTRAP, _text),
+    "client.id": Rule("client.id", _text),
+    "client.dns.lookup": Rule(
+        "client.dns.lookup", _one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+    ),
+    "request.timeout.ms": Rule("socket.timeout.ms", _whole(10, 300_000)),
+    "retry.backoff.ms": Rule("retry.backoff.ms", _whole(1, 300_000)),
+    "retry.backoff.max.ms": Rule("retry.backoff.max.ms", _whole(1, 300_000)),
+    "reconnect.backoff.ms": Rule("reconnect.backoff.ms", _whole(0, 3_600_000)),
+    "reconnect.backoff.max.ms": Rule("reconnect.backoff.max.ms", _whole(0, 3_600_000)),
+    "connections.max.idle.ms": Rule("connections.max.idle.ms", _whole(0, _MAX, minus_one=0)),
+    "metadata.max.age.ms": Rule("metadata.max.age.ms", _whole(1, 86_400_000)),
+    "send.buffer.bytes": Rule("socket.send.buffer.bytes", _whole(0, 100_000_000, minus_one=0)),
+    "receive.buffer.bytes": Rule("socket.receive.buffer.bytes", _whole(0, 100_000_000, minus_one=0)),
+    "socket.connection.setup.timeout.ms": Rule("socket.connection.setup.timeout.ms", _whole(1000)),
+    "security.protocol": Rule(
+        "security.protocol", _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", upper=True)
+    ),
+    "sasl.mechanism": Rule("sasl.mechanism", _one_of(*security.MECHANISMS, upper=True)),
+    "ssl.endpoint.identification.algorithm": Rule("ssl.endpoint.identification.algorithm", _identification),
+    "ssl.key.password": Rule("ssl.key.password", _secret),
+    "sasl.mechanisms": Rule("sasl.mechanism", _one_of(*security.MECHANISMS, upper=True)),
+    # librdkafka's own names of what Java puts into stores and login modules.
+    "sasl.username": Rule("sasl.username", _text),
+    "sasl.password": Rule("sasl.password", _secret),
+    "ssl.ca.location": Rule("ssl.ca.location", _text),
+    "ssl.certificate.location": Rule("ssl.certificate.location", _text),
+    "ssl.key.location": Rule("ssl.key.location", _text),
+    "ssl.ca.pem": Rule("ssl.ca.pem", _text),
+    "ssl.certificate.pem": Rule("ssl.certificate.pem", _text),
+    "ssl.key.pem": Rule("ssl.key.pem", _secret),
+    "acks": Rule("acks", _acks, _PRODUCER),
+    "compression.type": Rule("compression.type", _one_of("none", "gzip", "snappy", "lz4", "zstd"), _PRODUCER),
+    "batch.size": Rule("batch.size", _whole(1), _PRODUCER),
+    "linger.ms": Rule("linger.ms", _whole(0, 900_000), _PRODUCER),
+    "max.request.size": Rule("message.max.bytes", _whole(1000, 1_000_000_000), _PRODUCER),
+    "buffer.memory": Rule("queue.buffering.max.kbytes", _kilobytes, _PRODUCER),
+    "delivery.timeout.ms": Rule("message.timeout.ms", _whole(1), _PRODUCER),
+    TRANSACTION_TIMEOUT: Rule(TRANSACTION_TIMEOUT, _whole(1000), _PRODUCER),
+    "max.in.flight.requests.per.connection": Rule("max.in.flight.requests.per.connection", _whole(1, 5), _PRODUCER),
+    "retries": Rule("retries", _whole(1), _PRODUCER),
+    "fetch.min.bytes": Rule("fetch.min.bytes", _whole(1, 100_000_000), _CONSUMER),
+    "fetch.max.bytes": Rule("fetch.max.bytes", _whole(1024, 2_147_483_135), _CONSUMER),
+    "max.partition.fetch.bytes": Rule("max.partition.fetch.bytes", _whole(1, 1_000_000_000), _CONSUMER),
+    "check.crcs": Rule("check.crcs", _one_of("true", "false"), _CONSUMER),
+    "client.rack": Rule("client.rack", _text, _CONSUMER),
+}
+
+FIXED: Final[Mapping[Role, Mapping[str, str]]] = {
+    Role.PRODUCER: {
+        "transactional.id": "it is ${group.id}-${connector}-${task}",
+        "enable.idempotence": "it is true",
+    },
+    Role.CONSUMER: {
+        "isolation.level": "it is read_committed",
+        "group.id": "source offsets are read without a group",
+        "enable.auto.commit": "it is false",
+        "auto.offset.reset": "it is earliest",
+        "fetch.max.wait.ms": "it changes with what is read",
+    },
+    Role.ADMIN: {},
+}
+"""Ignored with a warning: source tasks are exactly once only with these values."""
+
+_STORES: Final = frozenset(
+    f"ssl.{store}.{end}"
+    for store, ends in (("truststore", ("certificates",)), ("keystore", ("key", "certificate.chain")))
+    for end in ("type", "location", "password", *ends)
+)
+_LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 12), "zstd": (1, 22)}
+"""Java has a compression level per codec (KIP-390), librdkafka one for the codec that is used."""
+
+
+@dataclass(slots=True)
+class Translated:
+    """librdkafka's settings, and what is to be said about the given ones, by their name as it was given."""
+
+    settings: dict[str, str] = field(default_factory=dict, repr=False)
+    warnings: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def known(role: Role) -> list[str]:
+    """The settings that can be given for this role."""
+    levels = [f"compression.{codec}.level" for codec in _LEVELS] if role is Role.PRODUCER else []
+    plain = [name for name, rule in RULES.items() if role in rule.roles]
+    return sorted([*plain, *_STORES, "sasl.jaas.config", *levels, *FIXED[role]])
+
+
+def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | None = None) -> Translated:
+    """Translate one client's settings, prefixes taken off. `names`: how each was called where the user wrote it."""
+    called = names or {}
+    found = Translated()
+    for name, value in given.items():
+        full = called.get(name, name)
+        if name in FIXED[role]:
+            if (name, value.lower()) not in (("enable.idempotence", "true"), ("isolation.level", "read_committed")):
+                found.warnings[full] = f"{full} is ignored and cannot be overridden: {FIXED[role][name]}."
+            continue
+        if not _exists(role, name):
+            found.errors[full] = (
+                f"Unknown configuration {full}: a {role} here has no such setting, nor one that means the same. "
+                "Remove it."
+            )
+            continue
+        try:
+            _one(role, name, value, given, found)
+        except ValueError as error:
+            shown = "" if name in security.SECRETS else f" {value}"
+            found.errors[full] = f"Invalid value{shown} for configuration {full}: {error}."
+    settings, errors = security.stores(given)
+    found.settings.update(settings)
+    for name, text in errors.items():
+        found.errors[called.get(name, name)] = f"Configuration {called.get(name, name)} cannot be used: {text}."
+    return found
+
+
+def _exists(role: Role, name: str) -> bool:
+    rule = RULES.get(name)
+    return role in rule.roles if rule else name in known(role)
+
+
+def _one(role: Role, name: str, value: str, given: Mapping[str, str], found: Translated) -> None:
+    if name in RULES:
+        found.settings[RULES[name].to] = RULES[name].convert(value.strip())
+    elif name == "sasl.jaas.config":
+        found.settings.update(security.login(value))
+        if "sasl.mechanism" in given and not security.fits(value, given["sasl.mechanism"]):
+            raise ValueError("its login module is not the one of sasl.mechanism")
+    elif name not in _STORES:
+        codec = name.split(".")[1]
+        level = _whole(*_LEVELS[codec])(value.strip())
+        if given.get("compression.type", "").lower() == codec:
+            found.settings["compression.level"] = level
+
+
+def of_prefix(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
+    """The settings below a prefix, without it; not those of a longer prefix of the same kind (`producer.override.`)."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in config.items()
+        if name.startswith(prefix) and not name.startswith(f"{prefix}override.")
+    }
+
+
+def servers(bootstrap: str) -> frozenset[str]:
+    """The addresses in a bootstrap list, for comparing two."""
+    return frozenset(address.strip().lower() for address in bootstrap.split(",") if address.strip())
+
+
+def merged(role: Role, layers: Iterable[tuple[str, Mapping[str, str]]]) -> Translated:
+    """Settings from several configurations, later ones on top: (prefix, configuration) each."""
+    given: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for prefix, config in layers:
+        own = of_prefix(prefix, config)
+        given = _over(given, own)
+        names.update({name: prefix + name for name in own})
+    return translate(role, given, names)
+
+
+_LOGINS: Final = frozenset({"sasl.jaas.config", "sasl.username", "sasl.password"})
+
+
+def _over(base: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
+    """A layer that brings a login or a store of its own replaces that of the layer below as a whole."""
+    gone: set[str] = set()
+    if "sasl.jaas.config" in over:
+        gone |= _LOGINS
+    for store in ("ssl.truststore.", "ssl.keystore."):
+        if any(name.startswith(store) for name in over):
+            gone |= {name for name in _STORES if name.startswith(store)}
+    return {**{name: value for name, value in base.items() if name not in gone}, **over}

@@ -1,0 +1,106 @@
+"""Java's security settings in librdkafka's words: SASL logins, and keys and certificates as PEM.
+
+No error quotes a value: a login or key that cannot be read is still a secret.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_LOGIN_MODULES: Final = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": "PLAIN",
+    "org.apache.kafka.common.security.scram.ScramLoginModule": "SCRAM",
+}
+_LOGIN = re.compile(
+    r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)(?P<options>(\s+\w+\s*=\s*(\"(\\.|[^\"\\])*\"|[^\s\";]+))*)\s*;\s*"
+)
+_OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:\\.|[^\"\\])*)\"|([^\s\";]+))")
+_EITHER: Final = (
+    ("ssl.ca.location", "ssl.ca.pem"),
+    ("ssl.certificate.location", "ssl.certificate.pem"),
+    ("ssl.key.location", "ssl.key.pem"),
+)
+
+SECRETS: Final = frozenset(
+    {
+        "sasl.jaas.config",
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.keystore.password",
+        "ssl.truststore.password",
+        "ssl.keystore.key",
+        "ssl.key.pem",
+    }
+)
+"""Settings whose values must not be shown."""
+
+
+def login(jaas: str) -> dict[str, str]:
+    """User and password out of a `sasl.jaas.config`. Raises ValueError, without quoting any of it."""
+    found = _LOGIN.fullmatch(jaas)
+    if found is None:
+        raise ValueError('a text of the form `<login module> required username="…" password="…";` is expected')
+    module = found["module"]
+    if module not in _LOGIN_MODULES:
+        raise ValueError(f"the login module {module} has no counterpart here: use PlainLoginModule or ScramLoginModule")
+    options = {
+        name: re.sub(r"\\(.)", r"\1", quoted) if quoted or not bare else bare
+        for name, quoted, bare in _OPTION.findall(found["options"])
+    }
+    missing = [name for name in ("username", "password") if not options.get(name)]
+    if missing:
+        raise ValueError(f"{' and '.join(missing)} must be given in it")
+    unknown = sorted(options.keys() - {"username", "password"})
+    if unknown:
+        raise ValueError(f"its option {unknown[0]} has no counterpart here")
+    return {"sasl.username": options["username"], "sasl.password": options["password"]}
+
+
+def fits(jaas: str, mechanism: str) -> bool:
+    """Whether the login module is the one of the mechanism."""
+    found = _LOGIN.fullmatch(jaas)
+    return found is None or mechanism.upper().startswith(_LOGIN_MODULES.get(found["module"], ""))
+
+
+def stores(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """librdkafka's settings for Java's key store and trust store, and an error per setting that has no counterpart.
+
+    Only the type PEM has one: a file, or the text itself.
+    """
+    settings: dict[str, str] = {}
+    errors: dict[str, str] = {}
+    for store, texts, files in (
+        ("ssl.truststore", {"certificates": "ssl.ca.pem"}, ("ssl.ca.location",)),
+        (
+            "ssl.keystore",
+            {"key": "ssl.key.pem", "certificate.chain": "ssl.certificate.pem"},
+            ("ssl.key.location", "ssl.certificate.location"),
+        ),
+    ):
+        names = [f"{store}.{end}" for end in ("location", "password", *texts)]
+        present = [name for name in names if name in given]
+        kind = given.get(f"{store}.type", "JKS").upper()
+        if kind != "PEM":
+            wrong = f"{store}.type" if f"{store}.type" in given else (present or [""])[0]
+            if wrong:
+                errors[wrong] = f"only {store}.type=PEM has a counterpart here: convert the store to PEM"
+            continue
+        if f"{store}.password" in given:
+            errors[f"{store}.password"] = "a PEM store has no password; a key's own is ssl.key.password"
+        for end, name in texts.items():
+            if f"{store}.{end}" in given:
+                settings[name] = given[f"{store}.{end}"]
+        if f"{store}.location" in given:
+            settings.update(dict.fromkeys(files, given[f"{store}.location"]))
+    return settings, errors
+
+
+def overlay(base: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka settings on top of others: a key given as text takes the place of one given as a file."""
+    result = dict(base)
+    for pair in _EITHER:
+        if any(name in over for name in pair):
+            for name in pair:
+                result.pop(name, None)
+    return {**result, **over}

@@ -1,0 +1,193 @@
+"""Java client settings in librdkafka's words."""
+
+import json
+
+import pytest
+from confluent_kafka import Producer
+
+from fencing.client_settings import connection_of, effective, producer_overrides, transaction_timeout_ms
+from fencing.errors import Invalid
+from fencing.kafka.overrides import RULES, Role, servers, translate
+from fencing.kafka.settings import Connection
+
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p w=\\"d;";'
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username=ann password=secret ;"
+BASE = Connection("127.0.0.1:9092", {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "worker"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("max.request.size", "5242880", {"message.max.bytes": "5242880"}),
+        ("buffer.memory", "33554432", {"queue.buffering.max.kbytes": "32768"}),
+        ("delivery.timeout.ms", "120000", {"message.timeout.ms": "120000"}),
+        ("request.timeout.ms", "30000", {"socket.timeout.ms": "30000"}),
+        ("compression.type", "ZSTD", {"compression.type": "zstd"}),
+        ("batch.size", "16384", {"batch.size": "16384"}),
+        ("linger.ms", " 20 ", {"linger.ms": "20"}),
+        ("acks", "-1", {"acks": "all"}),
+        ("max.in.flight.requests.per.connection", "1", {"max.in.flight.requests.per.connection": "1"}),
+        ("connections.max.idle.ms", "-1", {"connections.max.idle.ms": "0"}),
+        ("receive.buffer.bytes", "-1", {"socket.receive.buffer.bytes": "0"}),
+        ("security.protocol", "sasl_ssl", {"security.protocol": "SASL_SSL"}),
+        ("ssl.endpoint.identification.algorithm", "", {"ssl.endpoint.identification.algorithm": "none"}),
+        ("sasl.jaas.config", PLAIN, {"sasl.username": "ann", "sasl.password": 'p w="d;'}),
+        ("sasl.jaas.config", SCRAM, {"sasl.username": "ann", "sasl.password": "secret"}),
+        ("client.id", "flights", {"client.id": "flights"}),
+        ("transaction.timeout.ms", "90000", {"transaction.timeout.ms": "90000"}),
+    ],
+)
+def test_a_java_setting_gets_its_counterpart(name: str, value: str, expected: dict[str, str]) -> None:
+    found = translate(Role.PRODUCER, {name: value})
+    assert (found.settings, found.errors, found.warnings) == (expected, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("interceptor.classes", "x.Y", "Unknown configuration"),
+        ("max.block.ms", "1000", "Unknown configuration"),
+        ("fetch.min.bytes", "1", "Unknown configuration"),
+        ("linger.ms", "soon", "a whole number"),
+        ("acks", "1", "needs all"),
+        ("retries", "0", "from 1"),
+        ("max.in.flight.requests.per.connection", "6", "from 1 to 5"),
+        ("compression.type", "brotli", "one of none, gzip"),
+        ("compression.lz4.level", "40", "from 1 to 12"),
+        ("sasl.mechanism", "GSSAPI", "one of PLAIN"),
+        ("sasl.jaas.config", "${file:/etc/x:jaas}", "is expected"),
+        ("sasl.jaas.config", 'com.sun.Krb5LoginModule required username="a" password="b";', "no counterpart"),
+        ("sasl.jaas.config", PLAIN.replace("password", "pass"), "password must be given"),
+        ("ssl.truststore.location", "/etc/trust.jks", "type=PEM"),
+        ("ssl.keystore.type", "PKCS12", "type=PEM"),
+    ],
+)
+def test_what_has_no_counterpart_is_an_error_that_names_it(name: str, value: str, says: str) -> None:
+    found = translate(Role.PRODUCER, {name: value}, {name: f"producer.override.{name}"})
+    (full,) = found.errors
+    assert full == f"producer.override.{name}"
+    assert full in found.errors[full]
+    assert says in found.errors[full]
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_an_error_never_quotes_a_secret(role: Role) -> None:
+    given = {"sasl.jaas.config": 'x required password="hunter2";', "foo.password": "hunter2", "ssl.key.password": ""}
+    found = translate(role, given)
+    assert len(found.errors) == 3
+    assert "hunter2" not in " ".join(found.errors.values())
+    assert "hunter2" not in repr(translate(role, {"sasl.jaas.config": PLAIN.replace("ann", "hunter2")}))
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "value"),
+    [
+        (Role.CONSUMER, "isolation.level", "read_uncommitted"),
+        (Role.PRODUCER, "transactional.id", "mine"),
+        (Role.PRODUCER, "enable.idempotence", "false"),
+        (Role.CONSUMER, "group.id", "g"),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "override."])
+def test_what_the_runtime_fixes_is_ignored_with_a_warning(role: Role, name: str, value: str, prefix: str) -> None:
+    key = f"{role}.{prefix}{name}"
+    found = effective(role, *(({}, {key: value}) if prefix else ({key: value}, {})))
+    assert found.settings == {}
+    assert found.errors == {}
+    assert list(found.warnings) == [key]
+    assert f"{key} is ignored" in found.warnings[key]
+
+
+def test_pem_stores_become_pem_settings() -> None:
+    given = {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "CA",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": "/etc/me.pem",
+    }
+    expected = {
+        "ssl.ca.pem": "CA",
+        "ssl.key.location": "/etc/me.pem",
+        "ssl.certificate.location": "/etc/me.pem",
+    }
+    assert translate(Role.ADMIN, given).settings == expected
+
+
+def test_the_level_of_the_codec_in_use_counts() -> None:
+    given = {"compression.type": "zstd", "compression.zstd.level": "7", "compression.gzip.level": "1"}
+    assert translate(Role.PRODUCER, given).settings == {"compression.type": "zstd", "compression.level": "7"}
+
+
+def test_the_connectors_settings_stand_above_the_workers() -> None:
+    worker = {
+        "producer.linger.ms": "1",
+        "producer.batch.size": "7",
+        "linger.ms": "9",
+        "producer.sasl.jaas.config": PLAIN,
+    }
+    connector = {"producer.override.linger.ms": "2", "producer.override.sasl.jaas.config": SCRAM, "linger.ms": "8"}
+    settings = producer_overrides(BASE, worker, connector, 60_000)
+    assert settings == {"linger.ms": "2", "batch.size": "7", "sasl.username": "ann", "sasl.password": "secret"}
+
+
+def test_no_delivery_may_outlast_the_transaction() -> None:
+    connector = {"producer.override.delivery.timeout.ms": "120000", "producer.override.request.timeout.ms": "90000"}
+    settings = producer_overrides(BASE, {}, connector, 10_000)
+    assert settings == {"message.timeout.ms": "10000", "socket.timeout.ms": "10000"}
+    Producer({"transactional.id": "x", "transaction.timeout.ms": 10_000, **settings})
+
+
+@pytest.mark.parametrize(
+    ("worker", "connector", "expected"),
+    [
+        ({}, {}, 60_000),
+        ({"transaction.timeout.ms": "70000"}, {}, 70_000),
+        ({"transaction.timeout.ms": "70000", "producer.transaction.timeout.ms": "80000"}, {}, 80_000),
+        ({"producer.transaction.timeout.ms": "80000"}, {"producer.override.transaction.timeout.ms": "90000"}, 90_000),
+        ({}, {"producer.override.transaction.timeout.ms": "soon"}, 60_000),
+    ],
+)
+def test_the_transaction_timeout(worker: dict[str, str], connector: dict[str, str], expected: int) -> None:
+    assert transaction_timeout_ms(worker, connector) == expected
+
+
+def test_another_cluster_is_refused_and_the_workers_own_is_not() -> None:
+    assert producer_overrides(BASE, {}, {"producer.override.bootstrap.servers": " 127.0.0.1:9092 ,"}, 60_000) == {}
+    with pytest.raises(Invalid, match="another cluster"):
+        producer_overrides(BASE, {}, {"producer.override.bootstrap.servers": "elsewhere:9092"}, 60_000)
+    assert servers("a:1,b:2") == servers("B:2, a:1")
+
+
+def test_an_unreadable_override_ends_the_task_with_its_name() -> None:
+    with pytest.raises(Invalid, match=r"producer\.override\.linger\.ms"):
+        producer_overrides(BASE, {}, {"producer.override.linger.ms": "x"}, 60_000)
+
+
+def test_a_consumers_credentials_and_fetch_sizes_reach_its_connection() -> None:
+    connector = {"consumer.override.sasl.jaas.config": SCRAM, "consumer.override.fetch.min.bytes": "5"}
+    connection = connection_of(Role.CONSUMER, BASE, {"consumer.client.id": "me"}, connector)
+    assert connection.client_id == "me"
+    assert connection.settings["sasl.username"] == "ann"
+    assert connection.settings["security.protocol"] == "SASL_PLAINTEXT"
+    assert "fetch.min.bytes" not in connection.librdkafka()
+    assert connection.for_reading(isolation_level="read_committed")["fetch.min.bytes"] == "5"
+    assert "secret" not in repr(connection)
+    json.dumps(connection.as_json())
+
+
+def test_librdkafka_knows_every_name_in_the_table() -> None:
+    values = {
+        "acks": "all",
+        "security.protocol": "PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "client.dns.lookup": "use_all_dns_ips",
+        "compression.type": "lz4",
+        "ssl.endpoint.identification.algorithm": "none",
+        "check.crcs": "true",
+        "max.in.flight.requests.per.connection": "5",
+        "message.timeout.ms": "1000",
+        "transaction.timeout.ms": "60000",
+    }
+    for rule in RULES.values():
+        if Role.PRODUCER in rule.roles and not rule.to.startswith("ssl."):
+            Producer({rule.to: values.get(rule.to, "1000")})
