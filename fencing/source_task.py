@@ -22,8 +22,10 @@ from dataclasses import dataclass
 
 from connectors.api import RetriableError, SourceTask
 from fencing.boundaries import Boundaries, Boundary
+from fencing.client_settings import connection_of, producer_overrides, transaction_timeout_ms
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from fencing.kafka.overrides import Role
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
 from fencing.offsets import SourceOffsets, read_offsets
@@ -84,9 +86,8 @@ class SourceTaskRun:
         self._view = TaskView(spec, self._report.tick)
         worker = spec.worker_settings
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
-        configured = spec.connector_config.get("producer.override.transaction.timeout.ms")
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
-            int(configured or worker.get("transaction.timeout.ms", "60000"))
+            transaction_timeout_ms(worker, spec.connector_config)
         )
 
     def end(self) -> None:
@@ -195,9 +196,10 @@ class SourceTaskRun:
         return producer
 
     def _read_offsets(self) -> SourceOffsets:
+        spec = self._spec
         return read_offsets(
-            self._spec.connection,
-            self._spec.topics.offsets,
+            connection_of(Role.CONSUMER, spec.connection, spec.worker_settings, spec.connector_config),
+            spec.topics.offsets,
             self._spec.task.connector,
             Deadline.after(120, self._clock),
             lambda: self._view.verdict is Verdict.END,
@@ -289,7 +291,10 @@ def _overrides(plugin: SourceTask, method: str) -> bool:
 
 
 def _transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
-    return TransactionalProducer(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+    overrides = producer_overrides(spec.connection, spec.worker_settings, spec.connector_config, timeout_ms)
+    return TransactionalProducer(
+        spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides
+    )
 
 
 def _readable(error: Exception) -> str:

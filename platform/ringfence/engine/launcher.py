@@ -31,6 +31,7 @@ _FOR_TASKS = (
     "offset.flush.interval.ms",
     "transaction.timeout.ms",
 )
+_CLIENTS = ("producer.", "consumer.", "admin.")
 
 
 class Launcher:
@@ -46,7 +47,9 @@ class Launcher:
         self._specs: list[TaskSpec] = []
         self._overdue: dict[str, float] = {}
         self._settings = {
-            key: value for key, value in config.settings.items() if key in _FOR_TASKS or ".converter." in key
+            key: value
+            for key, value in config.settings.items()
+            if key in _FOR_TASKS or ".converter." in key or key.startswith(_CLIENTS)
         }
         self.failure: str | None = None
 
