@@ -1,12 +1,17 @@
 """Kafka Connect's worker settings, from a properties file and from `CONNECT_*` environment variables."""
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fencing.client_settings import effective
 from fencing.errors import Invalid
+from fencing.kafka.overrides import BOOTSTRAP, Role, servers, translate
 from fencing.kafka.settings import Connection
+
+log = logging.getLogger(__name__)
 
 _DEFAULTS = {
     "bootstrap.servers": "127.0.0.1:9092",
@@ -30,8 +35,11 @@ _DEFAULTS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "transaction.timeout.ms": "60000",
+    "connector.client.config.override.policy": "All",
 }
 _SECURITY = ("security.protocol", "sasl.", "ssl.")
+_POLICIES = ("All", "Principal", "None")
+_POLICY_CLASS = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
 
 
 def _read_properties(path: Path) -> dict[str, str]:
@@ -67,7 +75,24 @@ class WorkerConfig:
         for key in settings:
             if key.endswith((".ms", ".factor", ".partitions")):
                 config.number(key)
+        config._check_clients()
         return config
+
+    def _check_clients(self) -> None:
+        for problem in translate(Role.ADMIN, self._security).errors.values():
+            raise Invalid(problem)
+        for role in Role:
+            found = effective(role, self.settings, {})
+            for problem in found.errors.values():
+                raise Invalid(problem)
+            elsewhere = found.settings.get(BOOTSTRAP, self.bootstrap)
+            if servers(elsewhere) != servers(self.bootstrap):
+                raise Invalid(
+                    f"{role}.{BOOTSTRAP} names another cluster than {BOOTSTRAP}: not supported yet, remove it"
+                )
+            for warning in found.warnings.values():
+                log.warning("%s", warning)
+        _ = self.override_policy
 
     def number(self, key: str) -> int:
         """A whole-number setting."""
@@ -101,11 +126,23 @@ class WorkerConfig:
         return self.settings["events.storage.topic"]
 
     @property
+    def override_policy(self) -> str:
+        """All, Principal or None: which client settings a connector may override (KIP-458). Raises `Invalid`."""
+        given = self.settings["connector.client.config.override.policy"]
+        for name in _POLICIES:
+            if given in (name, _POLICY_CLASS.format(name)):
+                return name
+        raise Invalid(f"connector.client.config.override.policy={given}: use {', '.join(_POLICIES)}")
+
+    @property
     def mode(self) -> str:
         """disabled, preparing or enabled (KIP-618, "Worker configuration")."""
         return self.settings["exactly.once.source.support"].lower()
 
     def connection(self, client_id: str = "ringfence") -> Connection:
         """The worker's own cluster, with the worker's credentials."""
-        security = {key: value for key, value in self.settings.items() if key.startswith(_SECURITY)}
-        return Connection(self.bootstrap, security, client_id)
+        return Connection(self.bootstrap, translate(Role.ADMIN, self._security).settings, client_id)
+
+    @property
+    def _security(self) -> dict[str, str]:
+        return {key: value for key, value in self.settings.items() if key.startswith(_SECURITY)}
