@@ -53,12 +53,17 @@ class TaskCount:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Who may run a task now. A larger `attempt` in the same generation replaces a smaller one."""
+    """Who may run a task now. A larger `attempt` in the same generation replaces a smaller one.
+
+    restarts, placed_ms: see `fencing.restarts`; they do not make it another placement.
+    """
 
     worker: WorkerId
     incarnation: Incarnation
     attempt: int
     generation: Generation
+    restarts: int = field(default=0, compare=False)
+    placed_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +193,7 @@ def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) ->
         case PlacementRecord(task, None):
             return replace(state, placements={n: p for n, p in state.placements.items() if n != task.task})
         case PlacementRecord(task, worker, incarnation, attempt, generation) if worker is not None:
-            placement = Placement(worker, incarnation, attempt, generation)
+            placement = Placement(worker, incarnation, attempt, generation, record.restarts, record.placed_ms)
             return replace(state, placements={**state.placements, task.task: placement})
         case _:
             return state

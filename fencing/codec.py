@@ -85,6 +85,8 @@ class PlacementRecord:
     incarnation: Incarnation = NOBODY
     attempt: int = 0
     generation: Generation = NO_GENERATION
+    restarts: int = 0
+    placed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +240,8 @@ def _placement(text: str, rest: str, value: dict[str, object], tombstone: bool) 
         Incarnation(str(value["incarnation"])),
         _integer(value, "attempt"),
         Generation(_integer(value, "generation")),
+        _integer(value, "restarts") if "restarts" in value else 0,
+        _integer(value, "placed_ms") if "placed_ms" in value else 0,
     )
 
 
@@ -271,6 +275,7 @@ def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
             return f"placement-{task}".encode(), None
         case PlacementRecord(task, worker, incarnation, attempt, generation):
             placed = {"worker": worker, "incarnation": incarnation, "attempt": attempt, "generation": generation}
+            placed |= {"restarts": record.restarts, "placed_ms": record.placed_ms}
             return f"placement-{task}".encode(), _json(placed)
         case SessionKeyRecord(key, algorithm, created_ms):
             return b"session-key", _json({"key": key, "algorithm": algorithm, "creation-timestamp": created_ms})

@@ -4,15 +4,19 @@ Level-triggered: called again and again with the newest state, it answers with t
 lost is simply due again; a step that was done is no longer.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from enum import Enum
 
 from fencing.assignment import Member, assign
 from fencing.cluster_state import ClusterState, ConnectorState, Placement, task_ids
 from fencing.codec import PlacementRecord, TargetState
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.restarts import RestartPolicy, in_a_row, next_restart_ms
 from fencing.rounds import Round, plan
-from fencing.status import FAILED, StatusState, TaskStatus
+from fencing.status import FAILED, MISCONFIGURED, State, StatusState, TaskStatus
+
+Place = tuple[WorkerId, Incarnation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Steps:
     placements: Sequence[PlacementRecord]
     homeless: Sequence[TaskId]
     """Tasks for which no worker has a slot."""
+    restarting: Sequence[TaskId] = ()
+    """Those of the placements that are automatic restarts of failed tasks."""
 
 
 def decide(
@@ -34,14 +40,23 @@ def decide(
     group_id: str,
     not_before: Mapping[TaskId, float],
     now: float,
+    *,
+    now_ms: int = 0,
+    settings: Mapping[str, str] | None = None,
+    held_until: Mapping[Place, float] | None = None,
 ) -> Steps:
-    """The steps that are due. `not_before`: monotonic times before which a lost task is not placed again."""
+    """The steps that are due. `not_before`: monotonic times before which a lost task is not placed again.
+
+    now_ms: the wall clock, for automatic restarts; settings: the worker's; held_until: see `waiting_for`.
+    """
     tasks_wanted = [
         connector.name for connector in state.existing() if connector.unreadable is None and connector.tasks_stale
     ]
     rounds = [due for connector in state.connectors.values() if (due := plan(connector, group_id)) is not None]
-    placements, homeless = _placements(state, status, members, not_before, now)
-    return Steps(tasks_wanted, rounds, placements, homeless)
+    live = {(member.worker, member.incarnation) for member in members}
+    seen = _Seen(live, not_before, held_until or {}, now, now_ms, settings or {})
+    placements, homeless, restarting = _placements(state, status, members, seen)
+    return Steps(tasks_wanted, rounds, placements, homeless, tuple(restarting))
 
 
 def status_of(status: StatusState, task: TaskId, placement: Placement | None) -> TaskStatus | None:
@@ -53,7 +68,7 @@ def status_of(status: StatusState, task: TaskId, placement: Placement | None) ->
     return found if mine else None
 
 
-def _where(placement: Placement) -> tuple[WorkerId, Incarnation]:
+def _where(placement: Placement) -> Place:
     return placement.worker, placement.incarnation
 
 
@@ -63,19 +78,58 @@ def _wanted(connector: ConnectorState) -> list[TaskId]:
     return task_ids(connector)
 
 
+class _Fate(Enum):
+    """What becomes of a placed task."""
+
+    STAYS = "it runs where it is"
+    MOVES = "its worker is gone: the next attempt somewhere"
+    AGAIN = "its attempt has ended: the next one, elsewhere if possible"
+    RETURNS = "its worker is back, as another incarnation"
+    RESTS = "nothing for now"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """All that a placement is decided by, besides the task's own placement and status."""
+
+    live: Set[Place]
+    not_before: Mapping[TaskId, float]
+    held_until: Mapping[Place, float]
+    now: float
+    now_ms: int
+    settings: Mapping[str, str]
+
+    def fate(self, connector: ConnectorState, placement: Placement, reported: TaskStatus | None, task: TaskId) -> _Fate:
+        ended = reported if reported is not None and reported.ended else None
+        if ended is not None and ended.why in (FAILED, MISCONFIGURED):
+            return _Fate.AGAIN if self._restart_due(connector, placement, ended) else _Fate.RESTS
+        where = _where(placement)
+        if where not in self.live and self.now < self.held_until.get(where, 0.0):
+            return _Fate.RETURNS if self.back(placement.worker) else _Fate.RESTS
+        if ended is not None:
+            return _Fate.AGAIN if self.now >= self.not_before.get(task, 0.0) else _Fate.RESTS
+        return _Fate.STAYS if where in self.live else _Fate.MOVES
+
+    def back(self, worker: WorkerId) -> list[Place]:
+        """Where a worker that was away lives now; empty where it is still away."""
+        return [place for place in self.live if place[0] == worker]
+
+    def _restart_due(self, connector: ConnectorState, placement: Placement, failed: TaskStatus) -> bool:
+        if connector.target is not TargetState.RUNNING:
+            return False
+        due_ms = next_restart_ms(RestartPolicy.of(connector.config or {}, self.settings), placement, failed)
+        return due_ms is not None and self.now_ms >= due_ms
+
+
 def _placements(
-    state: ClusterState,
-    status: StatusState,
-    members: Sequence[Member],
-    not_before: Mapping[TaskId, float],
-    now: float,
-) -> tuple[list[PlacementRecord], list[TaskId]]:
+    state: ClusterState, status: StatusState, members: Sequence[Member], seen: _Seen
+) -> tuple[list[PlacementRecord], list[TaskId], list[TaskId]]:
     wanted: list[TaskId] = []
-    current: dict[TaskId, tuple[WorkerId, Incarnation]] = {}
+    current: dict[TaskId, Place] = {}
     held: dict[TaskId, Placement] = {}
     generations: dict[TaskId, Generation] = {}
     again: set[TaskId] = set()
-    live = {(member.worker, member.incarnation) for member in members}
+    restarting: set[TaskId] = set()
     for connector in state.existing():
         for task in _wanted(connector):
             assert connector.commit is not None
@@ -84,22 +138,70 @@ def _placements(
             if placement is not None and placement.generation == connector.commit.generation:
                 held[task] = placement
                 reported = status_of(status, task, placement)
-                if reported is not None and reported.ended and reported.why == FAILED:
-                    continue  # it stays where it is until somebody restarts it
-                if reported is not None and reported.ended:
-                    again.add(task)
-                    if now < not_before.get(task, 0.0):
+                match seen.fate(connector, placement, reported, task):
+                    case _Fate.RESTS:
                         continue
-                elif (placement.worker, placement.incarnation) in live:
-                    current[task] = (placement.worker, placement.incarnation)
+                    case _Fate.STAYS:
+                        current[task] = _where(placement)
+                    case _Fate.RETURNS:
+                        current[task] = seen.back(placement.worker)[0]
+                    case _Fate.AGAIN:
+                        again.add(task)
+                        if reported is not None and reported.state is State.FAILED:
+                            restarting.add(task)
+                    case _Fate.MOVES:
+                        pass
             wanted.append(task)
     placed = assign(members, wanted, current, {task: _where(held[task]) for task in again})
     records = []
     for task, member in sorted(placed.items()):
         old = held.get(task)
-        stays = old is not None and (old.worker, old.incarnation) == (member.worker, member.incarnation)
-        if stays and task not in again:
+        if old is not None and _where(old) == (member.worker, member.incarnation) and task not in again:
             continue
         attempt = old.attempt + 1 if old is not None else 1
-        records.append(PlacementRecord(task, member.worker, member.incarnation, attempt, generations[task]))
-    return records, [task for task in wanted if task not in placed]
+        restarts = _restarts(old, status_of(status, task, old), task in restarting, seen.now_ms)
+        records.append(
+            PlacementRecord(
+                task, member.worker, member.incarnation, attempt, generations[task], restarts, placed_ms=seen.now_ms
+            )
+        )
+    return records, [task for task in wanted if task not in placed], sorted(restarting & placed.keys())
+
+
+def _restarts(old: Placement | None, reported: TaskStatus | None, restarted: bool, now_ms: int) -> int:
+    """The count for the next attempt: kept where only its worker was lost, one more for a restart."""
+    if old is None:
+        return 0
+    until = reported.since_ms if restarted and reported is not None else now_ms
+    return in_a_row(old, until) + restarted
+
+
+def shown_restarts(state: ClusterState, status: StatusState, settings: Mapping[str, str]) -> list[TaskStatus]:
+    """The statuses of failed tasks that do not tell yet when they are restarted: as they should read."""
+    changed = []
+    for task, found in status.tasks.items():
+        connector = state.connectors.get(task.connector)
+        if found.state is not State.FAILED or connector is None or connector.config is None:
+            continue
+        placement = connector.placements.get(task.task)
+        if placement is None or status_of(status, task, placement) is None:
+            continue
+        due_ms = next_restart_ms(RestartPolicy.of(connector.config, settings), placement, found)
+        shown = replace(found, restarts=in_a_row(placement, found.since_ms), next_ms=due_ms or 0)
+        if shown != found:
+            changed.append(shown)
+    return changed
+
+
+def waiting_for(
+    state: ClusterState, members: Sequence[Member], before: Mapping[Place, float], delay_s: float, now: float
+) -> dict[Place, float]:
+    """For each place with tasks whose worker left: until when it is waited for (`scheduled.rebalance.max.delay.ms`).
+
+    `before`: the last answer. A place that is not in it has left just now.
+    """
+    if delay_s <= 0:
+        return {}
+    live = {(member.worker, member.incarnation) for member in members}
+    placed = {_where(placement) for connector in state.existing() for placement in connector.placements.values()}
+    return {place: before.get(place, now + delay_s) for place in placed - live}

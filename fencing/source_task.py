@@ -30,6 +30,7 @@ from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
 from fencing.offsets import SourceOffsets, read_offsets
 from fencing.record_path import Convert, RecordPath
+from fencing.restarts import why_of
 from fencing.status import State
 from fencing.task_context import TaskContext
 from fencing.task_report import TaskReport
@@ -103,11 +104,11 @@ class SourceTaskRun:
         except Exception as error:
             log.exception("Task %s failed", self._spec.task)
             self._counters.measures.failed(error, self._clock)
-            outcome = Outcome("failed", _readable(error))
+            outcome = Outcome(why_of(error), _readable(error))
         if outcome.trace is None:
             self._report.ended(outcome.reason)
         elif self._view.verdict is not Verdict.END:
-            self._report.failed(outcome.trace)
+            self._report.failed(outcome.trace, outcome.reason)
         self._view.close()
         self._report.flush()
         return outcome

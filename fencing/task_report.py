@@ -59,6 +59,7 @@ class TaskReport:
                 ended,
                 why,
                 self._reporter.now_ms(),
+                placement.restarts,
             )
         )
 
@@ -69,10 +70,10 @@ class TaskReport:
         self._times.enter(state, self._clock.monotonic())
         self.progress()
 
-    def failed(self, trace: str) -> None:
-        """FAILED, with the trace: somebody has to look."""
+    def failed(self, trace: str, why: str = FAILED) -> None:
+        """FAILED, with the trace. `why` tells whether a restart may help (`fencing.restarts`)."""
         self.progress()
-        self._status(State.FAILED, FAILED, trace=trace, ended=True)
+        self._status(State.FAILED, why, trace=trace, ended=True)
         self.stage("failed", trace.splitlines()[-1])
 
     def ended(self, reason: str) -> None:

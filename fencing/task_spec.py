@@ -54,6 +54,7 @@ class TaskSpec:
                     self.placement.incarnation,
                     self.placement.attempt,
                     self.placement.generation,
+                    self.placement.restarts,
                 ],
                 "task_class": self.task_class,
                 "connector_config": dict(self.connector_config),
@@ -65,13 +66,13 @@ class TaskSpec:
     @classmethod
     def loads(cls, text: str) -> "TaskSpec":
         value = json.loads(text)
-        worker, incarnation, attempt, generation = value["placement"]
+        worker, incarnation, attempt, generation, restarts = value["placement"]
         return cls(
             Connection.from_json(value["connection"]),
             value["group_id"],
             Topics(*value["topics"]),
             TaskId(ConnectorName(value["task"][0]), value["task"][1]),
-            Placement(WorkerId(worker), Incarnation(incarnation), attempt, Generation(generation)),
+            Placement(WorkerId(worker), Incarnation(incarnation), attempt, Generation(generation), restarts),
             value["task_class"],
             value["connector_config"],
             value["task_config"],

@@ -31,6 +31,7 @@ _DEFAULTS = {
     "task.shutdown.graceful.timeout.ms": "5000",
     "session.timeout.ms": "10000",
     "max.poll.interval.ms": "30000",
+    "scheduled.rebalance.max.delay.ms": "0",
     "exactly.once.source.support": "disabled",
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",

@@ -14,7 +14,7 @@ from fencing.errors import FencingError, Retriable
 from fencing.ids import TaskId
 from fencing.kafka.reporter import Reporter
 from fencing.source_task import Outcome
-from fencing.status import FAILED, LOST, State, TaskStatus, WorkerRecord
+from fencing.status import LOST, State, TaskStatus, WorkerRecord
 from fencing.task_spec import TaskSpec
 from ringfence.engine.spark_host import Lost, SparkHost, group_of
 from ringfence.engine.topics import topics_of
@@ -139,7 +139,7 @@ class Launcher:
         elif result.trace is not None:
             # Said by the task itself, too; once more in case its last report did not get out.
             log.warning("Task %s, attempt %d failed: %s", spec.task, placement.attempt, result.trace.splitlines()[-1])
-            self._reporter.status(self._report(spec, State.FAILED, FAILED, result.trace))
+            self._reporter.status(self._report(spec, State.FAILED, result.reason, result.trace))
         else:
             log.info("Task %s, attempt %d ended: %s", spec.task, placement.attempt, result.reason)
 
@@ -156,4 +156,5 @@ class Launcher:
             ended=True,
             why=why,
             since_ms=self._reporter.now_ms(),
+            restarts=placement.restarts,
         )

@@ -199,6 +199,7 @@ class Leader:
             self._rounds,
             self.instances,
             self.statuses,
+            self._config.settings,
         )
         self._reporter.status(
             LeaderRecord(self._worker.worker, self._worker.incarnation, metadata.generation, self._reporter.now_ms())

@@ -2,14 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from fencing.assignment import Member
 from fencing.clock import Deadline
-from fencing.cluster_state import ClusterState, ConnectorState
+from fencing.cluster_state import ClusterState, ConnectorState, Placement
 from fencing.codec import ConfigRecord, TargetState
-from fencing.decisions import decide, status_of
+from fencing.decisions import Steps, decide, shown_restarts, status_of
 from fencing.errors import Conflict, FencingError
 from fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
 from fencing.kafka.fencer import FencedProducer
@@ -29,6 +29,7 @@ from fencing.status import (
 )
 from ringfence.engine.commands import task_set
 from ringfence.engine.instances import Instances
+from ringfence.engine.losses import Losses
 from ringfence.engine.round_runner import RoundRunner
 
 log = logging.getLogger(__name__)
@@ -36,13 +37,6 @@ log = logging.getLogger(__name__)
 _WRITE_SECONDS = 20.0
 _SAY_AGAIN_SECONDS = 3.0
 _SILENT_SECONDS = 60.0
-
-
-@dataclass(slots=True)
-class _Loss:
-    attempt: tuple[int, int]
-    times: int
-    not_before: float
 
 
 class Reconciler:
@@ -57,7 +51,9 @@ class Reconciler:
         rounds: RoundRunner,
         instances: Instances,
         status: Callable[[], StatusState],
+        settings: Mapping[str, str],
     ) -> None:
+        """`settings`: the worker's."""
         self._term = term
         self._group_id = group_id
         self._worker = worker
@@ -65,7 +61,9 @@ class Reconciler:
         self._rounds = rounds
         self._instances = instances
         self._status = status
-        self._losses: dict[TaskId, _Loss] = {}
+        self._settings = settings
+        self._losses = Losses(int(settings.get("scheduled.rebalance.max.delay.ms", "0")) / 1000)
+        self._members: list[Member] = []
         self._live: set[tuple[WorkerId, Incarnation]] = set()
         self._said: dict[str, tuple[StatusRecord, float]] = {}
         self._silent: dict[tuple[TaskId, int, int], float] = {}
@@ -73,16 +71,18 @@ class Reconciler:
 
     def step(self, members: list[Member]) -> None:
         """One pass: finish what has come to an end, then begin what is due."""
+        self._members = members
         self._live = {(member.worker, member.incarnation) for member in members}
         self._finish_rounds()
         self._write_task_sets()
         state, status = self._term.state, self._status()
         self._give_up_silent(state, status)
-        self._note_losses(state, status)
-        not_before = {task: loss.not_before for task, loss in self._losses.items()}
-        due = decide(state, status, members, self._group_id, not_before, time.monotonic())
+        self._losses.note(state, status, members, time.monotonic())
+        due = self._decide(state)
         if due.placements:
-            self._place(members, not_before)
+            self._place()
+        for shown in shown_restarts(state, status, self._settings):
+            self._say(f"status-task-{shown.task}", shown)
         for name in due.tasks_wanted:
             connector = state.connector(name)
             if connector.target is TargetState.STOPPED:
@@ -175,25 +175,23 @@ class Reconciler:
                     lost = replace(reported, ended=True, why=LOST, since_ms=self._reporter.now_ms())
                     self._say(f"status-task-{task}", lost)
 
-    def _note_losses(self, state: ClusterState, status: StatusState) -> None:
-        for connector in state.existing():
-            for number, placement in connector.placements.items():
-                task = TaskId(connector.name, number)
-                reported = status_of(status, task, placement)
-                attempt = (placement.generation, placement.attempt)
-                loss = self._losses.get(task)
-                if reported is None or not reported.ended or reported.why != LOST:
-                    continue
-                if loss is not None and loss.attempt == attempt:
-                    continue
-                recent = loss is not None and time.monotonic() - loss.not_before < 60
-                times = loss.times + 1 if loss is not None and recent else 0
-                pause = 0.0 if times == 0 else min(30.0, 0.5 * 2**times)
-                self._losses[task] = _Loss(attempt, times, time.monotonic() + pause)
+    def _decide(self, state: ClusterState) -> Steps:
+        return decide(
+            state,
+            self._status(),
+            self._members,
+            self._group_id,
+            self._losses.not_before,
+            time.monotonic(),
+            now_ms=self._reporter.now_ms(),
+            settings=self._settings,
+            held_until=self._losses.held_until,
+        )
 
-    def _place(self, members: list[Member], not_before: dict[TaskId, float]) -> None:
+    def _place(self) -> None:
         def placements(state: ClusterState) -> list[ConfigRecord]:
-            due = decide(state, self._status(), members, self._group_id, not_before, time.monotonic())
+            due = self._decide(state)
+            self.restarting.update(due.restarting)
             return list(due.placements)
 
         before = self._term.state
@@ -221,8 +219,16 @@ class Reconciler:
                         placement.incarnation,
                         why=RESTARTED if again else PLACED,
                         since_ms=self._reporter.now_ms(),
+                        restarts=placement.restarts,
                     )
                 )
+                if again and placement.restarts:
+                    self._report_restart(task, placement)
+
+    def _report_restart(self, task: TaskId, placed: Placement) -> None:
+        attempt = {"generation": placed.generation, "attempt": placed.attempt, "worker": placed.worker}
+        told = {"stage": "restarted automatically", "message": f"Restart {placed.restarts} in a row"}
+        self._reporter.event("task", task.connector, task=task.task, **attempt, **told)
 
     def _tend_instances(self, state: ClusterState) -> None:
         wanted = set()
