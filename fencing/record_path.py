@@ -1,6 +1,8 @@
 """A batch's way from the plugin to the producer's queue: transform, convert, produce. The hot path.
 
-Offsets are gathered, not produced: the newest one per source partition goes into the transaction last.
+In two halves. `prepare` transforms and converts, which needs no transaction, so that it can be done while the last one
+commits; `send` only produces. Offsets are gathered, not produced: the newest one per source partition goes into the
+transaction last.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,70 +56,57 @@ class GatheredOffsets:
         return bool(self._newest)
 
 
+class Prepared:
+    """A batch ready to be produced. `batch` is what the plugin returned; `size` counts the bytes of the values."""
+
+    __slots__ = ("batch", "calls", "offsets", "size")
+
+    def __init__(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
+        self.batch = batch
+        self.calls: list[tuple[object, ...]] = []
+        """Positional arguments of `produce`, one tuple a record; empty for a `RecordBatch`, which needs none."""
+        self.offsets: list[tuple[Partition, Offset]] = []
+        """In the plugin's order: a later one of the same partition is newer."""
+        self.size = 0
+
+
 class RecordPath:
-    """Sends batches. `full()` is called when the producer's queue is full; it makes room or raises."""
+    """Prepares and sends batches."""
 
     def __init__(self, convert: Convert) -> None:
         self._convert = convert
         self.bytes = 0
 
-    def send(
-        self,
-        batch: Sequence[SourceRecord] | RecordBatch,
-        produce: Produce,
-        full: Callable[[], None],
-        offsets: GatheredOffsets,
-    ) -> int:
-        """Produce the batch; the number of records that went out (the rest was dropped by transforms)."""
+    def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+        """Transform and convert. Raises what transforms and converters raise."""
         if isinstance(batch, RecordBatch):
-            return self._send_raw(batch, produce, full, offsets)
-        return self._send_records(batch, produce, full, offsets)
+            return self._prepare_raw(batch)
+        return self._prepare_records(batch)
 
-    def _send_raw(
-        self, batch: RecordBatch, produce: Produce, full: Callable[[], None], offsets: GatheredOffsets
-    ) -> int:
+    def _prepare_raw(self, batch: RecordBatch) -> Prepared:
         if not self._convert.raw:
             raise ConnectorError(
                 "The task returned a RecordBatch although a converter or a transform changes the bytes: "
                 "look at context.raw_batches before you return one"
             )
-        topic, values, keys = batch.topic, batch.values, batch.keys
-        partition = -1 if batch.partition is None else batch.partition
-        position, count = 0, len(values)
-        while position < count:
-            try:
-                if keys is not None:
-                    for position in range(position, count):  # noqa: B020 - goes on where the queue was full
-                        produce(topic, values[position], keys[position], partition)
-                elif partition < 0 and position == 0:
-                    for value in values:
-                        produce(topic, value)
-                        position += 1
-                    break
-                else:
-                    for position in range(position, count):  # noqa: B020
-                        produce(topic, values[position], None, partition)
-                position = count
-            except BufferError:
-                full()
-        self.bytes += sum(map(len, values))
-        if count:
-            offsets.put(batch.source_partition, batch.source_offset)
-        return count
+        prepared = Prepared(batch)
+        if len(batch):
+            prepared.offsets.append((batch.source_partition, batch.source_offset))
+            prepared.size = sum(map(len, batch.values))
+        return prepared
 
-    def _send_records(
-        self, batch: Sequence[SourceRecord], produce: Produce, full: Callable[[], None], offsets: GatheredOffsets
-    ) -> int:
-        convert = self._convert
+    def _prepare_records(self, batch: Sequence[SourceRecord]) -> Prepared:
+        prepared = Prepared(batch)
+        convert, add, offsets = self._convert, prepared.calls.append, prepared.offsets
         to_value, to_key = convert.value, convert.key
         transform = convert.record if convert.transforms else None
-        sent = size = 0
+        size = 0
         partition: Partition | None = None
         offset: Offset = {}
         for record in batch:
             if record.source_partition is not partition:
                 if partition is not None:
-                    offsets.put(partition, offset)
+                    offsets.append((partition, offset))
                 partition = record.source_partition
             offset = record.source_offset
             out = record if transform is None else transform(record)
@@ -126,26 +115,67 @@ class RecordPath:
             topic = out.topic
             value = to_value(topic, out.value)
             key = None if out.key is None else to_key(topic, out.key)
-            headers = convert.headers(topic, out.headers) if out.headers else None
-            while True:
-                try:
-                    if out.partition is None and headers is None and out.timestamp is None:
-                        produce(topic, value, key)
-                    else:
-                        produce(
-                            topic,
-                            value,
-                            key,
-                            -1 if out.partition is None else out.partition,
-                            timestamp=out.timestamp or 0,
-                            headers=headers,
-                        )
-                    break
-                except BufferError:
-                    full()
-            sent += 1
-            size += len(value) if value is not None else 0
+            to = -1 if out.partition is None else out.partition
+            if value is not None:
+                size += len(value)
+            # Positional: confluent-kafka takes keywords at twice the price. The two None are delivery callbacks.
+            if out.headers:
+                headers = convert.headers(topic, out.headers)
+                add((topic, value, key, to, None, None, out.timestamp or 0, headers))
+            elif out.timestamp:
+                add((topic, value, key, to, None, None, out.timestamp))
+            else:
+                add((topic, value, key, to))
         if partition is not None:
+            offsets.append((partition, offset))
+        prepared.size = size
+        return prepared
+
+    def send(self, prepared: Prepared, produce: Produce, full: Callable[[], None], offsets: GatheredOffsets) -> int:
+        """Produce the batch; the number of records that went out (the rest was dropped by transforms).
+
+        `full()` is called when the producer's queue is full; it makes room or raises.
+        """
+        if isinstance(prepared.batch, RecordBatch):
+            sent = _send_raw(prepared.batch, produce, full)
+        else:
+            sent = _send_calls(prepared.calls, produce, full)
+        for partition, offset in prepared.offsets:
             offsets.put(partition, offset)
-        self.bytes += size
+        self.bytes += prepared.size
         return sent
+
+
+def _send_calls(calls: list[tuple[object, ...]], produce: Produce, full: Callable[[], None]) -> int:
+    position, count = 0, len(calls)
+    while position < count:
+        try:
+            for call in calls[position:] if position else calls:
+                produce(*call)
+                position += 1
+        except BufferError:
+            full()
+    return count
+
+
+def _send_raw(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> int:
+    topic, values, keys = batch.topic, batch.values, batch.keys
+    partition = -1 if batch.partition is None else batch.partition
+    position, count = 0, len(values)
+    while position < count:
+        try:
+            if keys is not None:
+                for position in range(position, count):  # noqa: B020 - goes on where the queue was full
+                    produce(topic, values[position], keys[position], partition)
+            elif partition < 0:
+                for value in values[position:] if position else values:
+                    produce(topic, value)
+                    position += 1
+                break
+            else:
+                for position in range(position, count):  # noqa: B020
+                    produce(topic, values[position], None, partition)
+            position = count
+        except BufferError:
+            full()
+    return count

@@ -17,10 +17,10 @@ be rewound (invariant 12).
 
 import logging
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from connectors.api import RetriableError, SourceTask
+from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
 from fencing.boundaries import Boundaries, Boundary
 from fencing.client_settings import connection_of, producer_overrides, transaction_timeout_ms
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -29,7 +29,7 @@ from fencing.kafka.overrides import Role
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
 from fencing.offsets import SourceOffsets, read_offsets
-from fencing.record_path import Convert, RecordPath
+from fencing.record_path import Convert, Prepared, RecordPath
 from fencing.restarts import why_of
 from fencing.status import State
 from fencing.task_context import TaskContext
@@ -252,16 +252,27 @@ class SourceTaskRun:
                 self._view.wait_while(frozenset({Verdict.RUN}), pause)
                 pause = min(60.0, pause * 2)
                 batch = None
+            prepared = self._prepared(batch, plugin, transactions) if batch else None
             self._settled(plugin, transactions.settle())
             if transactions.spent:
                 self._renew(transactions)
-            if batch:
-                self._counters.last_poll = self._clock.wall()
-                transactions.send(batch)
+            if prepared is not None:
+                transactions.send(prepared)
             if transactions.has_work and self._boundaries.due(self._clock.monotonic(), transactions.last_commit_at):
                 transactions.start_commit()
                 if not overlap:
                     self._settled(plugin, transactions.settle())
+
+    def _prepared(
+        self, batch: Sequence[SourceRecord] | RecordBatch, plugin: SourceTask, transactions: Transactions
+    ) -> Prepared:
+        """Convert beside the commit under way; where that fails, the commit's outcome comes first."""
+        self._counters.last_poll = self._clock.wall()
+        try:
+            return transactions.prepare(batch)
+        except Exception:
+            self._settled(plugin, transactions.settle())
+            raise
 
     def _finish(self, plugin: SourceTask, transactions: Transactions) -> None:
         """Commit what is open (invariant 4)."""

@@ -15,7 +15,7 @@ from fencing.errors import Abortable
 from fencing.kafka.translation import kafka_errors
 from fencing.measures import Measures
 from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
-from fencing.record_path import GatheredOffsets, Produce, RecordPath
+from fencing.record_path import GatheredOffsets, Prepared, Produce, RecordPath
 
 
 class TransactionalClient(Protocol):
@@ -112,7 +112,11 @@ class Transactions:
         """Something was gathered since the last commit."""
         return bool(self._gathered)
 
-    def send(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
+    def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+        """Transform and convert a batch; a commit may be under way meanwhile."""
+        return self._path.prepare(batch)
+
+    def send(self, prepared: Prepared) -> None:
         """Put a batch into the open transaction; opens one where none is. Settle the last commit first."""
         assert self._pending is None, "settle the last commit before the next batch"
         if not self._open:
@@ -121,13 +125,13 @@ class Transactions:
             self._counters.open_since = self._clock.wall()
         before = self._path.bytes
         with kafka_errors("producing"):
-            sent = self._path.send(batch, self._producer.produce, self._make_room, self._gathered)
+            sent = self._path.send(prepared, self._producer.produce, self._make_room, self._gathered)
         self._counters.records += sent
         self._counters.open_records += sent
         self._counters.measures.active_records.add(self._counters.open_records, self._clock.monotonic())
         self._counters.bytes += self._path.bytes - before
-        if self._keep and not isinstance(batch, RecordBatch):
-            self._records.extend(batch)
+        if self._keep and not isinstance(prepared.batch, RecordBatch):
+            self._records.extend(prepared.batch)
 
     def _make_room(self) -> None:
         with kafka_errors("producing"):

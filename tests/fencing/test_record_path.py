@@ -1,0 +1,122 @@
+"""The hot path: what goes to the producer, in which order, also where its queue is full."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from connectors.api import ConnectorError, RecordBatch, SourceRecord
+from fencing.record_path import GatheredOffsets, RecordPath
+
+
+class Upper:
+    """Converters that can be seen at work, and a transform that drops what is called `drop`."""
+
+    raw = False
+    transforms = True
+
+    def record(self, record: SourceRecord) -> SourceRecord | None:
+        return None if record.value == "drop" else record
+
+    def key(self, topic: str, value: object) -> bytes | None:
+        return str(value).upper().encode()
+
+    def value(self, topic: str, value: object) -> bytes | None:
+        return None if value is None else str(value).upper().encode()
+
+    def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
+        return [(name, str(value).encode()) for name, value in headers]
+
+
+class Raw(Upper):
+    raw = True
+    transforms = False
+
+
+class Queue:
+    """Takes `room` records, then says that it is full until `make` is called."""
+
+    def __init__(self, room: int) -> None:
+        self.taken: list[tuple[object, ...]] = []
+        self.made = 0
+        self._size = self._room = room
+
+    def produce(self, *arguments: object) -> None:
+        if not self._room:
+            raise BufferError
+        self._room -= 1
+        self.taken.append(arguments)
+
+    def make(self) -> None:
+        self._room = self._size
+        self.made += 1
+
+
+def record(value: object, offset: int, source: str = "a", **more: object) -> SourceRecord:
+    return SourceRecord({"file": source}, {"at": offset}, "t", value, **more)  # type: ignore[arg-type]
+
+
+def test_single_records_are_converted_and_produced_in_order() -> None:
+    path, queue, offsets = RecordPath(Upper()), Queue(100), GatheredOffsets()
+    batch = [
+        record("one", 1),
+        record("two", 2, key="k", timestamp=7),
+        record("three", 3, headers=[("h", 1)], partition=4),
+        record(None, 4, key="k"),
+    ]
+
+    assert path.send(path.prepare(batch), queue.produce, queue.make, offsets) == 4
+
+    assert queue.taken == [
+        ("t", b"ONE", None, -1),
+        ("t", b"TWO", b"K", -1, None, None, 7),
+        ("t", b"THREE", None, 4, None, None, 0, [("h", b"1")]),
+        ("t", None, b"K", -1),
+    ]
+    assert path.bytes == len("onetwothree")
+    assert offsets.take() == [({"file": "a"}, {"at": 4})]
+
+
+def test_a_dropped_record_still_moves_the_offset() -> None:
+    path, queue, offsets = RecordPath(Upper()), Queue(100), GatheredOffsets()
+
+    assert path.send(path.prepare([record("drop", 1), record("drop", 2)]), queue.produce, queue.make, offsets) == 0
+
+    assert offsets.take() == [({"file": "a"}, {"at": 2})]
+
+
+def test_the_newest_offset_of_each_source_partition_is_kept() -> None:
+    path, queue, offsets = RecordPath(Upper()), Queue(100), GatheredOffsets()
+    batch = [record("x", 1, "a"), record("x", 5, "b"), record("x", 2, "a")]
+
+    path.send(path.prepare(batch), queue.produce, queue.make, offsets)
+
+    assert offsets.take() == [({"file": "a"}, {"at": 2}), ({"file": "b"}, {"at": 5})]
+
+
+def test_nothing_is_gathered_before_the_batch_is_sent() -> None:
+    path, offsets = RecordPath(Upper()), GatheredOffsets()
+
+    path.prepare([record("x", 1)])
+
+    assert not offsets
+    assert path.bytes == 0
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 7])
+def test_a_full_queue_neither_loses_nor_doubles_a_record(room: int) -> None:
+    values = [b"%d" % number for number in range(7)]
+    for keys in (None, [b"k"] * 7):
+        for partition in (None, 3):
+            path, queue = RecordPath(Raw()), Queue(room)
+            batch = RecordBatch({"file": "a"}, {"at": 7}, "t", values, keys, partition)
+            assert path.send(path.prepare(batch), queue.produce, queue.make, GatheredOffsets()) == 7
+            assert [call[1] for call in queue.taken] == values
+            assert queue.made == (7 - 1) // room
+    path, queue = RecordPath(Upper()), Queue(room)
+    path.send(path.prepare([record(n, n) for n in range(7)]), queue.produce, queue.make, GatheredOffsets())
+    assert [call[1] for call in queue.taken] == values
+
+
+def test_a_batch_of_ready_bytes_is_refused_where_bytes_would_change() -> None:
+    with pytest.raises(ConnectorError, match="raw_batches"):
+        RecordPath(Upper()).prepare(RecordBatch({}, {}, "t", [b"x"]))
