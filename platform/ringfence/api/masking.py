@@ -13,7 +13,7 @@ from ringfence.mirror.models import PluginSecrets
 
 _SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)|secret|token|credential|sasl\.jaas\.config|private\.?key|api\.?key|access\.?key|"
-    r"basic\.auth\.user\.info",
+    r"basic\.auth\.user\.info|ssl\.keystore\.key|ssl\.key\.pem",
     re.IGNORECASE,
 )
 # `${file:/etc/x:password}`: says where a secret is, and is none itself.

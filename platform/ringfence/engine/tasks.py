@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ringfence.celery import app
+from ringfence.engine import client_overrides
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.refusal import Refusal
+from ringfence.worker_config import WorkerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Services:
 
     commands: CommandService
     plugins: PluginHost
-    exactly_once: bool
+    config: WorkerConfig
 
 
 _Answer = Callable[..., dict[str, object]]
@@ -65,7 +67,9 @@ def plugins_validate(plugin: str, config: dict[str, str | None], deadline: float
         left = deadline - time.time()
         if left <= 0:
             raise Refusal(500, "Request timed out before the configuration was validated. Send it again")
-        return _value(services.plugins.validate(plugin, config, min(10.0, left), exactly_once=services.exactly_once))
+        exactly_once = services.config.mode == "enabled"
+        found = services.plugins.validate(plugin, config, min(10.0, left), exactly_once=exactly_once)
+        return _value(client_overrides.add_to(found, config, services.config))
 
     return _answered(call)
 

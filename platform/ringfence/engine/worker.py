@@ -100,7 +100,7 @@ class Worker:
         plugins = PluginHost(lambda name: leader[0].reconfigure(name))
         leader.append(Leader(config, record, plugins, reporter))
         commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
-        provide(Services(commands, plugins, config.mode == "enabled"))
+        provide(Services(commands, plugins, config))
         launcher = Launcher(config, record, reporter)
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))

@@ -69,6 +69,10 @@ class PluginHost:
         args = {"plugin": plugin, "config": dict(config), "exactly_once": exactly_once}
         return cast("dict[str, object]", self._calls.call("validate", args, timeout))
 
+    def exactly_once_support(self, config: Mapping[str, str], timeout: float = CALL_SECONDS) -> str:
+        """What the connector says of itself with this configuration: supported, unsupported or unknown."""
+        return str(self._calls.call("exactly_once_support", {"config": dict(config)}, timeout))
+
     def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float = CALL_SECONDS) -> bool:
         """Whether the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
         pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]

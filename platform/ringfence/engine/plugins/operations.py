@@ -45,6 +45,10 @@ class Operations:
     def validate(self, plugin: str, config: Mapping[str, str | None], exactly_once: bool) -> dict[str, object]:
         return validation.validate(self._registry, plugin, config, exactly_once=exactly_once)
 
+    def exactly_once_support(self, config: Mapping[str, str]) -> str:
+        """supported, unsupported or unknown, as the connector says for this configuration."""
+        return validation.support_of(validation.find_for(self._registry, config), config)
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from connectors.api import ConfigDef, ConfigType
 from connectors.api.config_def import HIDDEN
+from fencing.kafka.security import SECRETS
 
 
 class Redactor:
@@ -15,6 +16,7 @@ class Redactor:
         else:
             keys = (key for definition in definitions for key in definition.keys.values())
             names = {key.name for key in keys if key.type is ConfigType.PASSWORD}
+            names |= {name for name in config if ".override." in name and name.partition(".override.")[2] in SECRETS}
         texts = set()
         for name in names:
             value = config.get(name)

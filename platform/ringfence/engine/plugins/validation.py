@@ -19,6 +19,10 @@ from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
 from ringfence.engine.plugins.secrets import Redactor
 
 PLUGIN_VERSION = "connector.plugin.version"
+_CANNOT_TELL = (
+    "The connector does not implement the API required for preflight validation of exactly-once source support. "
+    'If its documentation promises exactly-once, use "requested": nothing is checked then.'
+)
 
 
 def find(registry: PluginRegistry, name: str) -> PluginInfo:
@@ -115,27 +119,51 @@ def _add(values: dict[str, ConfigValue], keys: dict[str, ConfigKey], errors: Map
 def _check_exactly_once(
     connector: SourceConnector, config: Mapping[str, str], values: dict[str, ConfigValue], *, exactly_once: bool
 ) -> None:
-    support = values[EXACTLY_ONCE_SUPPORT]
+    """KIP-618, "REST API validation": the connector is asked only where the configuration insists."""
+    support, boundary = values[EXACTLY_ONCE_SUPPORT], values[TRANSACTION_BOUNDARY]
     if str(support.value).lower() == "required":
         if not exactly_once:
             support.errors.append("This worker does not have exactly-once source support enabled.")
-        match connector.exactly_once_support(config):
-            case None:
-                support.errors.append(
-                    "The connector does not implement the API required for preflight validation of exactly-once source "
-                    'support. If its documentation promises exactly-once, use "requested": nothing is checked then.'
-                )
-            case ExactlyOnceSupport.UNSUPPORTED:
-                support.errors.append(
-                    "The connector does not support exactly-once delivery guarantees with the provided configuration."
-                )
-            case ExactlyOnceSupport.SUPPORTED:
-                pass
-    boundary = values[TRANSACTION_BOUNDARY]
+        support.errors.extend(exactly_once_problems(connector, config))
     if str(boundary.value).lower() == "connector":
+        boundary.errors.extend(boundary_problems(connector, config))
+
+
+def exactly_once_problems(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
+    """Why the connector cannot promise exactly once with this configuration; empty where it does."""
+    try:
+        answer = connector.exactly_once_support(config)
+    except Exception as error:  # noqa: BLE001 - plugin code: what it raises is the answer
+        return [f"An unexpected error occurred while the connector was asked: {type(error).__name__}: {error}"]
+    match answer:
+        case ExactlyOnceSupport.SUPPORTED:
+            return []
+        case ExactlyOnceSupport.UNSUPPORTED:
+            return ["The connector does not support exactly-once delivery guarantees with the provided configuration."]
+        case _:
+            return [_CANNOT_TELL]
+
+
+def boundary_problems(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
+    """Why the connector cannot define transactions with this configuration; empty where it can."""
+    try:
         answer = connector.can_define_transaction_boundaries(config)
-        if answer is ConnectorTransactionBoundaries.UNSUPPORTED:
-            boundary.errors.append(
-                "The connector does not support connector-defined transaction boundaries with its existing "
-                "configuration. Choose another transaction.boundary."
-            )
+    except Exception as error:  # noqa: BLE001 - plugin code: what it raises is the answer
+        return [f"An unexpected error occurred while the connector was asked: {type(error).__name__}: {error}"]
+    if answer is ConnectorTransactionBoundaries.SUPPORTED:
+        return []
+    return [
+        "The connector does not support connector-defined transaction boundaries with its existing "
+        "configuration. Choose another transaction.boundary."
+    ]
+
+
+def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> str:
+    """The connector's own word on exactly once: supported, unsupported or unknown."""
+    match plugin.cls().exactly_once_support(config):
+        case ExactlyOnceSupport.SUPPORTED:
+            return "supported"
+        case ExactlyOnceSupport.UNSUPPORTED:
+            return "unsupported"
+        case _:
+            return "unknown"

@@ -1,0 +1,113 @@
+"""What validation says about a connector's client overrides: policy (KIP-458), names and values, where they may lead.
+
+The plugin process validates everything else; these settings belong to the runtime's clients, so the worker checks them.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from connectors.api import ConfigType
+from connectors.api.config_types import ConfigKey, ConfigValue, Importance
+from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from fencing.client_settings import effective
+from fencing.kafka.overrides import BOOTSTRAP, Role, servers
+from fencing.kafka.security import SECRETS
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_PRINCIPAL: Final = frozenset({"security.protocol", "sasl.jaas.config", "sasl.mechanism"})
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+_WHERE: Final = frozenset({OFFSETS_STORAGE_TOPIC, *(f"{role}.override.{BOOTSTRAP}" for role in Role)})
+
+
+def overrides_of(config: Mapping[str, str | None]) -> dict[str, Role]:
+    """The overrides in a configuration, by their full name. One without a value is reported elsewhere."""
+    return {
+        name: role
+        for role in Role
+        for name, value in config.items()
+        if name.startswith(f"{role}.override.") and value is not None
+    }
+
+
+def warnings_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, str]:
+    """What is ignored, the worker's own settings included, by its full name."""
+    given = _given(config)
+    return {name: text for role in Role for name, text in effective(role, worker.settings, given).warnings.items()}
+
+
+def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, list[str]]:
+    """Everything that is wrong with client overrides, and with placeholders in settings that say where."""
+    given = _given(config)
+    errors: dict[str, list[str]] = {}
+    for name in sorted(_WHERE & given.keys()):
+        if _PLACEHOLDER.search(given[name]):
+            text = f"{name} says where records and offsets go: write it out, a placeholder is not allowed here."
+            errors.setdefault(name, []).append(text)
+    for name, role in overrides_of(config).items():
+        if not allows(worker.override_policy, name.removeprefix(f"{role}.override.")):
+            text = (
+                f"The '{worker.override_policy}' policy does not allow '{name}' to be overridden in the connector "
+                "configuration."
+            )
+            errors.setdefault(name, []).append(text)
+    for role in Role:
+        for name, text in effective(role, worker.settings, given).errors.items():
+            errors.setdefault(name, []).append(text)
+        where = f"{role}.override.{BOOTSTRAP}"
+        if where not in errors and servers(given.get(where, worker.bootstrap)) != servers(worker.bootstrap):
+            text = (
+                f"{where} names another cluster than this worker's {BOOTSTRAP}. Source offsets would have to be kept "
+                "there too, in the records' transaction, and that is not supported yet: remove it, or run the "
+                "connector on workers of that cluster."
+            )
+            errors.setdefault(where, []).append(text)
+    return errors
+
+
+def allows(policy: str, setting: str) -> bool:
+    """Whether the worker's override policy lets a connector set this client setting."""
+    return policy == "All" or (policy == "Principal" and setting in _PRINCIPAL)
+
+
+def add_to(validation: dict[str, Any], config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, Any]:
+    """Kafka Connect's validation object with the overrides in it, each as a setting of its own."""
+    errors = errors_of(config, worker)
+    for text in warnings_of(config, worker).values():
+        log.warning("Connector %s: %s", config.get("name"), text)
+    entries: dict[str, dict[str, Any]] = {str(entry["value"]["name"]): entry for entry in validation["configs"]}
+    for name, role in overrides_of(config).items():
+        if name not in entries:
+            entries[name] = _entry(name, role, config[name] or "")
+            validation["configs"].append(entries[name])
+        group = entries[name]["definition"]["group"]
+        if group not in validation["groups"]:
+            validation["groups"].append(group)
+    for name, texts in errors.items():
+        if name not in entries:  # the worker's own, when an override changes what it means
+            entries[name] = _entry(name, Role(name.partition(".")[0]), "")
+            validation["configs"].append(entries[name])
+        entries[name]["value"]["errors"].extend(texts)
+        validation["error_count"] += len(texts)
+    return validation
+
+
+def _entry(name: str, role: Role, value: str) -> dict[str, Any]:
+    secret = name.removeprefix(f"{role}.override.") in SECRETS
+    type_ = ConfigType.PASSWORD if secret else ConfigType.STRING
+    key = ConfigKey(
+        name,
+        type_,
+        default=None,
+        importance=Importance.LOW,
+        documentation=f"Overrides the worker's setting for this connector's {role}.",
+        group=f"{role.capitalize()} overrides",
+    )
+    return {"definition": key.info(), "value": ConfigValue(name, value).info(type_)}
+
+
+def _given(config: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in config.items() if value is not None}

@@ -1,0 +1,104 @@
+"""What validation says about client overrides."""
+
+from typing import Any
+
+import pytest
+
+from fencing.errors import Invalid
+from ringfence.engine.client_overrides import add_to, errors_of, warnings_of
+from ringfence.worker_config import WorkerConfig
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="s3cret";'
+PREFIX = "org.apache.kafka.connect.connector.policy."
+
+
+def worker(policy: str = "All", **settings: str) -> WorkerConfig:
+    return WorkerConfig.from_environment(
+        {
+            "CONNECT_BOOTSTRAP_SERVERS": "one:9092,two:9092",
+            "CONNECT_CONNECTOR_CLIENT_CONFIG_OVERRIDE_POLICY": policy,
+            **settings,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "key", "value", "allowed"),
+    [
+        ("All", "producer.override.linger.ms", "5", True),
+        ("Principal", "producer.override.linger.ms", "5", False),
+        ("Principal", "producer.override.sasl.mechanism", "PLAIN", True),
+        ("Principal", "admin.override.sasl.jaas.config", JAAS, True),
+        ("Principal", "consumer.override.security.protocol", "SASL_SSL", True),
+        ("None", "consumer.override.security.protocol", "SASL_SSL", False),
+        (f"{PREFIX}NoneConnectorClientConfigOverridePolicy", "admin.override.client.id", "x", False),
+        (f"{PREFIX}AllConnectorClientConfigOverridePolicy", "admin.override.client.id", "x", True),
+    ],
+)
+def test_the_policy_decides_what_may_be_overridden(policy: str, key: str, value: str, allowed: bool) -> None:
+    errors = errors_of({key: value}, worker(policy))
+    assert (errors == {}) is allowed
+    assert allowed or "policy does not allow" in errors[key][0]
+
+
+def test_an_unknown_policy_stops_the_worker() -> None:
+    with pytest.raises(Invalid, match=r"connector\.client\.config\.override\.policy"):
+        worker("Some")
+
+
+@pytest.mark.parametrize("key", ["producer.override.bootstrap.servers", "offsets.storage.topic"])
+def test_no_placeholder_may_say_where(key: str) -> None:
+    errors = errors_of({key: "${file:/etc/x:where}"}, worker())
+    assert "placeholder" in errors[key][0]
+    assert len(errors[key]) == 1
+
+
+def test_another_cluster_is_refused_with_the_reason_and_the_same_is_not() -> None:
+    errors = errors_of({"producer.override.bootstrap.servers": "three:9092"}, worker())
+    assert "another cluster" in errors["producer.override.bootstrap.servers"][0]
+    assert errors_of({"producer.override.bootstrap.servers": "two:9092, one:9092"}, worker()) == {}
+
+
+def test_what_is_ignored_is_said_for_worker_and_connector() -> None:
+    config = {"consumer.override.isolation.level": "read_uncommitted"}
+    found = warnings_of(config, worker(CONNECT_PRODUCER_TRANSACTIONAL_ID="mine"))
+    assert sorted(found) == ["consumer.override.isolation.level", "producer.transactional.id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("CONNECT_PRODUCER_BOOTSTRAP_SERVERS", "three:9092", "another cluster"),
+        ("CONNECT_PRODUCER_NONSENSE", "1", r"producer\.nonsense"),
+        ("CONNECT_CONSUMER_FETCH_MIN_BYTES", "no", r"consumer\.fetch\.min\.bytes"),
+        ("CONNECT_SASL_JAAS_CONFIG", "s3cret", r"sasl\.jaas\.config"),
+        ("CONNECT_SSL_TRUSTSTORE_LOCATION", "/etc/x.jks", "PEM"),
+    ],
+)
+def test_client_settings_of_the_worker_that_cannot_be_meant_stop_it(name: str, value: str, says: str) -> None:
+    with pytest.raises(Invalid, match=says) as raised:
+        worker(**{name: value})
+    assert "s3cret" not in str(raised.value)
+
+
+def test_the_workers_java_login_reaches_its_connection() -> None:
+    config = worker(CONNECT_SASL_JAAS_CONFIG=JAAS, CONNECT_SASL_MECHANISM="PLAIN")
+    assert config.connection().librdkafka()["sasl.password"] == "s3cret"
+
+
+def test_validation_shows_each_override_as_a_setting_and_hides_secrets() -> None:
+    config: dict[str, str | None] = {
+        "name": "c",
+        "producer.override.sasl.jaas.config": JAAS,
+        "producer.override.nonsense": "1",
+        "admin.override.client.id": None,
+    }
+    validation: dict[str, Any] = {"name": "x", "error_count": 0, "groups": ["Common"], "configs": []}
+    found = add_to(validation, config, worker())
+    assert found["error_count"] == 1
+    assert found["groups"] == ["Common", "Producer overrides"]
+    by_name = {entry["value"]["name"]: entry for entry in found["configs"]}
+    assert set(by_name) == {"producer.override.sasl.jaas.config", "producer.override.nonsense"}
+    assert "Unknown configuration" in by_name["producer.override.nonsense"]["value"]["errors"][0]
+    assert by_name["producer.override.sasl.jaas.config"]["definition"]["type"] == "PASSWORD"
+    assert "s3cret" not in repr(found)
