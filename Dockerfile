@@ -1,0 +1,22 @@
+# One image for web and workers. Build: docker build -t ringfence .
+FROM eclipse-temurin:17-jre-jammy AS java
+FROM python:3.11-slim-bookworm
+
+COPY --from=java /opt/java/openjdk /opt/java/openjdk
+ENV JAVA_HOME=/opt/java/openjdk PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1
+
+RUN useradd --create-home --uid 10001 ringfence
+WORKDIR /srv/ringfence
+COPY constraints.txt pyproject.toml README.md LICENSE manage.py ./
+COPY connectors connectors
+COPY fencing fencing
+COPY platform platform
+COPY templates templates
+COPY static static
+# Editable, because templates and static files are found beside the packages.
+RUN pip install -c constraints.txt -e '.[postgres]'
+
+USER ringfence
+EXPOSE 8083
+ENTRYPOINT ["ringfence"]
+CMD ["web"]
