@@ -16,9 +16,9 @@ _SHOWN = 5
 _READ_SECONDS = 60.0
 
 
-def problems(sequences: Mapping[int, Sequence[int]], offsets: Mapping[int, int]) -> list[str]:
-    """What is wrong; empty where each task's numbers are 0..n-1 in order and the last is its committed offset."""
-    found = [f"task {task}: {words}" for task, numbers in sequences.items() for words in _gaps(numbers)]
+def problems(sequences: Mapping[int, Sequence[int]], offsets: Mapping[int, int], first: int = 0) -> list[str]:
+    """What is wrong; empty where each task's numbers go up by one from `first`, and end with its committed offset."""
+    found = [f"task {task}: {words}" for task, numbers in sequences.items() for words in _gaps(numbers, first)]
     for task in sorted(sequences.keys() | offsets.keys()):
         numbers = sequences.get(task, ())
         last = max(numbers) if numbers else None
@@ -27,19 +27,21 @@ def problems(sequences: Mapping[int, Sequence[int]], offsets: Mapping[int, int])
     return found
 
 
-def _gaps(numbers: Sequence[int]) -> Iterable[str]:
-    if list(numbers) == list(range(len(numbers))):
+def _gaps(numbers: Sequence[int], first: int) -> Iterable[str]:
+    if list(numbers) == list(range(first, first + len(numbers))):
         return
     counts = Counter(numbers)
     twice = sorted(number for number, count in counts.items() if count > 1)
-    missing = sorted(set(range(max(numbers) + 1)) - counts.keys())
+    missing = sorted(set(range(first, max(numbers) + 1)) - counts.keys())
+    early = sorted(number for number in counts if number < first)
     if twice:
         yield f"{len(twice)} numbers are there more than once: {twice[:_SHOWN]}"
     if missing:
         yield f"{len(missing)} numbers are missing: {missing[:_SHOWN]}"
-    if not twice and not missing:
-        place = next(at for at, number in enumerate(numbers) if at != number)
-        yield f"out of order: {numbers[place]} stands in place {place}"
+    if early:
+        yield f"{len(early)} numbers come before {first}: {early[:_SHOWN]}"
+    place = next(at for at, number in enumerate(numbers) if number != first + at)
+    yield f"{numbers[place]} stands in place {place}, where {first + place} is expected"
 
 
 class Reader:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from tests.e2e import processes
 from tests.e2e.flow import Flow
+from tests.e2e.machine import promised
 from tests.e2e.up import Up
 from tests.support.waiting import eventually
 
-PROMISED_SECONDS = 15.0
+PROMISED_SECONDS = 15
 
 
 def test_a_killed_task_process_is_placed_again(
@@ -20,7 +21,7 @@ def test_a_killed_task_process_is_placed_again(
     victim = one.process(one.worker_of())
     killed = time.monotonic()
     os.kill(victim, signal.SIGKILL)
-    recovered = one.await_progress(timeout=PROMISED_SECONDS, since=killed)
+    recovered = one.await_progress(timeout=promised(PROMISED_SECONDS), since=killed)
     stopwatch("streaming again after the kill of the task's process", recovered)
     one.settle()
 
@@ -35,7 +36,7 @@ def test_a_killed_worker_is_replaced_by_the_other(
     killed = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not any(map(processes.alive, family)), 5, "the end of the worker's processes")
-    recovered = one.await_progress(timeout=PROMISED_SECONDS, since=killed)
+    recovered = one.await_progress(timeout=promised(PROMISED_SECONDS), since=killed)
     stopwatch("streaming again after the kill of the worker", recovered)
     assert one.worker_of() != victim
     one.settle()

@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 
 Make = Callable[..., Flow]
 Note = Callable[[str, float], None]
-TAKEOVER_SECONDS = 15.0
+TAKEOVER_SECONDS = 60.0  # generous: how fast it has to be is the kills' matter
 
 
 def moved(one: Flow, victim: str, timeout: float) -> bool:

@@ -1,0 +1,70 @@
+"""`ringfence up` with one worker: what is killed comes back, and a killed `up` leaves nothing and is gone on from."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.e2e import processes
+from tests.e2e.conftest import await_calm, flows
+from tests.e2e.flow import Flow
+from tests.e2e.machine import promised
+from tests.e2e.up import Up, environment
+from tests.support.waiting import eventually
+
+PROMISED_SECONDS = 15
+Make = Callable[..., Flow]
+Note = Callable[[str, float], None]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A platform of this module's own, with one worker."""
+    up = Up(tmp_path_factory.mktemp("alone"), workers=1)
+    up.start()
+    try:
+        yield up
+    finally:
+        up.end()
+
+
+@pytest.fixture
+def stream(alone: Up) -> Iterator[Make]:
+    """As `flow`, on `alone`."""
+    await_calm(alone)
+    yield from flows(alone)
+
+
+def test_a_second_up_on_the_same_directory_is_refused(alone: Up) -> None:
+    refused = subprocess.run(
+        alone.command(), capture_output=True, text=True, timeout=60, env=environment({}), check=False
+    )
+    assert refused.returncode == 1
+    assert f"Another `ringfence up` (process {alone.pid_of_up}) is running on {alone.data}" in refused.stderr
+    assert alone.rest.call("GET", "/health").status_code == 200
+
+
+def test_the_only_worker_is_started_again(alone: Up, stream: Make, stopwatch: Note) -> None:
+    one = stream(interval_ms=300)
+    limit = promised(PROMISED_SECONDS)
+    killed = time.monotonic()
+    os.kill(alone.pid("worker-1"), signal.SIGKILL)
+    recovered = one.await_progress(timeout=limit, since=killed)
+    stopwatch("streaming again after the kill of the only worker", recovered)
+    one.settle()
+
+
+def test_a_killed_up_leaves_no_orphans_and_the_next_one_goes_on(alone: Up, stream: Make, stopwatch: Note) -> None:
+    one = stream(throughput=1000, interval_ms=300)
+    family = processes.tree(alone.pid_of_up)[1:]
+    assert len(family) > 8
+    killed = time.monotonic()
+    alone.kill()
+    eventually(lambda: not any(map(processes.alive, family)), 15, "the end of everything that `up` had started")
+    stopwatch("everything gone after the kill of `up`", time.monotonic() - killed)
+    alone.start()
+    one.await_progress()
+    one.settle()
