@@ -20,6 +20,8 @@ EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
 TRANSACTION_BOUNDARY: Final = "transaction.boundary"
 TRANSACTION_BOUNDARY_INTERVAL_MS: Final = "transaction.boundary.interval.ms"
 OFFSETS_STORAGE_TOPIC: Final = "offsets.storage.topic"
+AUTO_RESTART_ENABLED: Final = "auto.restart.enabled"
+AUTO_RESTART_MAX_ATTEMPTS: Final = "auto.restart.max.attempts"
 
 _ERRORS, _TOPICS, _EXACTLY_ONCE, _OFFSETS = "Error Handling", "Topic Creation", "Exactly Once Support", "offsets.topic"
 _MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
@@ -93,6 +95,29 @@ def error_settings(keys: ConfigDef) -> None:
             group=_ERRORS,
             width=Width.SHORT,
             display_name="Log error details",
+        )
+        .define(
+            AUTO_RESTART_ENABLED,
+            ConfigType.BOOLEAN,
+            default=True,
+            importance=_LOW,
+            documentation="Whether a failed task is started again by itself: after 10 s, then with doubled pauses of "
+            "at most 10 min. Not where the task says that its configuration is wrong.",
+            group=_ERRORS,
+            width=Width.SHORT,
+            display_name="Restart failed tasks",
+        )
+        .define(
+            AUTO_RESTART_MAX_ATTEMPTS,
+            ConfigType.INT,
+            default=7,
+            validator=Range(0),
+            importance=_LOW,
+            documentation="The most automatic restarts of a task in a row. A task that ran for 10 min, and one that "
+            "was restarted by hand, begins at 0 again.",
+            group=_ERRORS,
+            width=Width.SHORT,
+            display_name="Most restarts in a row",
         )
     )
 

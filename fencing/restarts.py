@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.api import ConfigException
+from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from fencing.cluster_state import Placement
 from fencing.status import FAILED, MISCONFIGURED, TaskStatus
 
-ENABLED: Final = "auto.restart.enabled"
-MAX_ATTEMPTS: Final = "auto.restart.max.attempts"
 FIRST_S: Final = 10
 LONGEST_S: Final = 600
 STABLE_S: Final = 600
@@ -31,8 +30,8 @@ class RestartPolicy:
     def of(cls, connector: Mapping[str, str], worker: Mapping[str, str]) -> "RestartPolicy":
         """The connector's settings, else the worker's of the same names. What cannot be read counts as the default:
         validation has refused it where anybody could still be told."""
-        enabled = connector.get(ENABLED, worker.get(ENABLED, "true")).strip().lower()
-        attempts = connector.get(MAX_ATTEMPTS, worker.get(MAX_ATTEMPTS, "")).strip()
+        enabled = connector.get(AUTO_RESTART_ENABLED, worker.get(AUTO_RESTART_ENABLED, "true")).strip().lower()
+        attempts = connector.get(AUTO_RESTART_MAX_ATTEMPTS, worker.get(AUTO_RESTART_MAX_ATTEMPTS, "")).strip()
         return cls(
             enabled != "false", int(attempts) if attempts.isascii() and attempts.isdigit() else cls().max_attempts
         )

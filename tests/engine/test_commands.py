@@ -185,6 +185,35 @@ def test_an_unknown_task_is_a_404() -> None:
     assert refused.value.status == 404
 
 
+def test_a_restart_of_a_task_whose_connector_was_changed_meanwhile_is_a_409() -> None:
+    first = placed(fenced(after(CREATED)))
+    seen = first.connector(NAME).generation
+    restart = commands.restart_task(NAME, 0, seen)
+    assert [type(record) for record in restart(first)] == [PlacementRecord]
+    changed, _ = written(first, commands.configure(NAME, {**CONFIG, "new": "1"}, TASKS, None))
+    waiting, _ = written(first, commands.configure(NAME, {**CONFIG, "new": "1"}, None, None))
+    for state in (placed(fenced(changed)), waiting):
+        with pytest.raises(Refusal, match="stale configuration") as refused:
+            restart(state)
+        assert (refused.value.status, refused.value.retry) == (409, True)
+    stopped, _ = written(first, commands.stop(NAME))
+    with pytest.raises(Refusal, match="Unknown task: flights-0") as refused:
+        restart(stopped)
+    assert refused.value.status == 404
+
+
+def test_a_restart_by_hand_begins_the_count_of_automatic_ones_anew() -> None:
+    state = fenced(after(CREATED))
+    generation = state.connector(NAME).generation or Generation(-1)
+    record = PlacementRecord(TaskId(NAME, 0), WorkerId("w"), Incarnation("i"), 4, generation, restarts=3)
+    state = apply(state, state.end, record)
+    status = StatusState()
+    for plan in (commands.restart_task(NAME, 0, generation), commands.restart(NAME, True, False, status)):
+        (again,) = plan(state)
+        assert isinstance(again, PlacementRecord)
+        assert (again.attempt, again.restarts) == (5, 0)
+
+
 def test_offsets_move_only_while_stopped_and_after_the_round() -> None:
     plan = commands.alter_offsets(NAME, [({"filename": "/data"}, {"position": 0})], SourceOffsets(NAME), "offsets")
     running = fenced(after(CREATED))

@@ -1,6 +1,7 @@
 """What the leader does next."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fencing.assignment import Member
 from fencing.cluster_state import ClusterState
@@ -13,9 +14,9 @@ from fencing.codec import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from fencing.decisions import Steps, decide
+from fencing.decisions import Place, Steps, decide, shown_restarts, waiting_for
 from fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from fencing.status import FAILED, LOST, State, StatusState, TaskStatus
+from fencing.status import FAILED, LOST, MISCONFIGURED, State, StatusState, TaskStatus
 from tests.fencing.test_cluster_state import C, config, fold, tasks
 
 A = Member(WorkerId("a"), Incarnation("a1"), 4)
@@ -55,9 +56,22 @@ def due(
     status: Mapping[TaskId, TaskStatus] | None = None,
     not_before: Mapping[TaskId, float] | None = None,
     now: float = 100.0,
+    now_ms: int = 0,
+    held_until: Mapping[Place, float] | None = None,
 ) -> Steps:
     state = records if isinstance(records, ClusterState) else fold(records)
-    return decide(state, StatusState(tasks=status or {}), members, "g", not_before or {}, now)
+    steps = decide(
+        state,
+        StatusState(tasks=status or {}),
+        members,
+        "g",
+        not_before or {},
+        now,
+        now_ms=now_ms,
+        settings={"auto.restart.max.attempts": "2"},
+        held_until=held_until,
+    )
+    return replace(steps, placements=[replace(record, placed_ms=0) for record in steps.placements])
 
 
 NOTHING = Steps([], [], [], [])
@@ -150,3 +164,74 @@ def test_tasks_without_a_slot_are_named() -> None:
     assert [record.task for record in steps.placements] == [T0]
     assert steps.homeless == [T1]
     assert due(running(2), []).homeless == [T0, T1]
+
+
+def failed_on(placement: PlacementRecord, at_ms: int, why: str = FAILED) -> Mapping[TaskId, TaskStatus]:
+    found = said(placement, State.FAILED, why, ended=True)
+    return {task: replace(status, since_ms=at_ms) for task, status in found.items()}
+
+
+def test_a_failed_task_is_restarted_after_its_pause_elsewhere_if_possible() -> None:
+    placement = replace(on(A, 0), placed_ms=1)
+    failed = failed_on(placement, 5_000)
+    records = [*running(1), placement]
+    assert due(records, status=failed, now_ms=14_999) == NOTHING
+    steps = due(records, status=failed, now_ms=15_000)
+    assert steps.placements == [replace(on(B, 0, 2), restarts=1)]
+    assert steps.restarting == (T0,)
+    assert due(records, [A], failed, now_ms=15_000).placements == [replace(on(A, 0, 2), restarts=1)]
+
+
+def test_after_the_last_automatic_restart_and_for_a_wrong_configuration_it_stays_failed() -> None:
+    spent = replace(on(A, 0), restarts=2, placed_ms=1)
+    assert due([*running(1), spent], status=failed_on(spent, 5_000), now_ms=10**9) == NOTHING
+    first = replace(on(A, 0), placed_ms=1)
+    assert due([*running(1), first], status=failed_on(first, 5_000, MISCONFIGURED), now_ms=10**9) == NOTHING
+    off = config(**{"auto.restart.enabled": "false"})
+    assert due([off, *running(1)[1:], first], status=failed_on(first, 5_000), now_ms=10**9) == NOTHING
+
+
+def test_a_failed_task_of_a_paused_connector_is_not_restarted() -> None:
+    first = replace(on(A, 0), placed_ms=1)
+    paused = [*running(1), first, TargetStateRecord(C, TargetState.PAUSED)]
+    assert due(paused, status=failed_on(first, 5_000), now_ms=10**9) == NOTHING
+
+
+def test_a_lost_worker_does_not_begin_the_count_anew_but_ten_good_minutes_do() -> None:
+    placement = replace(on(A, 0), restarts=2, placed_ms=1_000)
+    assert due([*running(1), placement], [B], now_ms=2_000).placements == [replace(on(B, 0, 2), restarts=2)]
+    assert due([*running(1), placement], [B], now_ms=601_000).placements == [on(B, 0, 2)]
+    late = failed_on(placement, 601_000)
+    assert due([*running(1), placement], [A], late, now_ms=611_000).placements == [replace(on(A, 0, 2), restarts=1)]
+
+
+def test_a_failed_task_tells_when_it_is_restarted_once() -> None:
+    placement = replace(on(A, 0), restarts=1, placed_ms=1_000)
+    state = fold([*running(1), placement])
+    failed = StatusState(tasks=failed_on(placement, 5_000))
+    (shown,) = shown_restarts(state, failed, {})
+    assert (shown.restarts, shown.next_ms, shown.state) == (1, 25_000, State.FAILED)
+    assert shown_restarts(state, StatusState(tasks={T0: shown}), {}) == []
+    gone = StatusState(tasks=failed_on(on(A, 0, 9), 5_000))
+    assert shown_restarts(state, gone, {}) == []
+
+
+def test_a_worker_that_left_is_waited_for_where_a_delay_is_set() -> None:
+    state = fold([*running(1), on(A, 0)])
+    assert waiting_for(state, [B], {}, 0, 100.0) == {}
+    assert waiting_for(state, [A, B], {}, 30, 100.0) == {}
+    away = waiting_for(state, [B], {}, 30, 100.0)
+    assert away == {(A.worker, A.incarnation): 130.0}
+    assert waiting_for(state, [B], away, 30, 120.0) == away
+    assert due(state, [B], now=129.0, held_until=away) == NOTHING
+    assert due(state, [B], now=130.0, held_until=away).placements == [on(B, 0, 2)]
+    assert due(state, [B]).placements == [on(B, 0, 2)]
+
+
+def test_a_worker_that_comes_back_in_time_gets_its_tasks_back() -> None:
+    state = fold([*running(2), on(A, 0, 1, 3), on(B, 1, 1, 3)])
+    back = Member(A.worker, Incarnation("a2"), 4)
+    away = {(A.worker, A.incarnation): 130.0}
+    assert due(state, [back, B], now=101.0, held_until=away).placements == [on(back, 0, 2, 3)]
+    ended = said(on(A, 0, 1, 3), State.UNASSIGNED, "superseded", ended=True)
+    assert due(state, [B], ended, now=101.0, held_until=away).placements == []

@@ -133,7 +133,7 @@ class CommandService:
                 return self._restart(name, connector, body)
             case "restart_task":
                 self._leader.mark_restarting(name, [int(body["task"])])
-                return commands.restart_task(name, int(body["task"])), None
+                return commands.restart_task(name, int(body["task"]), connector.generation), None
             case "alter_offsets" | "reset_offsets":
                 return self._offsets(kind, name, connector, body, limit)
             case _:

@@ -18,7 +18,7 @@ from fencing.codec import (
     TaskRecord,
 )
 from fencing.decisions import status_of
-from fencing.ids import ConnectorName, TaskId
+from fencing.ids import ConnectorName, Generation, TaskId
 from fencing.leadership import TopicRecord
 from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
 from fencing.status import State, StatusState
@@ -29,6 +29,10 @@ Plan = Callable[[ClusterState], Records]
 TaskConfigs = Sequence[Mapping[str, str]]
 
 CHANGED: Final = "The connector's configuration was changed meanwhile: read it again and repeat the request"
+RECONFIGURED: Final = (
+    "Cannot complete request momentarily due to stale configuration: the connector's tasks are being made anew, and "
+    "start by themselves"
+)
 
 
 def _existing(state: ClusterState, name: ConnectorName, message: str) -> ConnectorState:
@@ -168,13 +172,18 @@ def _failed(status: StatusState, task: TaskId, connector: ConnectorState) -> boo
     return found is not None and found.state is State.FAILED
 
 
-def restart_task(name: ConnectorName, task: int) -> Plan:
-    """A new attempt for one task."""
+def restart_task(name: ConnectorName, task: int, seen: Generation | None = None) -> Plan:
+    """A new attempt for one task (KIP-618): 404 where it is gone, 409 where its connector was changed meanwhile.
+
+    `seen`: the generation when the request came. The count of automatic restarts begins at 0.
+    """
 
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Unknown connector: {name}")
         if connector.commit is None or task >= connector.commit.tasks:
             raise Refusal(404, f"Unknown task: {name}-{task}")
+        if connector.tasks_stale or seen not in (None, connector.generation):
+            raise Refusal(409, RECONFIGURED, retry=True)
         if task not in connector.placements:
             return []  # not placed yet: what would be restarted starts anyway
         return [_again(connector, task)]

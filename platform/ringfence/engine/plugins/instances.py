@@ -93,10 +93,16 @@ class Instances:
         configs = running.connector.task_configs(max_tasks)
         _check_shape(name, configs)
         if len(configs) > max_tasks:
-            text = f"The connector {name} has generated {len(configs)} tasks, more than its tasks.max of {max_tasks}."
+            text = (
+                f"The connector {name} has generated {len(configs)} tasks, which is greater than {max_tasks}, "
+                "the maximum number of tasks it is configured to create. "
+            )
             if running.config.get(TASKS_MAX_ENFORCE, "true").strip().lower() != "false":
-                raise PluginError(f"{text} That is a bug in the connector; raise tasks.max, or have it corrected.")
-            logger.warning("%s Accepted, as %s is false.", text, TASKS_MAX_ENFORCE)
+                raise PluginError(
+                    f"{text}This behaviour should be considered a bug and is disallowed. If necessary, it can be "
+                    f"permitted by reconfiguring the connector with '{TASKS_MAX_ENFORCE}' set to false"
+                )
+            logger.warning("%sThis behavior should be considered a bug. Accepted, as %s=false", text, TASKS_MAX_ENFORCE)
         task_class = class_path(type(running.connector).task_class())
         return [{**config, TASK_CLASS: task_class} for config in configs]
 
