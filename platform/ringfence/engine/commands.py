@@ -94,14 +94,16 @@ def task_set(name: ConnectorName, config_offset: int, tasks: TaskConfigs) -> Pla
 
 
 def pause(name: ConnectorName) -> Plan:
-    """Tasks commit what is open and rest."""
-    return _target(name, TargetState.PAUSED)
+    """Tasks commit what is open and rest. A stopped connector gets its tasks again, resting: a resume must find them."""
 
-
-def _target(name: ConnectorName, target: TargetState) -> Plan:
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Unknown connector {name}")
-        return [] if connector.target is target else [TargetStateRecord(name, target)]
+        if connector.target is TargetState.PAUSED:
+            return []
+        records: list[ConfigRecord] = [TargetStateRecord(name, TargetState.PAUSED)]
+        if connector.target is TargetState.STOPPED:
+            return [*records, ConnectorRecord(name, dict(connector.config or {}))]
+        return records
 
     return plan
 
