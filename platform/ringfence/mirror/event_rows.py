@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from django.db.models import F
+
 from fencing.events import Event as Report
 from fencing.events import decode
 from ringfence.mirror import progress
-from ringfence.mirror.models import Event, GenerationRow, MetricCell, pack
+from ringfence.mirror.models import Connector, Event, GenerationRow, MetricCell, pack
 from ringfence.mirror.progress import number, text
 from ringfence.mirror.records import Record
 
@@ -39,6 +41,11 @@ def _write_round(report: Report) -> None:
         row.fenced = pack(fenced)
     if stage in ("done", "failed", "cancelled"):
         row.ended_ms = time_ms
+    if stage == "done":
+        ids = len(fenced) if isinstance(fenced, list) else 0
+        Connector.objects.filter(name=row.connector).update(
+            rounds_total=F("rounds_total") + 1, fenced_total=F("fenced_total") + ids
+        )
     row.save()
 
 

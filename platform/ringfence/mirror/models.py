@@ -37,6 +37,7 @@ class Connector(models.Model):
 
     `known`: the config topic has it; a row without is only a status that waits for its config or for its tombstone.
     `health`, `severity` and the counts are derived from this row and its tasks at each change of either.
+    `rounds_total`: fencing rounds that were finished; `fenced_total`: transactional ids that they fenced.
     """
 
     name = models.TextField(primary_key=True)
@@ -63,6 +64,9 @@ class Connector(models.Model):
     tasks_running = models.IntegerField(default=0)
     tasks_failed = models.IntegerField(default=0)
 
+    rounds_total = models.BigIntegerField(default=0)
+    fenced_total = models.BigIntegerField(default=0)
+
     class Meta:
         indexes: ClassVar = [models.Index(fields=["known", "severity", "name"], name="connector_list")]
 
@@ -82,6 +86,8 @@ class Task(models.Model):
 
     `known`: it belongs to the newest generation. The live numbers are those of `live_attempt` of `live_generation`;
     `records_total` goes on over attempts; `recent` is JSON: [second, records of that report] of the last reports.
+    `measures` (the rest of the newest report) and `totals` (counts that go on over attempts): see `mirror.measures`.
+    `restarts`: automatic ones in a row; `next_restart_ms`: the next one's time; `auto_restarts`: all that were seen.
     """
 
     connector = models.TextField()
@@ -96,6 +102,9 @@ class Task(models.Model):
     attempt = models.IntegerField(default=0)
     why = models.TextField(default="")
     since_ms = models.BigIntegerField(default=0)
+    restarts = models.IntegerField(default=0)
+    next_restart_ms = models.BigIntegerField(default=0)
+    auto_restarts = models.BigIntegerField(default=0)
 
     live_generation = models.BigIntegerField(default=-1)
     live_attempt = models.IntegerField(default=-1)
@@ -115,6 +124,8 @@ class Task(models.Model):
     producer_id = models.BigIntegerField(default=-1)
     epoch = models.IntegerField(default=-1)
     recent = models.TextField(default="[]")
+    measures = models.TextField(default="{}")
+    totals = models.TextField(default="{}")
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "number"], name="one_task")]
@@ -203,6 +214,17 @@ class Worker(models.Model):
     slots = models.IntegerField()
     version = models.TextField()
     since_ms = models.BigIntegerField()
+
+
+class Startups(models.Model):
+    """How many connector instances and tasks a worker has started, as far as the status topic was seen."""
+
+    worker = models.TextField(primary_key=True)
+    connector_successes = models.BigIntegerField(default=0)
+    connector_failures = models.BigIntegerField(default=0)
+    task_attempts = models.BigIntegerField(default=0)
+    task_successes = models.BigIntegerField(default=0)
+    task_failures = models.BigIntegerField(default=0)
 
 
 class ClusterInfo(models.Model):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from fencing.events import Event as Report
+from ringfence.mirror import measures
 from ringfence.mirror.models import MetricCell, Task, pack
 from ringfence.mirror.texts import clean
 
@@ -13,7 +14,7 @@ RECENT = 90
 _LIVE_FIELDS = (
     "live_generation", "live_attempt", "reported_ms", "records", "records_total", "rate", "bytes", "transactions",
     "aborted", "errors", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms", "commit_ms",
-    "producer_id", "epoch", "recent",
+    "producer_id", "epoch", "recent", "measures", "totals",
 )  # fmt: skip
 _COUNTERS = ("records", "transactions", "aborted", "errors")
 
@@ -74,6 +75,7 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     time_ms = number(report, "time_ms")
     seconds = (time_ms - task.reported_ms) / 1000 if same and task.reported_ms else 0
     task.rate = gained["records"] / seconds if seconds > 0.05 else (task.rate if same else 0)
+    measures.advance(task, report, gained, seconds, same=same)
     task.live_generation, task.live_attempt = attempt
     task.records_total += gained["records"]
     task.reported_ms = time_ms

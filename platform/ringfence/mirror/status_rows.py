@@ -18,15 +18,20 @@ from fencing.status import (
 from ringfence.mirror.health import refresh
 from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
 from ringfence.mirror.records import Record
+from ringfence.mirror.startups import Starting
 from ringfence.mirror.texts import clean
 
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "state_generation", "since_ms")
-_TASK_FIELDS = ("state", "worker", "trace", "generation", "attempt", "why", "since_ms")
+_TASK_FIELDS = (
+    "state", "worker", "trace", "generation", "attempt", "why", "since_ms", "restarts", "next_restart_ms",
+)  # fmt: skip
 
 
 def write(records: Sequence[Record]) -> set[str]:
     """Write the newest status under each key; returns the connectors it speaks of. Inside the transaction."""
-    newest = _newest([(found, record) for record in records if (found := decode(record.key, record.value)) is not None])
+    startups = Starting()
+    decoded_records = [(found, record) for record in records if (found := decode(record.key, record.value)) is not None]
+    newest = _newest(decoded_records, startups)
     touched: set[str] = set()
     connectors: list[Connector] = []
     tasks: list[Task] = []
@@ -52,7 +57,7 @@ def write(records: Sequence[Record]) -> set[str]:
                 )
             case Removed(key):
                 touched |= _remove(key)
-    _keep_since(connectors)
+    _keep_since(connectors, startups)
     Connector.objects.bulk_create(
         connectors,
         update_conflicts=True,
@@ -67,12 +72,15 @@ def write(records: Sequence[Record]) -> set[str]:
         unique_fields=["connector", "number"],
         batch_size=80,
     )
+    startups.write()
     if touched:
         refresh(touched)
     return touched
 
 
-def _newest(decoded: Sequence[tuple[StatusRecord, Record]]) -> dict[bytes, tuple[StatusRecord, int]]:
+def _newest(
+    decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting
+) -> dict[bytes, tuple[StatusRecord, int]]:
     """The last record under each key; of a task's, the last one that is no late word of an older attempt."""
     held = _held({found.task.connector for found, _ in decoded if isinstance(found, TaskStatus)})
     newest: dict[bytes, tuple[StatusRecord, int]] = {}
@@ -81,6 +89,7 @@ def _newest(decoded: Sequence[tuple[StatusRecord, Record]]) -> dict[bytes, tuple
         if isinstance(found, TaskStatus):
             if not replaces(found, held.get(key)):
                 continue
+            startups.task(held.get(key), found)
             held[key] = found
         elif isinstance(found, Removed):
             held.pop(key, None)
@@ -111,7 +120,7 @@ def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
     )
 
 
-def _keep_since(rows: Sequence[Connector]) -> None:
+def _keep_since(rows: Sequence[Connector], startups: Starting) -> None:
     """A status that repeats the state it was in does not begin it anew."""
     before = {
         name: (state, since)
@@ -121,6 +130,7 @@ def _keep_since(rows: Sequence[Connector]) -> None:
     }
     for row in rows:
         state, since = before.get(row.name, ("", 0))
+        startups.connector(state, row)
         if state == row.state and since:
             row.since_ms = since
 
@@ -136,6 +146,8 @@ def _task_row(status: TaskStatus, time_ms: int) -> Task:
         attempt=status.attempt,
         why=clean(status.why),
         since_ms=status.since_ms or time_ms,
+        restarts=status.restarts,
+        next_restart_ms=status.next_ms,
     )
 
 
@@ -165,7 +177,7 @@ def _remove(key: str) -> set[str]:
         name, _, number = key.removeprefix("status-task-").rpartition("-")
         if name and number.isascii() and number.isdigit():
             Task.objects.filter(connector=name, number=int(number)).update(
-                state="", worker="", trace="", why="", reported_ms=0
+                state="", worker="", trace="", why="", reported_ms=0, restarts=0, next_restart_ms=0
             )
             return {name}
     return set()
