@@ -94,7 +94,7 @@ def task_set(name: ConnectorName, config_offset: int, tasks: TaskConfigs) -> Pla
 
 
 def pause(name: ConnectorName) -> Plan:
-    """Tasks commit what is open and rest. A stopped connector gets its tasks again, resting: a resume must find them."""
+    """Tasks commit what is open and rest. A stopped connector gets its tasks again: a resume must find them."""
 
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Unknown connector {name}")
