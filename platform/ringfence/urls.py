@@ -2,8 +2,11 @@
 
 from django.urls import include, path
 
+from ringfence.metrics.views import metrics
+
 urlpatterns = [
     path("ui", include("ringfence.web.urls")),
+    path("metrics", metrics),
     path("", include("ringfence.api.urls")),
 ]
 

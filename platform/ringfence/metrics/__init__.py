@@ -1,0 +1,1 @@
+"""Prometheus metrics of connectors, tasks and workers, from the projection's rows."""

@@ -1,0 +1,195 @@
+"""The metrics of connectors and workers."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from ringfence.metrics.text import Family, Kind, Sample, labels
+from ringfence.mirror.models import Connector, Startups, Task, Worker
+
+CONNECTOR_FIELDS: Final = (
+    "name", "config", "class_name", "type", "state", "worker", "unreadable", "generation", "task_count", "fencing",
+    "rounds_total", "fenced_total",
+)  # fmt: skip
+
+_C, _G = Kind.COUNTER, Kind.GAUGE
+_CONNECTOR, _WORKER = "kafka_connect_connector_metrics_", "kafka_connect_connect_worker_metrics_"
+_SHOWN_STATES = ("RUNNING", "PAUSED", "FAILED", "UNASSIGNED", "RESTARTING")
+
+Families = list[tuple[Family, list[Sample]]]
+
+
+def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
+    """Of each connector, and of its tasks' states."""
+    labelled = {row.name: labels({"connector": row.name}) for row in rows}
+    states = [
+        (labels({"connector": row.name, "status": ("failed" if row.unreadable else row.state.lower())}), 1.0)
+        for row in rows
+        if row.state or row.unreadable
+    ]
+    info = [
+        (
+            labels(
+                {
+                    "connector": row.name,
+                    "connector_class": row.class_name,
+                    "connector_type": row.type,
+                    "connector_version": row.settings.get("connector.plugin.version") or "unknown",
+                }
+            ),
+            1.0,
+        )
+        for row in rows
+    ]
+    count: Counter[tuple[str, str]] = Counter((task.connector, task.state or "UNASSIGNED") for task in tasks)
+
+    def each(value: Callable[[Connector], float]) -> list[Sample]:
+        return [(labelled[row.name], value(row)) for row in rows]
+
+    def in_state(state: str) -> tuple[Family, list[Sample]]:
+        word = state.lower()
+        family = Family(
+            f"{_WORKER}connector_{word}_task_count", _G, f"Tasks of the connector that are {word}.", _BAD.get(state, "")
+        )
+        return family, [(labelled[row.name], count[row.name, state]) for row in rows]
+
+    return [
+        (
+            Family(_CONNECTOR + "status", _G, "1 for the connector's state, in the label `status`.", "it is failed"),
+            states,
+        ),
+        (
+            Family(
+                _CONNECTOR + "info", _G, "1; the labels tell the connector's class, type and the version asked for.", ""
+            ),
+            info,
+        ),
+        (
+            Family(
+                f"{_WORKER}connector_total_task_count",
+                _G,
+                "Tasks of the connector's newest generation.",
+                "it is 0 for a running connector",
+            ),
+            each(lambda row: row.task_count),
+        ),
+        *(in_state(state) for state in _SHOWN_STATES),
+        (
+            Family(
+                "ringfence_connector_generation",
+                _G,
+                "The connector's generation: an offset in the config topic, -1 before the first.",
+                "it changes again and again: something reconfigures the connector",
+            ),
+            each(lambda row: row.generation),
+        ),
+        (
+            Family(
+                "ringfence_connector_fencing",
+                _G,
+                "1 while the newest generation waits until all older tasks are fenced.",
+                "it stays 1 for more than some seconds: fencing fails, the connector's page says why",
+            ),
+            each(lambda row: row.fencing),
+        ),
+        (
+            Family(
+                "ringfence_connector_fencing_rounds_total",
+                _C,
+                "Fencing rounds that were finished, one for each new generation.",
+                "it grows again and again by itself",
+            ),
+            each(lambda row: row.rounds_total),
+        ),
+        (
+            Family(
+                "ringfence_connector_fencings_total",
+                _C,
+                "Transactional ids that fencing rounds have fenced.",
+                "it grows again and again by itself",
+            ),
+            each(lambda row: row.fenced_total),
+        ),
+    ]
+
+
+_BAD = {
+    "FAILED": "it is above 0",
+    "UNASSIGNED": "it stays above 0: slots are missing, or fencing fails",
+    "PAUSED": "somebody forgot to resume",
+    "RESTARTING": "it stays above 0",
+    "RUNNING": "it is below connector_total_task_count for long",
+}
+
+
+def workers(
+    rows: Sequence[Worker], startups: Iterable[Startups], shown: Iterable[Connector], tasks: Iterable[Task]
+) -> Families:
+    """Of each worker that is a member; startups also of those that have left."""
+    held = Counter(row.worker for row in shown if row.state in ("RUNNING", "PAUSED", "FAILED"))
+    placed = Counter(task.worker for task in tasks if task.state in ("RUNNING", "PAUSED", "RESTARTING"))
+    known = {row.worker: row for row in startups} | {
+        row.worker: Startups(worker=row.worker) for row in rows if row.worker not in {one.worker for one in startups}
+    }
+
+    def each(value: Callable[[Startups], float | None]) -> list[Sample]:
+        found = [(name, value(row)) for name, row in sorted(known.items())]
+        return [(labels({"worker": name}), number) for name, number in found if number is not None]
+
+    def members(value: Callable[[Worker], float]) -> list[Sample]:
+        return [(labels({"worker": row.worker}), value(row)) for row in rows]
+
+    families: Families = [
+        (
+            Family(
+                _WORKER + "connector_count", _G, "Connector instances that the worker runs: the leader runs all.", ""
+            ),
+            members(lambda row: held[row.worker]),
+        ),
+        (
+            Family(_WORKER + "task_count", _G, "Tasks that the worker runs.", "it equals ringfence_worker_slots"),
+            members(lambda row: placed[row.worker]),
+        ),
+        (
+            Family("ringfence_worker_slots", _G, "Tasks that the worker can run at once.", ""),
+            members(lambda row: row.slots),
+        ),
+    ]
+    for what, name in (("connector", "Connector instances"), ("task", "Tasks")):
+        families += _startups(what, name, each)
+    return families
+
+
+def _startups(what: str, name: str, each: Callable[[Callable[[Startups], float | None]], list[Sample]]) -> Families:
+    def successes(row: Startups) -> int:
+        return row.connector_successes if what == "connector" else row.task_successes
+
+    def failures(row: Startups) -> int:
+        return row.connector_failures if what == "connector" else row.task_failures
+
+    def attempts(row: Startups) -> int:
+        return successes(row) + failures(row) if what == "connector" else row.task_attempts
+
+    def share(part: Callable[[Startups], int]) -> Callable[[Startups], float | None]:
+        return lambda row: part(row) / max(1, successes(row) + failures(row)) if attempts(row) else None
+
+    prefix = f"{_WORKER}{what}_startup_"
+    return [
+        (
+            Family(prefix + "attempts_total", _C, f"{name} that the worker was to start.", "it grows fast"),
+            each(attempts),
+        ),
+        (
+            Family(prefix + "success_total", _C, f"{name} that came up.", "it stays behind the attempts"),
+            each(successes),
+        ),
+        (Family(prefix + "failure_total", _C, f"{name} that failed before they came up.", "it grows"), each(failures)),
+        (
+            Family(prefix + "success_percentage", _G, "The share of startups that came up, 0 to 1.", "it is below 1"),
+            each(share(successes)),
+        ),
+        (
+            Family(prefix + "failure_percentage", _G, "The share of startups that failed, 0 to 1.", "it is above 0"),
+            each(share(failures)),
+        ),
+    ]

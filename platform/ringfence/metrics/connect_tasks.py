@@ -1,0 +1,206 @@
+"""The metrics of tasks that Kafka Connect has, too, by the names of their JMX attributes."""
+
+from collections.abc import Callable
+
+from ringfence.metrics.task_view import TaskView
+from ringfence.metrics.text import Family, Kind
+
+Value = Callable[[TaskView], float | None]
+
+TASKS: list[tuple[Family, Value]] = []
+
+
+def _add(name: str, kind: Kind, meaning: str, bad: str, value: Value) -> None:
+    TASKS.append((Family(name, kind, meaning, bad), value))
+
+
+_C, _G = Kind.COUNTER, Kind.GAUGE
+_SOURCE, _TASK = "kafka_connect_source_task_metrics_", "kafka_connect_connector_task_metrics_"
+_ERROR = "kafka_connect_task_error_metrics_"
+_MINUTE = "in the last minute"
+
+_add(
+    _SOURCE + "source_record_poll_total",
+    _C,
+    "Records that the task has read from its source, before transforms.",
+    "it stands still although the source has news",
+    lambda v: v.total("polled"),
+)
+_add(
+    _SOURCE + "source_record_poll_rate",
+    _G,
+    "Records a second that the task reads from its source.",
+    "it is 0 although the source has news",
+    lambda v: v.rate(v.measures.get("poll_rate", 0)),
+)
+_add(
+    _SOURCE + "source_record_write_total",
+    _C,
+    "Records that the task has handed to Kafka, after transforms.",
+    "it stands still while source_record_poll_total grows",
+    lambda v: v.task.records_total,
+)
+_add(
+    _SOURCE + "source_record_write_rate",
+    _G,
+    "Records a second that the task hands to Kafka.",
+    "it is lower than what the source makes",
+    lambda v: v.rate(v.task.rate),
+)
+_add(
+    _SOURCE + "poll_batch_max_time_ms",
+    _G,
+    f"The longest that the source took for a batch {_MINUTE}, milliseconds.",
+    "it grows: the source gets slower",
+    lambda v: v.spread("poll_ms", "max"),
+)
+_add(
+    _SOURCE + "poll_batch_avg_time_ms",
+    _G,
+    f"How long the source took for a batch on average {_MINUTE}, milliseconds.",
+    "it grows: the source gets slower",
+    lambda v: v.spread("poll_ms", "avg"),
+)
+_add(
+    _SOURCE + "source_record_active_count",
+    _G,
+    "Records that were produced and are not committed yet.",
+    "it grows and never falls to 0",
+    lambda v: v.task.open_records if v.own else 0,
+)
+_add(
+    _SOURCE + "source_record_active_count_max",
+    _G,
+    f"The most such records {_MINUTE}.",
+    "it comes near what the producer can buffer",
+    lambda v: v.spread("active_records", "max"),
+)
+_add(
+    _SOURCE + "source_record_active_count_avg",
+    _G,
+    f"Such records on average {_MINUTE}.",
+    "it grows: commits do not keep up",
+    lambda v: v.spread("active_records", "avg"),
+)
+_add(
+    _SOURCE + "transaction_size_min",
+    _G,
+    f"Records in the smallest transaction that was committed {_MINUTE}.",
+    "",
+    lambda v: v.spread("transaction_records", "min"),
+)
+_add(
+    _SOURCE + "transaction_size_max",
+    _G,
+    f"Records in the largest transaction that was committed {_MINUTE}.",
+    "it is so large that readers wait long for its commit",
+    lambda v: v.spread("transaction_records", "max"),
+)
+_add(
+    _SOURCE + "transaction_size_avg",
+    _G,
+    f"Records in a committed transaction on average {_MINUTE}.",
+    "it is near 1 at a high rate: each commit costs the broker",
+    lambda v: v.spread("transaction_records", "avg"),
+)
+
+_add(
+    _TASK + "running_ratio",
+    _G,
+    "The share of the attempt's life in which it was running, 0 to 1.",
+    "it falls while nobody pauses the connector",
+    lambda v: v.ratio("RUNNING", "running_ms"),
+)
+_add(
+    _TASK + "pause_ratio",
+    _G,
+    "The share of the attempt's life in which it was paused, 0 to 1.",
+    "somebody forgot to resume",
+    lambda v: v.ratio("PAUSED", "paused_ms"),
+)
+_add(
+    _TASK + "offset_commit_max_time_ms",
+    _G,
+    f"The longest commit of a transaction with its offsets {_MINUTE}, milliseconds.",
+    "it comes near transaction.timeout.ms",
+    lambda v: v.spread("commit_times_ms", "max"),
+)
+_add(
+    _TASK + "offset_commit_avg_time_ms",
+    _G,
+    f"A commit of a transaction with its offsets on average {_MINUTE}, milliseconds.",
+    "it grows: the brokers get slower",
+    lambda v: v.spread("commit_times_ms", "avg"),
+)
+_add(
+    _TASK + "offset_commit_failure_percentage",
+    _G,
+    f"The share of commits that failed {_MINUTE}, 0 to 1 as in Kafka "
+    "Connect. Nothing is lost: what was in them is read again.",
+    "it is above 0",
+    lambda v: v.spread("commit_failed", "avg"),
+)
+_add(
+    _TASK + "offset_commit_success_percentage",
+    _G,
+    f"The share of commits that succeeded {_MINUTE}, 0 to 1.",
+    "it is below 1",
+    lambda v: None if (x := v.spread("commit_failed", "avg")) is None else 1 - x,
+)
+_add(
+    _TASK + "batch_size_max",
+    _G,
+    f"Records in the largest batch of the source {_MINUTE}.",
+    "",
+    lambda v: v.spread("batch_records", "max"),
+)
+_add(
+    _TASK + "batch_size_avg",
+    _G,
+    f"Records in a batch of the source on average {_MINUTE}.",
+    "it is near 1 at a high rate with transaction.boundary=poll",
+    lambda v: v.spread("batch_records", "avg"),
+)
+
+_add(
+    _ERROR + "total_record_failures",
+    Kind.UNTYPED,
+    "Errors in reading, transforming or converting that failed the task.",
+    "it grows",
+    lambda v: v.total("record_failures"),
+)
+_add(
+    _ERROR + "total_record_errors",
+    Kind.UNTYPED,
+    "Errors in reading, transforming or converting, retried ones included.",
+    "it grows steadily",
+    lambda v: v.total("record_errors"),
+)
+_add(
+    _ERROR + "total_records_skipped",
+    Kind.UNTYPED,
+    "Records skipped because of errors: none, as none are tolerated.",
+    "",
+    lambda v: 0,
+)
+_add(
+    _ERROR + "total_retries",
+    Kind.UNTYPED,
+    "Polls that the source asked to be repeated.",
+    "it grows steadily: the source is away or overloaded",
+    lambda v: v.total("retries"),
+)
+_add(
+    _ERROR + "total_errors_logged",
+    Kind.UNTYPED,
+    "Errors written to the log: every one of them.",
+    "it grows",
+    lambda v: v.total("record_errors"),
+)
+_add(
+    _ERROR + "last_error_timestamp",
+    _G,
+    "When the attempt had its last error, milliseconds since the epoch, 0 for never.",
+    "it is recent",
+    lambda v: v.measures.get("last_error_ms", 0),
+)

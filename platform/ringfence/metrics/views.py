@@ -1,0 +1,52 @@
+"""`GET /metrics`."""
+
+import time
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from ringfence.api.errors import json_error
+from ringfence.metrics import cluster, connect_tasks, own_tasks
+from ringfence.metrics.task_view import FIELDS, TaskView
+from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
+from ringfence.mirror.models import Connector, Startups, Task, Worker
+
+_STATUS = Family(
+    "kafka_connect_connector_task_metrics_status",
+    Kind.GAUGE,
+    "1 for the task's state, in the label `status`.",
+    "it is failed, or stays unassigned",
+)
+
+
+@csrf_exempt
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Everything, in Prometheus' text format."""
+    if request.method not in ("GET", "HEAD"):
+        return json_error(405, "HTTP 405 Method Not Allowed")
+    return HttpResponse(exposition(int(time.time() * 1000)), content_type=CONTENT_TYPE)
+
+
+def exposition(now_ms: int) -> str:
+    """Four queries, for any number of connectors and tasks."""
+    connectors = list(Connector.objects.filter(known=True).only(*cluster.CONNECTOR_FIELDS).order_by("name"))
+    names = {row.name for row in connectors}
+    rows = Task.objects.filter(known=True).only(*FIELDS).order_by("connector", "number")
+    shown = [task for task in rows if task.connector in names]
+    views = [(labels({"connector": task.connector, "task": task.number}), TaskView.of(task, now_ms)) for task in shown]
+    status: list[Sample] = [
+        (labels({"connector": task.connector, "task": task.number, "status": task.state.lower()}), 1.0)
+        for task in shown
+        if task.state
+    ]
+    members, startups = list(Worker.objects.order_by("worker")), list(Startups.objects.all())
+    families = [
+        *cluster.connectors(connectors, shown),
+        (_STATUS, status),
+        *(
+            (family, [(label, found) for label, view in views if (found := value(view)) is not None])
+            for family, value in (*connect_tasks.TASKS, *own_tasks.TASKS)
+        ),
+        *cluster.workers(members, startups, connectors, shown),
+    ]
+    return render(families)

@@ -1,0 +1,19 @@
+"""An empty database for every test of the metrics."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import database
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tables() -> None:
+    database.migrate()
+
+
+@pytest.fixture(autouse=True)
+def _empty_tables(_tables: None) -> Iterator[None]:
+    database.empty()
+    yield
+    database.empty()

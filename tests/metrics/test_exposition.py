@@ -1,0 +1,206 @@
+"""`/metrics`: every metric that Kafka Connect has, by its name, and those that only Ringfence has."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from fencing.ids import Incarnation, WorkerId
+from fencing.status import FAILED, State, WorkerRecord
+from ringfence.metrics.text import Family, Kind, labels, number, render
+from ringfence.mirror.models import Connector, Task
+from tests.mirror.test_projection import project
+from tests.support.topics import Topic, connector, connector_status, generation, task_status
+
+SECTION_5 = {
+    "source_task_metrics": "source_record_poll_rate source_record_poll_total source_record_write_rate "
+    "source_record_write_total poll_batch_max_time_ms poll_batch_avg_time_ms source_record_active_count "
+    "source_record_active_count_max source_record_active_count_avg transaction_size_min transaction_size_max "
+    "transaction_size_avg",
+    "connector_task_metrics": "status running_ratio pause_ratio offset_commit_max_time_ms offset_commit_avg_time_ms "
+    "batch_size_max batch_size_avg offset_commit_failure_percentage offset_commit_success_percentage",
+    "connector_metrics": "status info",
+    "connect_worker_metrics": "connector_count task_count connector_total_task_count connector_running_task_count "
+    "connector_paused_task_count connector_failed_task_count connector_unassigned_task_count "
+    "connector_restarting_task_count connector_startup_attempts_total connector_startup_success_total "
+    "connector_startup_failure_total connector_startup_success_percentage connector_startup_failure_percentage "
+    "task_startup_attempts_total task_startup_success_total task_startup_failure_total "
+    "task_startup_success_percentage task_startup_failure_percentage",
+    "task_error_metrics": "total_record_failures total_record_errors total_records_skipped total_retries "
+    "total_errors_logged last_error_timestamp",
+}
+OURS = (
+    "task_seconds_since_last_poll task_seconds_since_last_commit task_open_transaction_age_seconds "
+    "task_aborted_transactions_total task_committed_transactions_total task_auto_restarts task_auto_restarts_total "
+    "task_next_restart_timestamp_seconds task_attempt connector_generation connector_fencing "
+    "connector_fencing_rounds_total connector_fencings_total worker_slots"
+)
+EXPECTED = {f"kafka_connect_{group}_{name}" for group, names in SECTION_5.items() for name in names.split()} | {
+    f"ringfence_{name}" for name in OURS.split()
+}
+MINUTE = {"min": 2, "max": 8, "sum": 10, "count": 2}
+T = {"connector": "c", "task": "0"}
+
+
+def scraped(client: Client) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every sample, by name and labels."""
+    response = client.get("/metrics")
+    assert response.status_code == 200
+    assert response["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    families = text_string_to_metric_families(response.content.decode())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client(headers={"host": "localhost"})
+
+
+def busy(now_ms: int) -> None:
+    """A connector with a task that works."""
+    config, status, events = Topic(), Topic(), Topic()
+    config.config(connector("c"), *generation("c", 1, 1))
+    worker = WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 4, "1", 1)
+    running = task_status("c", 0, State.RUNNING, generation=2)
+    status.status(worker, connector_status("c", State.RUNNING), running)
+    report: dict[str, Any] = {"type": "progress", "connector": "c", "task": 0, "generation": 2, "attempt": 1}
+    spreads = "poll_ms batch_records active_records commit_times_ms commit_failed transaction_records"
+    report |= dict.fromkeys(spreads.split(), MINUTE) | {"commit_failed": {"min": 0, "max": 1, "sum": 1, "count": 4}}
+    report |= {"records": 100, "polled": 200, "transactions": 7, "aborted": 2, "retries": 3, "record_errors": 4}
+    report |= {"running_ms": 6_000, "paused_ms": 2_000, "life_ms": 9_000, "open_records": 5}
+    report |= {"last_poll_ms": now_ms - 2_000, "last_commit_ms": now_ms - 3_000, "open_since_ms": now_ms - 1_000}
+    events.event(**report, time_ms=now_ms - 1_000)
+    events.event(**{**report, "records": 150, "polled": 300}, time_ms=now_ms)
+    events.event(type="round", connector="c", generation=2, stage="done", fenced=[{"id": "g-c-0"}])
+    for role, topic in (("config", config), ("status", status), ("events", events)):
+        project(role, topic)
+
+
+def test_the_exposition_parses_and_has_every_metric(client: Client) -> None:
+    busy(int(time.time() * 1000))
+    assert {name for name, _ in scraped(client)} == EXPECTED
+
+
+def test_every_metric_says_what_it_means_and_when_it_is_bad(client: Client) -> None:
+    text = client.get("/metrics").content.decode()
+    helps = dict(line[7:].split(" ", 1) for line in text.splitlines() if line.startswith("# HELP "))
+    assert set(helps) == EXPECTED
+    silent = {name for name, said in helps.items() if "Bad when" not in said}
+    assert silent <= {
+        name for name in EXPECTED if any(part in name for part in ("size_m", "info", "skipped", "slots"))
+    } | {"kafka_connect_connect_worker_metrics_connector_count"}
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    missing = [name for name in sorted(EXPECTED) if f"`{name}`" not in page]
+    assert missing == []
+
+
+def test_the_numbers_are_those_of_the_newest_report(client: Client) -> None:
+    busy(int(time.time() * 1000))
+    found = scraped(client)
+
+    def value(name: str, **named: str) -> float:
+        return found[name, tuple(sorted((named or T).items()))]
+
+    source, task = "kafka_connect_source_task_metrics_", "kafka_connect_connector_task_metrics_"
+    assert value(source + "source_record_write_total") == 150
+    assert value(source + "source_record_poll_total") == 300
+    assert value(source + "source_record_write_rate") == 50
+    assert value(source + "source_record_poll_rate") == 100
+    assert [value(f"{source}transaction_size_{of}") for of in ("min", "max", "avg")] == [2, 8, 5]
+    assert value(source + "source_record_active_count") == 5
+    assert value(task + "offset_commit_failure_percentage") == 0.25
+    assert value(task + "offset_commit_success_percentage") == 0.75
+    assert value(task + "running_ratio") == pytest.approx(6 / 9, abs=0.1)
+    assert value(task + "status", **T, status="running") == 1
+    assert value("ringfence_task_seconds_since_last_commit") == pytest.approx(3, abs=2)
+    assert value("ringfence_task_open_transaction_age_seconds") == pytest.approx(1, abs=2)
+    assert value("ringfence_task_aborted_transactions_total") == 2
+    assert value("ringfence_connector_generation", connector="c") == 2
+    assert value("ringfence_connector_fencings_total", connector="c") == 1
+    assert value("kafka_connect_connect_worker_metrics_task_startup_success_total", worker="w1") == 1
+    assert value("kafka_connect_connect_worker_metrics_connector_running_task_count", connector="c") == 1
+    named = {"connector_class": "VerifiableSource", "connector_type": "source", "connector_version": "unknown"}
+    assert value("kafka_connect_connector_metrics_info", connector="c", **named) == 1
+
+
+def test_what_is_old_is_not_shown_as_if_it_were_now(client: Client) -> None:
+    busy(int(time.time() * 1000) - 3_600_000)
+    found = scraped(client)
+    labelled = tuple(sorted(T.items()))
+    assert ("kafka_connect_source_task_metrics_poll_batch_max_time_ms", labelled) not in found
+    assert found["kafka_connect_source_task_metrics_source_record_write_rate", labelled] == 0
+    assert found["kafka_connect_source_task_metrics_source_record_write_total", labelled] == 150
+    assert found["kafka_connect_connector_task_metrics_running_ratio", labelled] > 0.99  # it runs on, and idles
+
+
+def test_a_failed_task_shows_its_next_restart(client: Client) -> None:
+    busy(int(time.time() * 1000))
+    status = Topic()
+    status.records = [*status.status(*[connector_status("c", State.RUNNING)] * 3)]
+    failed = task_status("c", 0, State.FAILED, generation=2, trace="x")
+    failed = replace(failed, ended=True, why=FAILED, restarts=3, next_ms=90_000)
+    status.status(failed)
+    project("status", status)
+    shown = scraped(client)
+    labelled = tuple(sorted(T.items()))
+    assert shown["ringfence_task_next_restart_timestamp_seconds", labelled] == 90
+    assert shown["ringfence_task_auto_restarts", labelled] == 3
+    assert shown["ringfence_task_open_transaction_age_seconds", labelled] == 0
+
+
+def test_a_thousand_connectors_cost_the_same_queries_and_little_time(client: Client) -> None:
+    busy(int(time.time() * 1000))
+    with CaptureQueriesContext(connection) as few:
+        client.get("/metrics")
+    task = Task.objects.get()
+    names = [f"c{n}" for n in range(1000)]
+    Connector.objects.bulk_create(Connector(name=name, known=True, state="RUNNING", config="{}") for name in names)
+    Task.objects.bulk_create(
+        [
+            Task(connector=n, number=0, known=True, state="RUNNING", measures=task.measures, totals=task.totals)
+            for n in names
+        ],
+        batch_size=100,
+    )
+    start = time.process_time()
+    with CaptureQueriesContext(connection) as many:
+        body = client.get("/metrics").content
+    assert len(many) == len(few) == 4
+    assert body.count(b"source_record_write_total{") == 1001
+    assert time.process_time() - start < 3
+
+
+def test_only_reading_is_possible(client: Client) -> None:
+    assert client.post("/metrics").status_code == 405
+    assert client.get("/metrics/").status_code == 200
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_name_is_escaped(name: str) -> None:
+    family = Family("m", Kind.GAUGE, "A \\ and a\nnew line.", "")
+    text = render([(family, [(labels({"connector": name, "task": 0}), 1.0)])])
+    (parsed,) = text_string_to_metric_families(text)
+    assert parsed.documentation == "A \\ and a\nnew line."
+    assert parsed.samples[0].labels == {"connector": name, "task": "0"}
+
+
+def test_numbers_are_short_and_exact() -> None:
+    assert [number(value) for value in (0, 1.0, 0.25, 12_345_678_901_234, True)] == [
+        "0",
+        "1",
+        "0.25",
+        "12345678901234",
+        "1",
+    ]
