@@ -1,6 +1,7 @@
 """Questions to the cluster, and topics made to measure."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -96,6 +97,15 @@ def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], d
         except Retriable:
             if deadline.expired:
                 raise
+            _look_again(connection, topic, deadline)
+
+
+def _look_again(connection: Connection, topic: str, deadline: Deadline) -> None:
+    """Have the client learn the topic's leaders anew: after a broker's restart it keeps asking with the old epoch."""
+    client = _admin(connection)
+    client.poll(deadline.slice(0.05))
+    with suppress(KafkaException):
+        client.list_topics(topic, timeout=max(0.1, deadline.slice(2.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +142,16 @@ def cluster_id(connection: Connection, deadline: Deadline) -> str:
     if not found.cluster_id:
         raise Fatal("The cluster does not tell its id")
     return str(found.cluster_id)
+
+
+def login_refused(connection: Connection, seconds: float = 3.0) -> bool:
+    """Whether a broker answers, and says no to these credentials."""
+    refused: list[KafkaError] = []
+    with kafka_errors("creating the admin client"):
+        client = AdminClient({**connection.librdkafka(), "error_cb": refused.append})  # type: ignore[dict-item]
+    deadline = Deadline.after(seconds)
+    while not deadline.expired:
+        client.poll(0.1)
+        if any(error.code() == KafkaError._AUTHENTICATION for error in refused):
+            return True
+    return False

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fencing.clock import Deadline
 from ringfence.celery import app
-from ringfence.engine import client_overrides
+from ringfence.engine import client_overrides, preflight
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
@@ -70,6 +71,18 @@ def plugins_validate(plugin: str, config: dict[str, str | None], deadline: float
         exactly_once = services.config.mode == "enabled"
         found = services.plugins.validate(plugin, config, min(10.0, left), exactly_once=exactly_once)
         return _value(client_overrides.add_to(found, config, services.config))
+
+    return _answered(call)
+
+
+@task(name="ringfence.plugins.preflight")
+def plugins_preflight(config: dict[str, str], deadline: float) -> dict[str, object]:
+    """The preflight checks of a configuration."""
+
+    def call() -> dict[str, object]:
+        services = _current()
+        found = preflight.examine(config, services.config, services.plugins, Deadline.after(deadline - time.time()))
+        return _value([check.as_json() for check in found])
 
     return _answered(call)
 

@@ -69,9 +69,11 @@ class PluginHost:
         args = {"plugin": plugin, "config": dict(config), "exactly_once": exactly_once}
         return cast("dict[str, object]", self._calls.call("validate", args, timeout))
 
-    def exactly_once_support(self, config: Mapping[str, str], timeout: float = CALL_SECONDS) -> str:
-        """What the connector says of itself with this configuration: supported, unsupported or unknown."""
-        return str(self._calls.call("exactly_once_support", {"config": dict(config)}, timeout))
+    def exactly_once_support(self, config: Mapping[str, str], timeout: float = CALL_SECONDS) -> tuple[str, bool]:
+        """The connector's word with this configuration: supported, unsupported or unknown; and that it can define
+        transactions itself."""
+        answer = cast("list[object]", self._calls.call("exactly_once_support", {"config": dict(config)}, timeout))
+        return str(answer[0]), bool(answer[1])
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float = CALL_SECONDS) -> bool:
         """Whether the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""

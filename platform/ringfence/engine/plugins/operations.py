@@ -45,8 +45,8 @@ class Operations:
     def validate(self, plugin: str, config: Mapping[str, str | None], exactly_once: bool) -> dict[str, object]:
         return validation.validate(self._registry, plugin, config, exactly_once=exactly_once)
 
-    def exactly_once_support(self, config: Mapping[str, str]) -> str:
-        """supported, unsupported or unknown, as the connector says for this configuration."""
+    def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
+        """What the connector says of itself with this configuration, see `validation.support_of`."""
         return validation.support_of(validation.find_for(self._registry, config), config)
 
     def alter_offsets(

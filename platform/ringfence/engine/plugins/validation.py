@@ -158,12 +158,16 @@ def boundary_problems(connector: SourceConnector, config: Mapping[str, str]) -> 
     ]
 
 
-def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> str:
-    """The connector's own word on exactly once: supported, unsupported or unknown."""
-    match plugin.cls().exactly_once_support(config):
-        case ExactlyOnceSupport.SUPPORTED:
-            return "supported"
-        case ExactlyOnceSupport.UNSUPPORTED:
-            return "unsupported"
-        case _:
-            return "unknown"
+def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> tuple[str, bool]:
+    """The connector's own word on exactly once (supported, unsupported, unknown), and whether it defines transactions.
+
+    What the plugin raises counts as no word.
+    """
+    connector = plugin.cls()
+    try:
+        answer = connector.exactly_once_support(config)
+    except Exception:  # noqa: BLE001 - plugin code
+        answer = None
+    words = {ExactlyOnceSupport.SUPPORTED: "supported", ExactlyOnceSupport.UNSUPPORTED: "unsupported"}
+    word = "unknown" if answer is None else words.get(answer, "unknown")
+    return word, not boundary_problems(connector, config)

@@ -1,0 +1,292 @@
+"""Questions to a cluster that change nothing there: may this principal do X, who holds that transactional id.
+
+An `init_transactions` would answer the first, and fence the running task. So every write is asked for under a producer
+id that no broker ever hands out: the broker checks the permission first, and then refuses the producer.
+
+Sent to any broker: one that does not coordinate the id says so, and it, too, checks the permission first.
+"""
+
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from kafka import KafkaAdminClient
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    IncompatibleBrokerVersion,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeTransactionsRequest
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from fencing.errors import Fatal, FencingError, Retriable
+from fencing.kafka.admin import login_refused
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+
+NOBODYS_PRODUCER: Final = 2**63 - 1
+"""A producer id that is never handed out: they are counted up from 0."""
+
+_TOPIC_DENIED, _CLUSTER_DENIED, _ID_DENIED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED, _UNKNOWN_ID = 29, 31, 53, 3, 55, 105
+# The coordinator is loading, away or another broker; the producer id is not the one of the transactional id.
+_NOT_YET: Final = frozenset({14, 15, 16})
+_CHECKED_AND_REFUSED: Final = frozenset({*_NOT_YET, 49})
+_FOUND: Final = frozenset({0, *_NOT_YET})
+_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 0.0)
+_IN_FLIGHT: Final = 1000
+_ASKED_MS: Final = 5000
+_BOOTSTRAP_MS: Final = 3000
+_EXACTLY_ONCE_INIT: Final = 3  # the version of InitProducerId that Kafka 2.5 brought (KIP-360)
+_READ, _WRITE, _DESCRIBE = 3, 4, 8
+_BROKER, _TOPIC = 4, 2
+
+_T = TypeVar("_T")
+
+
+class May(StrEnum):
+    """Whether a principal may do something."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What the coordinator knows of a transactional id. `state` as Kafka names it; "" where it knows nothing."""
+
+    state: str = ""
+    producer_id: int = -1
+    epoch: int = -1
+
+    @property
+    def open(self) -> bool:
+        """A transaction is open, or is being ended."""
+        return self.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRights:
+    """A topic as a principal sees it. `exists` is None where the principal may not even know."""
+
+    exists: bool | None
+    read: May = May.UNKNOWN
+    write: May = May.UNKNOWN
+    describe: May = May.UNKNOWN
+
+
+def _may(code: int, denied: int, allowed: frozenset[int] = _CHECKED_AND_REFUSED) -> May:
+    if code == denied:
+        return May.NO
+    return May.YES if code in allowed else May.UNKNOWN
+
+
+def _coordinator_of(transactional_id: str) -> FindCoordinatorRequest:
+    return FindCoordinatorRequest(
+        key=transactional_id, key_type=CoordinatorType.TRANSACTION.value, max_version=3, min_version=1
+    )
+
+
+class Prober:
+    """Asks with one principal. Use as a context manager. Raises `Retriable` (no answer) and `Fatal` (login refused)."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._where = connection.bootstrap
+        try:
+            self._admin = KafkaAdminClient(
+                **connection.kafka_python(),
+                max_in_flight_requests_per_connection=_IN_FLIGHT,
+                bootstrap_timeout_ms=_BOOTSTRAP_MS,
+                request_timeout_ms=_ASKED_MS,
+            )
+        except KafkaError as error:
+            # kafka-python tries a refused login again until its time is over, and then speaks of the time only.
+            refused = isinstance(error, KafkaTimeoutError) and login_refused(connection)
+            raise self._trouble(SaslAuthenticationFailedError() if refused else error) from error
+        except (OSError, ValueError) as error:  # a key or certificate that cannot be read
+            raise Fatal(f"The credentials for {self._where} cannot be used: {type(error).__name__}") from error
+
+    def __enter__(self) -> "Prober":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._admin.close()
+
+    def _trouble(self, error: KafkaError) -> Fatal | Retriable:
+        if isinstance(error, SaslAuthenticationFailedError):
+            return Fatal(f"The login at {self._where} was refused", "SASL_AUTHENTICATION_FAILED")
+        return Retriable(f"No broker of {self._where} answers: {type(error).__name__}")
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        async def call() -> _T:
+            return await work
+
+        try:
+            answer: _T = self._admin._manager.run(call)
+        except KafkaError as error:
+            raise self._trouble(error) from error
+        return answer
+
+    async def _all(self, requests: Mapping[str, Any], nodes: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """Send all at once; the answer to each, None where there is none."""
+        sent = {
+            name: self._admin._manager.send(request, node_id=(nodes or {}).get(name))
+            for name, request in requests.items()
+        }
+        answers: dict[str, Any] = {}
+        for name, future in sent.items():
+            try:
+                answers[name] = await future
+            except IncompatibleBrokerVersion:
+                answers[name] = None
+        return answers
+
+    def write_ids(self, ids: Sequence[str]) -> dict[str, May]:
+        """Write on each transactional id, by an EndTxn that ends nothing."""
+        requests = {
+            each: EndTxnRequest(
+                transactional_id=each,
+                producer_id=NOBODYS_PRODUCER,
+                producer_epoch=0,
+                committed=False,
+                max_version=3,
+            )
+            for each in ids
+        }
+        answers = self._run(self._all(requests))
+        return {each: _may(answer.error_code, _ID_DENIED) for each, answer in answers.items() if answer is not None}
+
+    def describe_ids(self, ids: Sequence[str]) -> tuple[dict[str, May], dict[str, Holder]]:
+        """Describe on each transactional id, and who holds it as far as that can be seen."""
+        may: dict[str, May] = {}
+        holders: dict[str, Holder] = {}
+        left = list(ids)
+        for pause in _PAUSES:  # on a new cluster the coordinators' topic is only being made
+            found = self._run(self._all({each: _coordinator_of(each) for each in left}))
+            may |= {each: _may(answer.error_code, _ID_DENIED, _FOUND) for each, answer in found.items() if answer}
+            nodes = {each: answer.node_id for each, answer in found.items() if answer and answer.error_code == 0}
+            asked = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
+            codes = {each: answer.error_code for each, answer in found.items() if answer}
+            for each, answer in self._run(self._all(asked, nodes)).items():
+                for seen in answer.transaction_states if answer else ():
+                    codes[each] = seen.error_code
+                    if seen.error_code == 0:
+                        holders[each] = Holder(seen.transaction_state, seen.producer_id, seen.producer_epoch)
+                    elif seen.error_code == _UNKNOWN_ID:
+                        holders[each] = Holder()
+            left = [each for each, code in codes.items() if code in _NOT_YET]
+            if not left:
+                break
+            time.sleep(pause)
+        return may, holders
+
+    def write_topics(self, transactional_id: str, topics: Sequence[str]) -> dict[str, May]:
+        """Write on each topic, there or not, by asking to add it to a transaction that is nobody's."""
+        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        requests = {
+            name: AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=transactional_id,
+                v3_and_below_producer_id=NOBODYS_PRODUCER,
+                v3_and_below_producer_epoch=0,
+                v3_and_below_topics=[topic(name=name, partitions=[0])],
+                max_version=3,
+            )
+            for name in topics
+        }
+        result = {}
+        for name, answer in self._run(self._all(requests)).items():
+            codes = [
+                partition.partition_error_code
+                for each in (answer.results_by_topic_v3_and_below if answer else ())
+                for partition in each.results_by_partition
+            ]
+            checked = frozenset({*_CHECKED_AND_REFUSED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED})
+            result[name] = _may(codes[0], _TOPIC_DENIED, checked) if codes else May.UNKNOWN
+        return result
+
+    def topic(self, name: str) -> TopicRights:
+        """Whether the topic is there, and what the broker says this principal may do with it."""
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=name)],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+        answer = self._run(self._all({name: request}))[name]
+        for seen in answer.topics if answer else ():
+            if seen.error_code == _TOPIC_DENIED:  # Read and Write imply Describe
+                return TopicRights(None, May.NO, May.NO, May.NO)
+            if seen.error_code == _UNKNOWN_TOPIC:
+                return TopicRights(False, describe=May.YES)
+            granted = getattr(seen, "authorized_operations", None)  # codes; old brokers do not tell
+            if seen.error_code == 0 and granted:
+                return TopicRights(
+                    True, *(May.YES if code in granted else May.NO for code in (_READ, _WRITE, _DESCRIBE))
+                )
+            if seen.error_code == 0:
+                return TopicRights(True)
+        return TopicRights(None)
+
+    def create_topic(self, name: str) -> May:
+        """Create on a topic that is not there: asked for, validated only."""
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=_ASKED_MS, validate_only=True, min_version=1)
+        answer = self._run(self._all({name: request}))[name]
+        for seen in answer.topics if answer else ():
+            error = for_code(seen.error_code)
+            if error in (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
+                return May.NO
+            if seen.error_code == 0 or error is TopicAlreadyExistsError:
+                return May.YES
+        return May.UNKNOWN
+
+    def topic_setting(self, topic: str, name: str) -> str | None:
+        """A topic's setting; None where this principal may not ask (DescribeConfigs) or there is no such topic."""
+        return self._setting(_TOPIC, topic, name, None)
+
+    def broker_setting(self, name: str) -> str | None:
+        """A setting of one broker; None where this principal may not ask (DescribeConfigs on the cluster)."""
+        brokers = [broker.node_id for broker in self._admin._manager.cluster.brokers()]
+        return self._setting(_BROKER, str(brokers[0]), name, brokers[0]) if brokers else None
+
+    def _setting(self, kind: int, resource: str, name: str, node: int | None) -> str | None:
+        wanted = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=kind, resource_name=resource, configuration_keys=[name]
+        )
+        request = DescribeConfigsRequest(resources=[wanted])
+        answer = self._run(self._all({name: request}, {} if node is None else {name: node}))[name]
+        for result in answer.results if answer else ():
+            if result.error_code == 0:
+                for config in result.configs:
+                    if config.name == name and config.value is not None:
+                        return str(config.value)
+        return None
+
+    def exactly_once(self) -> tuple[bool, str]:
+        """Whether the broker has what exactly-once needs (Kafka 2.5), and its version as far as it can be told."""
+        data = self._admin._manager.broker_version_data
+        try:
+            enough = data.api_version(InitProducerIdRequest) >= _EXACTLY_ONCE_INIT
+        except IncompatibleBrokerVersion:
+            enough = False
+        return enough, ".".join(str(part) for part in data.broker_version)
+
+
+def unusable(connection: Connection, overrides: Mapping[str, object], timeout_ms: int) -> str | None:
+    """Why no producer can be made with these settings, all together; None where one can. It is never initialised."""
+    try:
+        TransactionalProducer(
+            connection, "preflight", transaction_timeout_ms=timeout_ms, overrides=dict(overrides)
+        ).close()
+    except FencingError as error:
+        return str(error)
+    return None

@@ -1,0 +1,219 @@
+"""Preflight against a real broker with Kafka's own authorizer: what is denied is found, and nobody is disturbed."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.overrides import Role
+from fencing.kafka.probes import Prober
+from fencing.kafka.producer import TransactionalProducer
+from ringfence.engine.findings import Check, Result
+from ringfence.engine.preflight import Question, checks
+from ringfence.worker_config import WorkerConfig
+from tests.support.broker import new_kafka
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+USERS = [f"u{number}" for number in range(12)]
+GROUP, OFFSETS, DATA = "g", "offsets", "data"
+IDS, TOPIC = ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
+WRITE, READ, DESCRIBE, CREATE = AclOperation.WRITE, AclOperation.READ, AclOperation.DESCRIBE, AclOperation.CREATE
+
+Acl = tuple[Any, str, Any, Any]
+"""Resource type, name, operation, permission."""
+
+
+def login(user: str, password: str = "") -> str:
+    return f'{MODULE} required username="{user}" password="{password or user}";'
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerConfig]:
+    """A broker that asks for a login and denies what is not granted; the worker is its super user."""
+    users = " ".join(f'user_{user}="{user}"' for user in ["root", *USERS])
+    kafka = new_kafka(
+        tmp_path_factory.mktemp("guarded"),
+        listener_security_protocol_map="PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        sasl_enabled_mechanisms="PLAIN",
+        sasl_mechanism_inter_broker_protocol="PLAIN",
+        listener_name_plaintext_plain_sasl_jaas_config=login("root")[:-1] + f" {users};",
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        super_users="User:root;User:ANONYMOUS",
+        transaction_max_timeout_ms="120000",
+    )
+    kafka.start()
+    try:
+        config = WorkerConfig.from_environment(
+            {
+                "CONNECT_BOOTSTRAP_SERVERS": kafka.bootstrap,
+                "CONNECT_GROUP_ID": GROUP,
+                "CONNECT_OFFSET_STORAGE_TOPIC": OFFSETS,
+                "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
+                "CONNECT_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+                "CONNECT_SASL_MECHANISM": "PLAIN",
+                "CONNECT_SASL_JAAS_CONFIG": login("root"),
+            }
+        )
+        compacted = {"cleanup.policy": "compact"}
+        topics = [TopicSpec(OFFSETS, config=compacted), TopicSpec(DATA), TopicSpec("not-compacted")]
+        create_topics(config.connection(), topics, Deadline.after(30))
+        yield config
+    finally:
+        kafka.kill()
+
+
+@pytest.fixture(scope="module")
+def users() -> Iterator[str]:
+    return iter(USERS)
+
+
+def grant(worker: WorkerConfig, user: str, *acls: Acl) -> None:
+    bindings = [
+        AclBinding(type_, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, permission)
+        for type_, name, operation, permission in acls
+    ]
+    admin = AdminClient(worker.connection().librdkafka())  # type: ignore[arg-type]
+    for future in admin.create_acls(bindings).values():
+        future.result(10)
+
+
+def ask(worker: WorkerConfig, *, known: int | None = 1, user: str = "", **config: str) -> dict[str, Check]:
+    settings = {"name": "c", "topic": DATA, **{key.replace("_", "."): value for key, value in config.items()}}
+    if user:
+        settings |= {f"{role}.override.sasl.jaas.config": login(user) for role in Role}
+    found = checks(Question(settings, "supported", False, known, {}), worker)
+    return {check.name: check for check in found}
+
+
+ID = "g-c-0"
+ALL: dict[str, list[Acl]] = {
+    "producer Write TransactionalId": [(IDS, ID, WRITE, ALLOW)],
+    "producer Describe TransactionalId": [(IDS, ID, DESCRIBE, ALLOW)],
+    "producer Write Topic offsets": [(TOPIC, OFFSETS, WRITE, ALLOW)],
+    "consumer Read Topic offsets": [(TOPIC, OFFSETS, READ, ALLOW)],
+    "admin Describe Topic offsets": [(TOPIC, OFFSETS, DESCRIBE, ALLOW)],
+    "producer Write Topic data": [(TOPIC, DATA, WRITE, ALLOW)],
+    "producer Write Topic fresh": [(TOPIC, "fresh", WRITE, ALLOW)],
+    "producer Create Topic fresh": [(TOPIC, "fresh", CREATE, ALLOW)],
+}
+TWINS = {"producer Write TransactionalId", "producer Describe TransactionalId"}
+"""The admin principal needs these, too."""
+
+
+def test_all_is_ok_for_the_super_user_and_shows_names_only(worker: WorkerConfig) -> None:
+    found = ask(worker, topic="fresh")
+    assert [check for check in found.values() if check.result is not Result.OK] == []
+    assert "worker Write TransactionalId" in found
+    assert "producer Create Topic fresh" in found
+    assert found["transaction timeout"].message == "60000 ms; the broker allows up to 120000 ms."
+
+
+@pytest.mark.parametrize("denied", ALL)
+def test_exactly_what_is_denied_is_reported(worker: WorkerConfig, users: Iterator[str], denied: str) -> None:
+    user = next(users)
+    topic = "fresh" if "fresh" in denied else DATA
+    acls = [acl for name, granted in ALL.items() for acl in granted if name != denied]
+    type_, name, operation, _ = ALL[denied][0]
+    if operation is DESCRIBE:  # else implied by Write and Read
+        acls.append((type_, name, DESCRIBE, DENY))
+    grant(worker, user, *acls)
+    expected = {denied} | ({denied.replace("producer", "admin")} if denied in TWINS else set())
+    if denied == "admin Describe Topic offsets":
+        expected |= {"consumer Read Topic offsets"}  # without Describe nobody learns what else he may
+
+    def failed() -> bool:
+        found = ask(worker, topic=topic, user=user)
+        return {name for name, check in found.items() if check.result is Result.FAILED} == expected
+
+    eventually(failed, pause=0.3)
+    check = ask(worker, topic=topic, user=user)[denied]
+    assert name in check.message
+    assert operation.name.capitalize() in check.remedy
+
+
+def test_a_user_without_any_right_learns_all_of_it(worker: WorkerConfig, users: Iterator[str]) -> None:
+    found = ask(worker, topic=DATA, user=next(users))
+    failed = {name for name, check in found.items() if check.result is Result.FAILED}
+    rows = {name for name in ALL if "fresh" not in name}
+    assert failed | {"producer Write Topic offsets", "producer Write Topic data"} >= rows
+    assert {check.result for check in found.values()} == {Result.OK, Result.FAILED, Result.UNKNOWN}
+
+
+def test_a_worker_that_may_not_ask_gets_unknown_not_ok(worker: WorkerConfig, users: Iterator[str]) -> None:
+    weak = WorkerConfig({**worker.settings, "sasl.jaas.config": login(next(users))})
+    found = ask(weak)
+    assert found["worker Write TransactionalId"].result is Result.FAILED
+    assert found["worker Describe TransactionalId"].result is Result.FAILED
+    assert found["transaction timeout"].result is Result.UNKNOWN
+    assert found["offsets topic compaction"].result is Result.UNKNOWN
+
+
+def test_a_refused_login_is_reported_without_the_password(worker: WorkerConfig) -> None:
+    found = ask(worker, producer_override_sasl_jaas_config=login("root", "s3cret"))
+    assert found["producer connection"].result is Result.FAILED
+    assert "consumer Read Topic offsets" in found
+    assert "s3cret" not in repr(found)
+
+
+def test_a_timeout_beyond_the_brokers_and_an_offsets_topic_that_forgets(worker: WorkerConfig) -> None:
+    forgetful = WorkerConfig({**worker.settings, "offset.storage.topic": "not-compacted"})
+    found = ask(forgetful, transaction_boundary="interval", transaction_boundary_interval_ms="50000")
+    assert found["transaction timeout"].result is Result.FAILED
+    assert "150000 ms" in found["transaction timeout"].message
+    assert found["offsets topic compaction"].result is Result.FAILED
+
+
+def test_settings_that_do_not_fit_together_are_found(worker: WorkerConfig) -> None:
+    found = ask(worker, producer_override_ssl_ca_pem="junk", producer_override_security_protocol="SSL")
+    assert found["client settings"].result is Result.FAILED
+
+
+@pytest.mark.parametrize("begin", [False, True])
+def test_a_running_producer_is_not_disturbed(
+    worker: WorkerConfig, unique: Callable[[str], str], *, begin: bool
+) -> None:
+    name = unique("c")
+    producer = TransactionalProducer(worker.connection(), f"{GROUP}-{name}-0")
+    producer.init(Deadline.after(30))
+    before = producer.epoch
+    if begin:
+        producer.begin()
+        producer.produce(DATA, b"1")
+        producer.flush(10)
+    stranger = ask(worker, known=0, name=name)["transactional ids"]
+    own = ask(worker, known=1, name=name)["transactional ids"]
+    assert (stranger.result, own.result) == (Result.FAILED if begin else Result.UNKNOWN, Result.OK)
+    for number in range(2):
+        if number or not begin:
+            producer.begin()
+            producer.produce(DATA, b"2")
+        producer.commit(Deadline.after(30))
+        assert not producer.spent
+    with Prober(worker.connection()) as prober:
+        _, holders = prober.describe_ids([f"{GROUP}-{name}-0"])
+    assert holders[f"{GROUP}-{name}-0"].state == "CompleteCommit"
+    assert (holders[f"{GROUP}-{name}-0"].producer_id, holders[f"{GROUP}-{name}-0"].epoch) == (
+        producer.producer_id,
+        before,
+    )
+    producer.close()
+
+
+def test_probing_leaves_no_topic_behind(worker: WorkerConfig) -> None:
+    ask(worker, topic="never-made")
+    with Prober(worker.connection()) as prober:
+        assert prober.topic("never-made").exists is False
