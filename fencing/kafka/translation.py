@@ -15,6 +15,27 @@ _FENCED = {
 }
 _OLD_GENERATION = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID}
 _UNANSWERED = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT}
+# What Kafka's protocol calls retriable and librdkafka's admin client hands on without that word: a broker restarts, a
+# leader or coordinator moves. Not here: an unknown topic, which callers tell from the rest.
+_PASSING = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.CONCURRENT_TRANSACTIONS,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError._NOENT,  # librdkafka: no leaders found, while it learns of them anew
+}
 _DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -39,7 +60,7 @@ def translate(error: KafkaError, doing: str) -> FencingError:
         return Abortable(text, name)
     if error.fatal():
         return Fatal(text, name)
-    if error.retriable() or code in _UNANSWERED:
+    if error.retriable() or code in _UNANSWERED or code in _PASSING:
         return Retriable(text, name)
     return Fatal(text, name)
 
