@@ -90,6 +90,12 @@ def validate(plugin: str, config: Mapping[str, Any], *, timeout: float = PLUGIN_
     return cast(dict[str, Any], _plugins("validate", body, timeout))
 
 
+def preflight(config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT) -> list[dict[str, Any]]:
+    """The preflight checks of a configuration: name, result, message, remedy, key."""
+    body = {"config": dict(config), "deadline": time.time() + timeout}
+    return cast(list[dict[str, Any]], _plugins("preflight", body, timeout))
+
+
 def _plugins(task: str, arguments: Mapping[str, Any], timeout: float) -> Any:
     awaited = f"a worker's plugin process ({task.replace('_', ' ')})"
     return _ask(f"ringfence.plugins.{task}", "plugins", arguments, Deadline.after(timeout), awaited).get("value")

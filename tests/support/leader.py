@@ -99,6 +99,16 @@ class FakeLeader:
             raise Refused(404, f"Unknown plugin {plugin}")
         return KEYS
 
+    def preflight(self, config: Mapping[str, str], *, timeout: float = 30) -> list[dict[str, Any]]:
+        self.asked.append(("preflight", config.get("name"), dict(config)))
+        if self.refusal is not None:
+            raise self.refusal
+        quoted = f"The pin {config.get('pin', '')} was not quoted"
+        return [
+            {"name": "broker version", "result": "ok", "message": "Kafka 4.3", "remedy": "", "key": ""},
+            {"name": "client settings", "result": "failed", "message": quoted, "remedy": "Mend it", "key": ""},
+        ]
+
     def list_plugins(self, *, timeout: float = 30) -> list[dict[str, Any]]:
         return [
             {"class": PLUGIN, "type": "source", "version": "0.1.0", "names": [PLUGIN]},

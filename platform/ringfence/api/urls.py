@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from ringfence.api import connectors, plugins, root
+from ringfence.api import connectors, plugins, preflight, root
 
 urlpatterns = [
     path("", root.root),
@@ -24,4 +24,5 @@ urlpatterns = [
     path("connector-plugins", plugins.Plugins.as_view()),
     path("connector-plugins/<name:name>/config", plugins.PluginConfig.as_view()),
     path("connector-plugins/<name:name>/config/validate", plugins.PluginValidate.as_view()),
+    path("api/v1/preflight", preflight.Preflight.as_view()),
 ]

@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 from django.views.generic import RedirectView
 
-from ringfence.web import actions, create, live, login, views
+from ringfence.web import actions, create, live, login, preflight, views
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/ui/connectors", query_string=True)),
@@ -15,6 +15,7 @@ urlpatterns = [
     path("/connectors/<name:name>/tasks/<int:task>/restart", actions.restart_task),
     path("/new", create.new),
     path("/new/field", create.field),
+    path("/new/preflight", preflight.preflight),
     path("/workers", views.workers),
     path("/events", live.events),
     path("/login", login.Login.as_view()),

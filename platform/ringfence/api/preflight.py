@@ -1,0 +1,41 @@
+"""`/api/v1/preflight`: what can be known of a configuration before it runs. Nothing is created or disturbed."""
+
+from collections.abc import Mapping
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence import dispatch
+from ringfence.api import reading, writing
+from ringfence.api.base import ConnectView
+from ringfence.api.errors import bad_request
+from ringfence.api.jsonbody import check_size, config_of
+from ringfence.api.masking import Masker, unmasked
+
+
+def checks_of(config: Mapping[str, str]) -> list[dict[str, str]]:
+    """The checks: name, result (ok, failed, unknown), message, remedy, key. No secrets. Raises as a command does."""
+    check_size(config)
+    if not config.get("connector.class", "").strip():
+        raise bad_request("connector.class is needed to tell which connector to ask.")
+    masker = Masker([config["connector.class"]])
+    return [
+        {name: masker.scrubbed(str(text), config) for name, text in check.items()}
+        for check in dispatch.preflight(config)
+    ]
+
+
+class Preflight(ConnectView):
+    def get(self, request: Request) -> Response:
+        """Of a connector that is there: `?connector=`."""
+        name = request.query_params.get("connector", "")
+        if not name:
+            raise bad_request("Which connector? Use ?connector=<name>, or PUT a configuration.")
+        return Response({"connector": name, "checks": checks_of(reading.connector(name).settings)})
+
+    def put(self, request: Request) -> Response:
+        """Of the configuration in the body, as it is sent to `/connectors/<name>/config`, with its name in it."""
+        config = config_of(self.json_body())
+        name = config.get("name", "")
+        complete = writing.named(name, unmasked(config, writing.stored_settings(name)))
+        return Response({"connector": name, "checks": checks_of(complete)})

@@ -1,0 +1,41 @@
+"""The preflight checks of a form that is being filled in: a fragment below it."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_POST
+
+from ringfence.api import writing
+from ringfence.api.errors import ConnectError
+from ringfence.api.masking import unmasked
+from ringfence.api.preflight import checks_of
+from ringfence.dispatch import Refused
+from ringfence.web import forms
+from ringfence.web.states import Look, Tone
+
+LOOKS = {
+    "ok": Look("Ok", "circle-check", Tone.OK),
+    "failed": Look("Failed", "triangle-alert", Tone.WARN, "The connector can be created, and will meet this."),
+    "unknown": Look("Unknown", "circle-question-mark", Tone.UNKNOWN, "This could not be found out."),
+}
+
+
+@require_POST
+def preflight(request: HttpRequest) -> HttpResponse:
+    """Of the form's settings, or of pasted JSON."""
+    posted = {key: str(value) for key, value in request.POST.items()}
+    context: dict[str, Any] = {}
+    try:
+        if "json" in posted:
+            name, config = forms.pasted(posted["json"])
+        else:
+            name = posted.get("name", "").strip()
+            config = {**forms.config_of_form(posted), "connector.class": posted.get("class", "")}
+        complete = writing.named(name, unmasked(config, writing.stored_settings(name)))
+        found = checks_of(complete)
+        context["checks"] = [(LOOKS.get(check["result"], LOOKS["unknown"]), check) for check in found]
+        context["troubles"] = sum(check["result"] != "ok" for check in found)
+    except (ConnectError, Refused) as error:
+        context["problem"] = error.message
+    return render(request, "ringfence/parts/preflight.html", context)

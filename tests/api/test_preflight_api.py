@@ -1,0 +1,46 @@
+"""`/api/v1/preflight`: the checks of a stored connector, and of a configuration that is not stored."""
+
+from django.test import Client
+
+from ringfence.dispatch import Refused
+from tests.support.leader import FakeLeader
+
+JSON = "application/json"
+CONFIG = {"name": "c", "connector.class": "VerifiableSource", "topic": "t", "pin": "hunter2"}
+
+
+def test_a_configuration_is_checked_and_nothing_is_created(client: Client, leader: FakeLeader) -> None:
+    answer = client.put("/api/v1/preflight", CONFIG, content_type=JSON)
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["connector"] == "c"
+    assert [check["result"] for check in body["checks"]] == ["ok", "failed"]
+    assert [kind for kind, _, _ in leader.asked] == ["preflight"]
+    assert "hunter2" not in answer.content.decode()
+
+
+def test_a_stored_connector_is_checked_with_its_own_secrets(client: Client, leader: FakeLeader) -> None:
+    client.put("/connectors/c/config", CONFIG, content_type=JSON)
+    answer = client.get("/api/v1/preflight?connector=c")
+    assert answer.status_code == 200
+    assert leader.asked[-1] == ("preflight", "c", CONFIG)
+    masked = {**CONFIG, "pin": "[hidden]"}
+    client.put("/api/v1/preflight", masked, content_type=JSON)
+    assert leader.asked[-1] == ("preflight", "c", CONFIG)
+
+
+def test_what_cannot_be_checked_is_an_error_in_the_usual_shape(client: Client, leader: FakeLeader) -> None:
+    assert client.get("/api/v1/preflight").status_code == 400
+    assert client.get("/api/v1/preflight?connector=x").status_code == 404
+    assert client.put("/api/v1/preflight", {"name": "c"}, content_type=JSON).status_code == 400
+    leader.refusal = Refused(404, "no such plugin")
+    answer = client.put("/api/v1/preflight", CONFIG, content_type=JSON)
+    assert (answer.status_code, answer.json()["message"]) == (404, "no such plugin")
+
+
+def test_credentials_in_overrides_are_never_shown(client: Client, leader: FakeLeader) -> None:
+    key = "-----BEGIN PRIVATE KEY-----"
+    secret = {"producer.override.ssl.keystore.key": key, "producer.override.sasl.jaas.config": "x hunter2"}
+    client.put("/connectors/c/config", {**CONFIG, **secret}, content_type=JSON)
+    shown = client.get("/connectors/c/config").json()
+    assert {shown[name] for name in secret} == {"[hidden]"}
