@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,6 +120,15 @@ def test_equal_traces_are_one_error_with_its_cause_first(client: Client, flights
     assert "2 tasks, the same error: 0, 1" in page
     assert "Restart failed" in page
     assert "hunter22" not in page
+
+
+def test_a_failed_task_says_when_it_starts_again(client: Client, flights: FakeLeader) -> None:
+    failed = replace(task_status("flights", 0, State.FAILED, trace="x"), restarts=1, next_ms=1_700_000_000_000)
+    flights.status.status(connector_status("flights", State.RUNNING), failed)
+    flights.project()
+    page = text(client.get("/ui/connectors/flights"))
+    assert 'starts again at <time datetime="2023-11-14T22:13:20+00:00"' in page
+    assert "22:13:20 UTC</time> (restart 2 in a row)" in page
 
 
 def test_a_missing_connector_says_so(client: Client) -> None:

@@ -78,6 +78,18 @@ def ago(ms: int, suffix: str = " ago") -> SafeString:
     )
 
 
+@register.simple_tag
+def moment(ms: int) -> SafeString:
+    """A point in time to come, to the second; the date as its title."""
+    at = datetime.fromtimestamp(ms / 1000, UTC)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        at.isoformat(timespec="seconds"),
+        at.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        at.strftime("%H:%M:%S UTC"),
+    )
+
+
 @register.filter
 def short_class(value: str) -> str:
     """The last part of a class name."""
