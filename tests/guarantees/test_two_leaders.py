@@ -1,0 +1,203 @@
+"""Only the current leader can write the config topic (invariant 3): by epoch, and by group generation."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fencing.clock import Deadline
+from fencing.codec import TargetState, TargetStateRecord, decode
+from fencing.errors import Fenced, NotLeader, Retriable
+from fencing.ids import ConnectorName, leader_transactional_id
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.leadership import Term
+from fencing.topic_log import TopicLog
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+NAME = ConnectorName("c")
+
+
+def wish(state: TargetState) -> TargetStateRecord:
+    return TargetStateRecord(NAME, state)
+
+
+class Candidate:
+    """A seat in the group, and what the rebalance callbacks said."""
+
+    def __init__(self, connection: Connection, group: str, topic: str, name: str) -> None:
+        self.captured: list[GroupMetadata] = []
+        self.lost = 0
+        self.seat = GroupSeat(
+            connection, group, topic, f"{name}@1", self.captured.append, self._lose, session_timeout_ms=6000
+        )
+
+    def _lose(self) -> None:
+        self.lost += 1
+
+    def polled(self) -> list[GroupMetadata]:
+        """What was captured, after one more poll."""
+        self.seat.poll(0.05)
+        return self.captured
+
+
+def rebalanced(first: Candidate, second: Candidate, before: int) -> bool:
+    """Whether the second member has come, and the first is the owner under a newer generation."""
+    second.polled()
+    return first.polled()[-1].generation > before
+
+
+@pytest.fixture
+def connection(broker: Broker) -> Connection:
+    return Connection(broker.bootstrap)
+
+
+@pytest.fixture
+def topic(connection: Connection, unique: Callable[[str], str]) -> str:
+    name = unique("configs")
+    create_topics(connection, [TopicSpec(name)], Deadline.after(20))
+    return name
+
+
+@pytest.fixture
+def first(connection: Connection, topic: str) -> Iterator[Candidate]:
+    candidate = Candidate(connection, f"{topic}-group", topic, "first")
+    eventually(lambda: bool(candidate.polled()), 30, "the first member owns the topic")
+    yield candidate
+    candidate.seat.close()
+
+
+def term_of(connection: Connection, topic: str, metadata: GroupMetadata, owns: Callable[[], bool]) -> Term:
+    return Term(connection, f"{topic}-group", topic, metadata, owns)
+
+
+def written(connection: Connection, topic: str) -> list[object]:
+    log = TopicLog(connection, topic)
+    try:
+        return [decode(record.key, record.value) for record in log.read_to_end(Deadline.after(20))]
+    finally:
+        log.close()
+
+
+def test_the_older_leader_is_refused_by_epoch(connection: Connection, topic: str, first: Candidate) -> None:
+    older = term_of(connection, topic, first.captured[-1], lambda: True)
+    older.claim(Deadline.after(20))
+    older.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+
+    # The newer one takes the transactional id; the group generation, and so the metadata, is still the same.
+    newer = TransactionalProducer(connection, leader_transactional_id(f"{topic}-group"))
+    newer.init(Deadline.after(20))
+
+    producer = older._producer
+    assert producer is not None
+    producer.begin()
+    producer.produce(topic, b"{}", b"connector-late", 0)
+    with pytest.raises(Fenced):
+        producer.commit(Deadline.after(20))
+    newer.close()
+    older.close()
+    assert written(connection, topic) == [wish(TargetState.PAUSED)]
+
+
+def test_the_older_leader_is_refused_by_group_generation_though_its_epoch_is_the_newest(
+    connection: Connection, topic: str, first: Candidate
+) -> None:
+    term = term_of(connection, topic, first.captured[-1], lambda: True)
+    term.claim(Deadline.after(20))
+    term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+
+    second = Candidate(connection, f"{topic}-group", topic, "second")
+    before = first.captured[-1].generation
+    eventually(
+        lambda: rebalanced(first, second, before),
+        30,
+        "a rebalance leaves the first member the owner, under a newer generation",
+    )
+    # The old metadata, with the newest epoch: `write` claims the transactional id anew before it gives up.
+    with pytest.raises(NotLeader, match="ILLEGAL_GENERATION"):
+        term.write(lambda _: [wish(TargetState.STOPPED)], Deadline.after(20))
+    assert written(connection, topic) == [wish(TargetState.PAUSED)]
+
+    recaptured = term_of(connection, topic, first.captured[-1], lambda: True)
+    recaptured.claim(Deadline.after(20))
+    recaptured.write(lambda _: [wish(TargetState.RUNNING)], Deadline.after(20))
+    assert written(connection, topic) == [wish(TargetState.PAUSED), wish(TargetState.RUNNING)]
+    term.close()
+    recaptured.close()
+    second.seat.close()
+
+
+def test_a_member_that_owns_nothing_is_given_no_metadata_and_a_stranger_has_none(
+    connection: Connection, topic: str, first: Candidate
+) -> None:
+    second = Candidate(connection, f"{topic}-group", topic, "second")
+    before = first.captured[-1].generation
+    eventually(
+        lambda: rebalanced(first, second, before),
+        30,
+        "both are members",
+    )
+    assert second.captured == []
+    assert not second.seat.owns
+    second.seat.close()
+    never_joined = b"CGMDv2:" + (-1).to_bytes(4, "little", signed=True) + b"group\0\0\0"
+    with pytest.raises(NotLeader, match="no member"):
+        GroupMetadata.of(never_joined)
+
+
+def test_a_leader_that_no_longer_owns_the_partition_writes_nothing(
+    connection: Connection, topic: str, first: Candidate
+) -> None:
+    owns = [True]
+    term = term_of(connection, topic, first.captured[-1], lambda: owns[0])
+    term.claim(Deadline.after(20))
+    owns[0] = False
+    with pytest.raises(NotLeader):
+        term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+    owns[0] = True
+    with pytest.raises(NotLeader):  # for ever after
+        term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+    term.close()
+    assert written(connection, topic) == []
+
+
+def test_a_leader_fenced_by_mistake_claims_again_and_writes_once(
+    connection: Connection, topic: str, first: Candidate
+) -> None:
+    term = term_of(connection, topic, first.captured[-1], lambda: True)
+    term.claim(Deadline.after(20))
+    stranger = TransactionalProducer(connection, leader_transactional_id(f"{topic}-group"))
+    stranger.init(Deadline.after(20))
+    state, offset = term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(30))
+    assert state.connector(NAME).target is TargetState.PAUSED
+    assert offset == state.end - 1
+    stranger.close()
+    term.close()
+    assert written(connection, topic) == [wish(TargetState.PAUSED)]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_unknown_outcome_is_resolved_and_never_written_twice(
+    connection: Connection, topic: str, first: Candidate, committed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    term = term_of(connection, topic, first.captured[-1], lambda: True)
+    term.claim(Deadline.after(20))
+    real = TransactionalProducer.commit
+    calls = []
+
+    def doubtful(self: TransactionalProducer, deadline: Deadline) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            if committed:
+                real(self, deadline)
+            self.spent = True
+            raise Retriable("the answer got lost", "_TIMED_OUT")
+        real(self, deadline)
+
+    monkeypatch.setattr(TransactionalProducer, "commit", doubtful)
+    state, _ = term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(30))
+    assert state.connector(NAME).target is TargetState.PAUSED
+    term.close()
+    assert written(connection, topic) == [wish(TargetState.PAUSED)]
