@@ -1,0 +1,175 @@
+"""The leader restarts a failed task by itself, on the real broker; the next attempt measures itself."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fencing import events, restarts
+from fencing.clock import Deadline
+from fencing.cluster_state import Placement
+from fencing.events import Event
+from fencing.ids import ConnectorName, TaskId
+from fencing.kafka.reporter import Reporter
+from fencing.status import FAILED, RESTARTED, State, TaskStatus
+from fencing.task_spec import TaskSpec
+from fencing.topic_log import TopicLog
+from ringfence.engine.command_service import CommandService
+from ringfence.engine.leader import Leader, identity
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.task_host import run_spec
+from ringfence.engine.topics import ensure_topics, topics_of
+from ringfence.worker_config import WorkerConfig
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+C = ConnectorName("numbers")
+T0 = TaskId(C, 0)
+
+
+class Cluster:
+    """A leader and no launcher: the test plays the tasks."""
+
+    def __init__(self, broker: Broker, unique: Callable[[str], str]) -> None:
+        topics = {
+            f"CONNECT_{role}_STORAGE_TOPIC": unique(role.lower()) for role in ("CONFIG", "OFFSET", "STATUS", "EVENTS")
+        }
+        factors = {f"{name.removesuffix('_TOPIC')}_REPLICATION_FACTOR": "1" for name in topics}
+        self.config = WorkerConfig.from_environment(
+            {
+                **topics,
+                **factors,
+                "CONNECT_BOOTSTRAP_SERVERS": broker.bootstrap,
+                "CONNECT_GROUP_ID": unique("group"),
+                "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
+                "CONNECT_OFFSET_STORAGE_PARTITIONS": "1",
+            }
+        )
+        self.connection = self.config.connection("test")
+        ensure_topics(self.connection, self.config, Deadline.after(60))
+        self.reporter = Reporter(self.connection, self.config.status_topic, self.config.events_topic)
+        self.record = identity("w1", "i1", self.config, 4, "1", self.reporter.now_ms())
+        self.plugins = PluginHost()
+        self.leader = Leader(self.config, self.record, self.plugins, self.reporter)
+        self.commands = CommandService(
+            self.leader, self.plugins, self.reporter, self.connection, self.config.offsets_topic
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
+
+    def start(self) -> None:
+        self._thread.start()
+        self.reporter.status(self.record)
+        assert self.leader.ready.wait(60)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        self.plugins.close()
+
+    def command(self, kind: str, body: object = None, deadline: float | None = None) -> dict[str, object]:
+        wanted = {"kind": kind, "connector": C, "body": body or {}, "request_id": f"{kind}-{time.time()}"}
+        return self.commands.execute(wanted, time.time() + 30 if deadline is None else deadline)
+
+    def placement(self) -> Placement | None:
+        return self.leader.state().connector(C).placements.get(0)
+
+    def status(self) -> TaskStatus:
+        return eventually(lambda: self.leader.statuses().tasks.get(T0), 10) or pytest.fail("no status")
+
+    def fail(self, placement: Placement) -> None:
+        self.reporter.status(
+            TaskStatus(
+                T0,
+                State.FAILED,
+                placement.worker,
+                placement.generation,
+                placement.attempt,
+                placement.incarnation,
+                "Traceback: the source is away",
+                ended=True,
+                why=FAILED,
+                since_ms=self.reporter.now_ms(),
+            )
+        )
+
+    def spec(self, placement: Placement) -> TaskSpec:
+        connector = self.leader.state().connector(C)
+        task = connector.tasks[0].config
+        return TaskSpec(
+            self.connection, self.config.group_id, topics_of(self.config), T0, placement, task["task.class"],
+            connector.config or {}, task, self.config.settings,
+        )  # fmt: skip
+
+    def events(self) -> list[Event]:
+        log = TopicLog(self.connection, self.config.events_topic)
+        try:
+            records = list(log.read_to_end(Deadline.after(30)))
+        finally:
+            log.close()
+        return [found for record in records if (found := events.decode(record.value)) is not None]
+
+
+@pytest.fixture
+def cluster(broker: Broker, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setattr(restarts, "FIRST_S", 3)
+    made = Cluster(broker, unique)
+    made.start()
+    yield made
+    made.close()
+
+
+def test_a_failed_task_is_restarted_counted_and_measured(cluster: Cluster, unique: Callable[[str], str]) -> None:
+    config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers"), "throughput": "2000"}
+    assert cluster.command("create", {"config": config})["ok"] is True
+    first = eventually(cluster.placement, 30)
+    assert first is not None
+    cluster.fail(first)
+    eventually(lambda: cluster.status().next_ms, 10, "the time of the next restart")
+    assert cluster.status().trace == "Traceback: the source is away"
+    second = eventually(lambda: (p := cluster.placement()) and p.attempt == 2 and p, 20, "the second attempt")
+    assert second
+    assert second.restarts == 1
+    eventually(lambda: cluster.status().attempt == 2, 5)
+    said = cluster.status()
+    assert (said.state, said.why, said.restarts, said.next_ms) == (State.RESTARTING, RESTARTED, 1, 0)
+
+    reporter = Reporter(cluster.connection, cluster.config.status_topic, cluster.config.events_topic)
+    task = threading.Thread(target=run_spec, args=(cluster.spec(second), reporter))
+    task.start()
+    eventually(lambda: cluster.status().state is State.RUNNING, 30, "the second attempt runs")
+    assert cluster.status().restarts == 1
+    time.sleep(1.5)
+    assert cluster.command("stop")["ok"] is True
+    task.join(30)
+    assert not task.is_alive()
+    reports = [event for event in cluster.events() if event["type"] == "progress"]
+    last = json.loads(json.dumps(reports[-1]))
+    assert last["records"] == last["polled"] > 0
+    for spread in ("poll_ms", "batch_records", "active_records", "commit_times_ms", "transaction_records"):
+        assert last[spread]["count"] > 0
+        assert last[spread]["min"] <= last[spread]["sum"] / last[spread]["count"] <= last[spread]["max"]
+    assert last["commit_failed"]["sum"] == last["commit_failures"] == 0
+    assert 1_000 < last["running_ms"] <= last["life_ms"]
+    stages = [event["stage"] for event in cluster.events() if event["type"] == "task"]
+    assert stages.count("restarted automatically") == 1
+
+
+def test_the_answers_to_a_restart_by_hand(cluster: Cluster, unique: Callable[[str], str]) -> None:
+    assert cluster.command("restart_task", {"task": 0})["status"] == 404
+    config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers")}
+    cluster.command("create", {"config": config})
+    first = eventually(cluster.placement, 30)
+    assert first is not None
+    assert cluster.command("restart_task", {"task": 1})["status"] == 404
+    late = cluster.command("restart_task", {"task": 0}, deadline=time.time() - 1)
+    assert (late["status"], "timed out" in str(late["message"])) == (500, True)
+    assert cluster.placement() == first
+    assert cluster.command("restart_task", {"task": 0})["ok"] is True
+    again = cluster.placement()
+    assert again is not None
+    assert (again.attempt, again.restarts) == (first.attempt + 1, 0)
+    cluster.command("delete")
+    assert cluster.command("restart_task", {"task": 0})["status"] == 404
