@@ -22,16 +22,15 @@ from dataclasses import dataclass
 
 from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
 from fencing.boundaries import Boundaries, Boundary
-from fencing.client_settings import connection_of, producer_overrides, transaction_timeout_ms
+from fencing.client_settings import transaction_timeout_ms
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
-from fencing.kafka.overrides import Role
-from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
 from fencing.offsets import SourceOffsets, read_offsets
 from fencing.record_path import Convert, Prepared, RecordPath
 from fencing.restarts import why_of
 from fencing.status import State
+from fencing.task_clients import reading_connection, transactional_producer
 from fencing.task_context import TaskContext
 from fencing.task_report import TaskReport
 from fencing.task_spec import TaskSpec
@@ -81,7 +80,7 @@ class SourceTaskRun:
         self._spec = spec
         self._plugin = plugin
         self._clock = clock
-        self._new_producer = new_producer or _transactional_producer
+        self._new_producer = new_producer or transactional_producer
         self._counters = Counters()
         self._report = TaskReport(spec, reporter, self._counters, clock)
         self._view = TaskView(spec, self._report.tick)
@@ -197,10 +196,9 @@ class SourceTaskRun:
         return producer
 
     def _read_offsets(self) -> SourceOffsets:
-        spec = self._spec
         return read_offsets(
-            connection_of(Role.CONSUMER, spec.connection, spec.worker_settings, spec.connector_config),
-            spec.topics.offsets,
+            reading_connection(self._spec),
+            self._spec.topics.offsets,
             self._spec.task.connector,
             Deadline.after(120, self._clock),
             lambda: self._view.verdict is Verdict.END,
@@ -300,13 +298,6 @@ class SourceTaskRun:
 
 def _overrides(plugin: SourceTask, method: str) -> bool:
     return getattr(type(plugin), method) is not getattr(SourceTask, method)
-
-
-def _transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
-    overrides = producer_overrides(spec.connection, spec.worker_settings, spec.connector_config, timeout_ms)
-    return TransactionalProducer(
-        spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides
-    )
 
 
 def _readable(error: Exception) -> str:

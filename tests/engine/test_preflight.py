@@ -1,6 +1,7 @@
 """Preflight against a real broker with Kafka's own authorizer: what is denied is found, and nobody is disturbed."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,13 +14,24 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from fencing.client_settings import connection_of
 from fencing.clock import Deadline
+from fencing.cluster_state import Placement
+from fencing.errors import Fatal, FencingError
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.fencer import Fencer
 from fencing.kafka.overrides import Role
 from fencing.kafka.probes import Prober
 from fencing.kafka.producer import TransactionalProducer
+from fencing.offsets import read_offsets
+from fencing.task_clients import reading_connection, transactional_producer
+from fencing.task_spec import TaskSpec
 from ringfence.engine.findings import Check, Result
-from ringfence.engine.preflight import Question, checks
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.errors import UnknownPlugin
+from ringfence.engine.preflight import Question, checks, examine
+from ringfence.engine.topics import topics_of
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import new_kafka
 from tests.support.waiting import eventually
@@ -205,7 +217,7 @@ def test_a_running_producer_is_not_disturbed(
         assert not producer.spent
     with Prober(worker.connection()) as prober:
         _, holders = prober.describe_ids([f"{GROUP}-{name}-0"])
-    assert holders[f"{GROUP}-{name}-0"].state == "CompleteCommit"
+    assert holders[f"{GROUP}-{name}-0"].state in ("PrepareCommit", "CompleteCommit")  # markers follow the answer
     assert (holders[f"{GROUP}-{name}-0"].producer_id, holders[f"{GROUP}-{name}-0"].epoch) == (
         producer.producer_id,
         before,
@@ -217,3 +229,62 @@ def test_probing_leaves_no_topic_behind(worker: WorkerConfig) -> None:
     ask(worker, topic="never-made")
     with Prober(worker.connection()) as prober:
         assert prober.topic("never-made").exists is False
+
+
+def spec_of(worker: WorkerConfig, name: str, **overrides: str) -> TaskSpec:
+    config = {key.replace("_", "."): value for key, value in overrides.items()}
+    task = TaskId(ConnectorName(name), 0)
+    placement = Placement(WorkerId("w"), Incarnation("i"), 1, Generation(1))
+    return TaskSpec(worker.connection(), GROUP, topics_of(worker), task, placement, "", config, {}, worker.settings)
+
+
+def test_the_overrides_principals_are_the_ones_that_write_read_and_fence(
+    worker: WorkerConfig, users: Iterator[str], unique: Callable[[str], str]
+) -> None:
+    user, name = next(users), unique("c")
+    own = {f"{role}_override_sasl_jaas_config": login(user) for role in Role}
+    spec = spec_of(worker, name, producer_override_compression_type="lz4", **own)
+    admin = connection_of(Role.ADMIN, worker.connection(), worker.settings, spec.connector_config)
+
+    denied = transactional_producer(spec, 60_000)
+    with pytest.raises(Fatal, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        denied.init(Deadline.after(20))
+    with pytest.raises(FencingError):
+        read_offsets(reading_connection(spec), OFFSETS, spec.task.connector, Deadline.after(3))
+    with pytest.raises(FencingError), Fencer(admin) as fencer:
+        fencer.fence([spec.transactional_id], Deadline.after(3))
+
+    grant(worker, user, (IDS, spec.transactional_id, WRITE, ALLOW), (TOPIC, OFFSETS, READ, ALLOW))
+    grant(worker, user, (TOPIC, DATA, WRITE, ALLOW))
+    eventually(lambda: ask(worker, name=name, user=user)["producer Write Topic data"].result is Result.OK, pause=0.2)
+    granted = transactional_producer(spec, 60_000)
+    granted.init(Deadline.after(20))
+    granted.begin()
+    granted.produce(DATA, b"x")
+    granted.commit(Deadline.after(20))
+    read_offsets(reading_connection(spec), OFFSETS, spec.task.connector, Deadline.after(20))
+    with Fencer(admin) as fencer:
+        (fenced,) = fencer.fence([spec.transactional_id], Deadline.after(20))
+    assert fenced.epoch > granted.epoch
+    granted.close()
+    with suppress(Fatal):  # a producer that was denied says so again
+        denied.close()
+
+
+def test_the_connector_itself_is_asked_in_its_own_process(worker: WorkerConfig) -> None:
+    topic = TopicSpec(worker.config_topic, config={"cleanup.policy": "compact"})
+    create_topics(worker.connection(), [topic], Deadline.after(30))
+    config = {"name": "v", "connector.class": "VerifiableSource", "topic": DATA, "tasks.max": "2"}
+    host = PluginHost()
+    try:
+        found = {check.name: check for check in examine(config, worker, host, Deadline.after(30))}
+        with pytest.raises(UnknownPlugin):
+            examine({**config, "connector.class": "Nonsense"}, worker, host, Deadline.after(30))
+        ignored = {**config, "consumer.override.isolation.level": "read_uncommitted"}
+        again = {check.name: check for check in examine(ignored, worker, host, Deadline.after(30))}
+    finally:
+        host.close()
+    assert found["exactly.once.support"].result is Result.OK
+    assert "and 1 more" in found["producer Write TransactionalId"].message
+    assert {check.result for check in found.values()} == {Result.OK}
+    assert "is ignored" in again["ignored setting"].message

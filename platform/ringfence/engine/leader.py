@@ -12,12 +12,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from fencing.assignment import Member
+from fencing.client_settings import connection_of
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState
 from fencing.errors import Conflict, FencingError, NotLeader, Retriable
 from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_client_id
 from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.kafka.overrides import Role
 from fencing.kafka.reporter import Reporter
+from fencing.kafka.settings import Connection
 from fencing.leadership import Term
 from fencing.status import LeaderRecord, StatusState, WorkerRecord
 from ringfence.engine.commands import Plan
@@ -73,7 +76,7 @@ class Leader:
         self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
         self.instances = Instances(plugins, self._connection, config.offsets_topic, self.wake)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
-        self._rounds = RoundRunner(self._connection, graceful, self.wake)
+        self._rounds = RoundRunner(self._fencing_connection, graceful, self.wake)
         self._gained: GroupMetadata | None = None
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None
@@ -94,6 +97,12 @@ class Leader:
         if term is None or not self.ready.is_set():
             raise Refusal(409, _NOT_LEADING, retry=True)
         return term.state
+
+    def _fencing_connection(self, connector: ConnectorName) -> Connection:
+        """With the connector's own admin credentials; the worker's where it has none, or is deleted."""
+        term = self._term
+        config = (term.state.connector(connector).config if term else None) or {}
+        return connection_of(Role.ADMIN, self._connection, self._config.settings, config)
 
     def statuses(self) -> StatusState:
         """The status topic, folded."""

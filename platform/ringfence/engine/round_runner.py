@@ -34,8 +34,10 @@ class RunningRound:
 class RoundRunner:
     """At most one running round per connector; a newer generation's round replaces an older one at once."""
 
-    def __init__(self, connection: Connection, graceful_s: float, wake: Callable[[], None]) -> None:
-        """`wake` is called when a round has come to its end."""
+    def __init__(
+        self, connection: Callable[[ConnectorName], Connection], graceful_s: float, wake: Callable[[], None]
+    ) -> None:
+        """`connection`: how a connector's ids are fenced; `wake` is called when a round has come to its end."""
         self._connection = connection
         self._graceful_s = graceful_s
         self._wake = wake
@@ -62,7 +64,7 @@ class RoundRunner:
         graceful = Deadline.after(self._graceful_s)  # 1
         while busy(due) and not graceful.expired:
             time.sleep(0.01)
-        with Fencer(self._connection) as fencer:  # 2
+        with Fencer(self._connection(due.connector)) as fencer:  # 2
             return fencer.fence(due.ids, Deadline.after(_FENCE_SECONDS))
 
     def finished(self) -> list[RunningRound]:

@@ -1,0 +1,20 @@
+"""A task's own clients, with the effective settings of worker and connector."""
+
+from fencing.client_settings import connection_of, producer_overrides
+from fencing.kafka.overrides import Role
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.task_spec import TaskSpec
+
+
+def transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
+    """One life of the task's producer, not initialised yet. Raises `Invalid` where its settings cannot be used."""
+    overrides = producer_overrides(spec.connection, spec.worker_settings, spec.connector_config, timeout_ms)
+    return TransactionalProducer(
+        spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides
+    )
+
+
+def reading_connection(spec: TaskSpec) -> Connection:
+    """How the task reads its source offsets. Raises `Invalid`."""
+    return connection_of(Role.CONSUMER, spec.connection, spec.worker_settings, spec.connector_config)
