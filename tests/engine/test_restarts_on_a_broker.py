@@ -1,9 +1,9 @@
-"""The leader restarts a failed task by itself, on the real broker; the next attempt measures itself."""
+"""On the real broker: automatic restarts, what the next attempt measures, restarts by hand, too many tasks."""
 
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -22,6 +22,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.task_host import run_spec
 from ringfence.engine.topics import ensure_topics, topics_of
 from ringfence.worker_config import WorkerConfig
+from tests.plugins.conftest import environment, hostile  # noqa: F401 - a fixture
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -32,7 +33,7 @@ T0 = TaskId(C, 0)
 class Cluster:
     """A leader and no launcher: the test plays the tasks."""
 
-    def __init__(self, broker: Broker, unique: Callable[[str], str]) -> None:
+    def __init__(self, broker: Broker, unique: Callable[[str], str], installed: Mapping[str, str]) -> None:
         topics = {
             f"CONNECT_{role}_STORAGE_TOPIC": unique(role.lower()) for role in ("CONFIG", "OFFSET", "STATUS", "EVENTS")
         }
@@ -51,7 +52,7 @@ class Cluster:
         ensure_topics(self.connection, self.config, Deadline.after(60))
         self.reporter = Reporter(self.connection, self.config.status_topic, self.config.events_topic)
         self.record = identity("w1", "i1", self.config, 4, "1", self.reporter.now_ms())
-        self.plugins = PluginHost()
+        self.plugins = PluginHost(environment=installed)
         self.leader = Leader(self.config, self.record, self.plugins, self.reporter)
         self.commands = CommandService(
             self.leader, self.plugins, self.reporter, self.connection, self.config.offsets_topic
@@ -113,9 +114,14 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(broker: Broker, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def cluster(
+    broker: Broker,
+    unique: Callable[[str], str],
+    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Cluster]:
     monkeypatch.setattr(restarts, "FIRST_S", 3)
-    made = Cluster(broker, unique)
+    made = Cluster(broker, unique, environment)
     made.start()
     yield made
     made.close()
@@ -173,3 +179,19 @@ def test_the_answers_to_a_restart_by_hand(cluster: Cluster, unique: Callable[[st
     assert (again.attempt, again.restarts) == (first.attempt + 1, 0)
     cluster.command("delete")
     assert cluster.command("restart_task", {"task": 0})["status"] == 404
+
+
+def test_more_tasks_than_tasks_max_fail_the_connector_unless_it_is_told_not_to(cluster: Cluster) -> None:
+    config = {**hostile(count="3"), "name": str(C), "tasks.max": "2"}
+    assert cluster.command("create", {"config": config})["ok"] is True
+    words = f"The connector {C} has generated 3 tasks, which is greater than 2, the maximum number of tasks"
+
+    def failed() -> bool:
+        found = cluster.leader.statuses().connectors.get(C)
+        return found is not None and found.state is State.FAILED and words in (found.trace or "")
+
+    eventually(failed, 20, lambda: cluster.leader.statuses().connectors)
+    assert cluster.placement() is None
+    assert cluster.command("configure", {"config": {**config, "tasks.max.enforce": "false"}})["ok"] is True
+    eventually(lambda: len(cluster.leader.state().connector(C).placements) == 3, 20)
+    eventually(lambda: cluster.leader.statuses().connectors[C].state is State.RUNNING, 20)
