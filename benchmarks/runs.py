@@ -80,7 +80,7 @@ class Runs:
     def _observe(self, case: Case, count: int) -> Observation:
         self._number += 1
         topic = f"bench-{self._number}-{case.kind}-{case.boundary}"
-        connection = Connection(self._bootstrap, client_id="benchmark")
+        connection = Connection(self._bootstrap, {"log_level": "0"}, client_id="benchmark")
         create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
         try:
             if case.kind == PLAIN:
