@@ -59,6 +59,11 @@ def test_another_cluster_is_refused_with_the_reason_and_the_same_is_not() -> Non
     assert errors_of({"producer.override.bootstrap.servers": "two:9092, one:9092"}, worker()) == {}
 
 
+def test_an_offsets_topic_of_its_own_is_refused_and_the_workers_is_not() -> None:
+    assert "not supported yet" in errors_of({"offsets.storage.topic": "mine"}, worker())["offsets.storage.topic"][0]
+    assert errors_of({"offsets.storage.topic": worker().offsets_topic}, worker()) == {}
+
+
 def test_what_is_ignored_is_said_for_worker_and_connector() -> None:
     config = {"consumer.override.isolation.level": "read_uncommitted"}
     found = warnings_of(config, worker(CONNECT_PRODUCER_TRANSACTIONAL_ID="mine"))

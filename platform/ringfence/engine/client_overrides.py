@@ -47,6 +47,10 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
         if _PLACEHOLDER.search(given[name]):
             text = f"{name} says where records and offsets go: write it out, a placeholder is not allowed here."
             errors.setdefault(name, []).append(text)
+    own_topic = given.get(OFFSETS_STORAGE_TOPIC, worker.offsets_topic)
+    if OFFSETS_STORAGE_TOPIC not in errors and own_topic.strip() != worker.offsets_topic:
+        text = f"{OFFSETS_STORAGE_TOPIC}: an offsets topic of a connector's own is not supported yet: remove it."
+        errors.setdefault(OFFSETS_STORAGE_TOPIC, []).append(text)
     for name, role in overrides_of(config).items():
         if not allows(worker.override_policy, name.removeprefix(f"{role}.override.")):
             text = (
