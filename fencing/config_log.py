@@ -17,8 +17,10 @@ log = logging.getLogger(__name__)
 def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> ClusterState:
     """The state after these records (invariant 9).
 
-    A value that cannot be read stops the connector that its key names. Raises `Unreadable` where the key names none.
+    A value that cannot be read stops the connector that its key names. Raises `Unreadable` where the key names none,
+    unless a readable record under the same key stands behind it.
     """
+    nobodys: dict[bytes | None, Unreadable] = {}
     for record in records:
         try:
             decoded = decode(record.key, record.value)
@@ -29,13 +31,18 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
             )
             connector = None if record.key is None else connector_of(record.key)
             if connector is None:
-                raise Unreadable(reason) from error
+                nobodys[record.key] = Unreadable(reason)
+                nobodys[record.key].__cause__ = error
+                continue
             log.warning("%s", reason)
             state = mark_unreadable(state, record.offset, connector, reason)
             continue
         if isinstance(decoded, UnknownKey) and decoded.key not in state.unknown:
             log.warning("Topic %s, offset %d: key %r is not known here; it is kept", topic, record.offset, decoded.key)
+        nobodys.pop(record.key, None)
         state = apply(state, record.offset, decoded)
+    for unreadable in nobodys.values():
+        raise unreadable
     return state
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 
 from fencing.clock import Deadline
@@ -81,9 +82,9 @@ class TaskView:
         try:
             decoded = decode(record.key, record.value)
         except Unreadable as error:
-            # The leader stops this connector and says why; this attempt ends.
+            # The leader stops this connector and says why; this attempt ends, unless a newer configuration follows.
             log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
-            self.end()
+            self._state = replace(self._state, unreadable=str(error))
             return
         self._state = apply_connector(self._state, record.offset, decoded)
 

@@ -7,7 +7,7 @@ from fencing.assignment import Member
 from fencing.cluster_state import ClusterState
 from fencing.decisions import Place, status_of, waiting_for
 from fencing.ids import TaskId
-from fencing.status import LOST, StatusState
+from fencing.status import FAILED, MISCONFIGURED, StatusState
 
 _FORGIVEN_SECONDS = 60.0
 _LONGEST_SECONDS = 30.0
@@ -48,7 +48,8 @@ class Losses:
                 reported = status_of(status, task, placement)
                 attempt = (placement.generation, placement.attempt)
                 loss = self._losses.get(task)
-                if reported is None or not reported.ended or reported.why != LOST:
+                # An attempt that says "superseded" and is the newest one, ended for a reason of its own: lost, too.
+                if reported is None or not reported.ended or reported.why in (FAILED, MISCONFIGURED):
                     continue
                 if loss is not None and loss.attempt == attempt:
                     continue
