@@ -128,6 +128,14 @@ class Flow:
         eventually(arrived, began + timeout - time.monotonic(), seen, pause=0.0)
         return time.monotonic() - began
 
+    def rests(self, seconds: float = 1.0) -> bool:
+        """Whether nothing new comes for so long."""
+        self.reader.read_to_end()
+        before, end = self.reader.count, time.monotonic() + seconds
+        while time.monotonic() < end and self.reader.count == before:
+            self.reader.poll(0.1)
+        return self.reader.count == before
+
     def check(self) -> None:
         """None missing, none twice, offsets and data agree. Only while nothing is being written."""
         self.reader.read_to_end()

@@ -43,7 +43,7 @@ def test_a_second_up_on_the_same_directory_is_refused(alone: Up) -> None:
         alone.command(), capture_output=True, text=True, timeout=60, env=environment({}), check=False
     )
     assert refused.returncode == 1
-    assert f"Another `ringfence up` (process {alone.pid_of_up}) is running on {alone.data}" in refused.stderr
+    assert f"Another `ringfence up` (process {alone.lock_holder}) is running on {alone.data}" in refused.stderr
     assert alone.rest.call("GET", "/health").status_code == 200
 
 
@@ -59,7 +59,7 @@ def test_the_only_worker_is_started_again(alone: Up, stream: Make, stopwatch: No
 
 def test_a_killed_up_leaves_no_orphans_and_the_next_one_goes_on(alone: Up, stream: Make, stopwatch: Note) -> None:
     one = stream(throughput=1000, interval_ms=300)
-    family = processes.tree(alone.pid_of_up)[1:]
+    family = processes.tree(alone.lock_holder)[1:]
     assert len(family) > 8
     killed = time.monotonic()
     alone.kill()

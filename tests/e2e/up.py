@@ -60,14 +60,18 @@ class Up:
         return Connection(self.bootstrap, client_id="e2e")
 
     @property
+    def redis_port(self) -> int:
+        return int(json.loads((self.data / "state.json").read_text())["redis"])
+
+    @property
+    def lock_holder(self) -> int:
+        """The process id of the living `up`."""
+        return int((self.data / "lock").read_text())
+
+    @property
     def output(self) -> Path:
         """What `up` printed."""
         return self.data / "up.txt"
-
-    @property
-    def pid_of_up(self) -> int:
-        assert self._process is not None
-        return self._process.pid
 
     def command(self) -> list[str]:
         ports = ["--http", self.http, "--kafka", self.bootstrap]

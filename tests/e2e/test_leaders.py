@@ -1,0 +1,74 @@
+"""The leader dies, or sleeps and wakes up late: another one leads, and the old one does nothing any more."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import redis
+from celery import Celery
+
+from tests.e2e import processes
+from tests.e2e.conftest import await_calm
+from tests.e2e.flow import Flow
+from tests.e2e.topics import await_other_leader, config_records, leader
+from tests.e2e.up import Up
+from tests.support.waiting import eventually
+
+Make = Callable[..., Flow]
+Note = Callable[[str, float], None]
+
+
+def test_a_killed_leader_is_followed_by_another(platform: Up, flow: Make, stopwatch: Note) -> None:
+    one = flow()
+    old = leader(platform)
+    killed = time.monotonic()
+    os.kill(platform.pid(old.worker), signal.SIGKILL)
+    await_other_leader(platform, old)
+    stopwatch("another leader after the kill", time.monotonic() - killed)
+    one.configure(tasks=3)
+    one.await_progress()
+    one.settle()
+
+
+def test_a_leader_that_slept_spoils_nothing_of_what_came_meanwhile(platform: Up, flow: Make) -> None:
+    before = flow(throughput=100)
+    old = leader(platform)
+    with processes.frozen([platform.pid(old.worker)]):
+        await_other_leader(platform, old)
+        meanwhile = flow(tasks=2)
+        before.configure(tasks=2)
+    await_calm(platform)
+    for one in (before, meanwhile):
+        one.settle()
+
+
+def test_a_frozen_leader_executes_no_command_after_its_deadline(platform: Up, flow: Make) -> None:
+    victim, blocker = flow("victim", throughput=100), flow("a-blocker", throughput=2000)
+    old = leader(platform)
+    url = f"redis://127.0.0.1:{platform.redis_port}/0"
+    sender, queue = Celery("e2e", broker=url), redis.Redis.from_url(url)
+
+    def send(kind: str, connector: str, deadline: float) -> None:
+        body = {"config": victim.config(throughput="7")} if kind == "configure" else {}
+        command = {"kind": kind, "connector": connector, "body": body, "user": "", "request_id": os.urandom(16).hex()}
+        arguments = {"command": command, "deadline": deadline}
+        sender.send_task("ringfence.leader.command", kwargs=arguments, queue="leader")
+
+    with processes.frozen([blocker.process(blocker.worker_of())]):
+        # A stop waits for the round, and the round for the frozen task: eight of them keep all threads busy.
+        for _ in range(8):
+            send("stop", blocker.name, time.time() + 60)
+        eventually(lambda: queue.llen("leader") == 0 and queue.hlen("unacked") == 0, 4, "eight commands under way")
+        deadline = time.time() + 8
+        for kind in ("pause", "stop", "configure", "restart", "delete"):
+            send(kind, victim.name, deadline)
+        eventually(lambda: queue.hlen("unacked") == 5 and queue.llen("leader") == 0, 4, "five prefetched commands")
+        with processes.frozen([platform.pid(old.worker)]):
+            before = config_records(platform, victim.name)
+            await_other_leader(platform, old)
+            eventually(lambda: time.time() > deadline, 20)
+    eventually(lambda: queue.hlen("unacked") == 0, 30, "the end of the prefetched commands")
+    await_calm(platform)
+    assert config_records(platform, victim.name) == before
+    victim.settle()

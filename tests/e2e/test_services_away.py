@@ -1,0 +1,95 @@
+"""Redis, the database or the broker is away: tasks that run do not notice, or go on by themselves."""
+
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from tests.e2e import processes
+from tests.e2e.checker import source_offsets
+from tests.e2e.flow import OFFSETS, Flow
+from tests.e2e.up import Up
+from tests.support.waiting import eventually
+
+Make = Callable[..., Flow]
+
+
+def test_redis_is_killed(platform: Up, flow: Make) -> None:
+    one = flow()
+    path = f"/connectors/{one.name}"
+    with processes.frozen([platform.lock_holder]):  # else it would be there again before anybody looked
+        os.kill(platform.pid("redis"), signal.SIGKILL)
+        refused = platform.rest.call("PUT", f"{path}/pause")
+        assert refused.status_code == 503
+        assert "Redis does not answer" in refused.json()["message"]
+        assert "Nothing was changed" in refused.json()["message"]
+        assert one.states() == ["RUNNING", "RUNNING"]  # reading needs no Redis
+        one.await_progress(200, timeout=10)
+    platform.pid("redis")
+    platform.rest.settled(202, "PUT", f"{path}/pause")
+    one.await_states("PAUSED")
+    one.check()
+    platform.rest.settled(202, "PUT", f"{path}/resume")
+    one.settle()
+
+
+def test_the_database_is_locked_and_the_projection_catches_up(platform: Up, flow: Make) -> None:
+    one = flow()
+    path = f"/connectors/{one.name}"
+    answers: list[httpx.Response] = []
+    holder = sqlite3.connect(platform.data / "ringfence.sqlite3", isolation_level=None, timeout=10)
+    try:
+        holder.execute("BEGIN EXCLUSIVE")
+        one.await_progress(200, timeout=10)
+        pausing = threading.Thread(target=lambda: answers.append(platform.rest.call("PUT", f"{path}/pause")))
+        pausing.start()
+        eventually(lambda: one.rests(), 20, "the end of new records")  # carried out, though it cannot be shown
+        assert not answers
+    finally:
+        holder.rollback()
+        holder.close()
+    pausing.join(90)
+    assert [answer.status_code for answer in answers] == [202]
+    one.await_states("PAUSED")
+    one.check()
+    last = source_offsets(platform.connection, OFFSETS, one.name)[0]
+    shown = {"offsets": [{"partition": {"id": 0}, "offset": {"seqno": last}}]}
+    eventually(lambda: platform.rest.expect(200, "GET", f"{path}/offsets") == shown, 20, "the offset in the database")
+    platform.rest.settled(202, "PUT", f"{path}/resume")
+    one.settle()
+
+
+def test_the_database_is_gone_and_comes_back(platform: Up, flow: Make) -> None:
+    one = flow()
+    file = platform.data / "ringfence.sqlite3"
+    aside = file.with_suffix(".aside")
+    file.rename(aside)
+    file.mkdir()
+    try:
+        answer = platform.rest.call("GET", "/connectors")
+        assert answer.status_code == 503
+        assert "database does not answer" in answer.json()["message"]
+        page = platform.rest.call("GET", "/ui/", headers={"Accept": "text/html"})
+        assert page.status_code == 503
+        assert "database" in page.text
+        one.await_progress(200, timeout=10)
+    finally:
+        file.rmdir()
+        aside.rename(file)
+    one.settle()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.slow
+def test_the_broker_goes_and_comes_back(platform: Up, flow: Make, how: signal.Signals) -> None:
+    polls, intervals = flow(throughput=1000), flow(throughput=1000, tasks=2, interval_ms=300)
+    broker = platform.pid("kafka")
+    os.kill(broker, how)
+    eventually(lambda: not processes.alive(broker), 30, "the end of the broker", pause=0.1)
+    for one in (polls, intervals):
+        one.await_progress(200, timeout=120)
+        one.settle()
