@@ -120,7 +120,7 @@ def cluster(
     environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Cluster]:
-    monkeypatch.setattr(restarts, "FIRST_S", 3)
+    monkeypatch.setattr(restarts, "FIRST_S", 5)
     made = Cluster(broker, unique, environment)
     made.start()
     yield made
