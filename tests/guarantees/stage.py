@@ -1,0 +1,234 @@
+"""A connector on the real broker without leader, worker or Spark: the config records are written by hand."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connectors.api import RecordBatch, SourceRecord, SourceTask
+from fencing.clock import Deadline
+from fencing.cluster_state import Placement
+from fencing.codec import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    PlacementRecord,
+    TaskCountRecord,
+    TaskRecord,
+    encode,
+)
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.reporter import Reporter
+from fencing.kafka.settings import Connection
+from fencing.offsets import read_offsets
+from fencing.source_task import Outcome, Plugin, SourceTaskRun
+from fencing.status import StatusState, TaskStatus, apply, decode
+from fencing.task_spec import TaskSpec, Topics
+from fencing.topic_log import TopicLog
+from tests.support.waiting import eventually
+
+PARTITION = {"source": "numbers"}
+
+
+@dataclass
+class Script:
+    """What the counting task does, and what was seen of it."""
+
+    limit: int = 10_000_000
+    batch: int = 50
+    before_poll: Callable[["Counting"], None] = lambda task: None
+    instances: list["Counting"] = field(default_factory=list)
+    committed: list[int] = field(default_factory=list)
+    commits: int = 0
+
+
+class Counting(SourceTask):
+    """Emits 0, 1, 2, … from the committed offset on."""
+
+    script: Script
+
+    def start(self, config: Mapping[str, str]) -> None:
+        offset = self.context.offset_reader.offset(PARTITION)
+        self.next = int(str(offset["next"])) if offset else 0
+        self.topic = config["topic"]
+        self.polls = 0
+        self.stopped = False
+        self.script.instances.append(self)
+
+    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        self.polls += 1
+        self.script.before_poll(self)
+        if self.next >= self.script.limit:
+            self.context.wait(0.5)
+            return None
+        end = min(self.next + self.script.batch, self.script.limit)
+        records = [self.record(number) for number in range(self.next, end)]
+        self.next = end
+        return records
+
+    def record(self, number: int) -> SourceRecord:
+        return SourceRecord(PARTITION, {"next": number + 1}, self.topic, str(number).encode())
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class Listening(Counting):
+    """The same, and it wants to hear of commits."""
+
+    def commit_record(self, record: SourceRecord) -> None:
+        assert isinstance(record.value, bytes)
+        self.script.committed.append(int(record.value))
+
+    def commit(self) -> None:
+        self.script.commits += 1
+
+
+class Plain:
+    """No transforms; values and keys are bytes already."""
+
+    transforms = False
+
+    def __init__(self, raw: bool) -> None:
+        self.raw = raw
+
+    def record(self, record: SourceRecord) -> SourceRecord | None:
+        return record
+
+    def key(self, topic: str, value: object) -> bytes | None:
+        return value if isinstance(value, bytes) else None
+
+    def value(self, topic: str, value: object) -> bytes | None:
+        return value if isinstance(value, bytes) else None
+
+    def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
+        return []
+
+
+class Stage:
+    """Topics of its own, a leader's pen, and attempts that run on threads."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self.connection = connection
+        self.group = f"{name}-group"
+        self.topics = Topics(f"{name}-config", f"{name}-offsets", f"{name}-status", f"{name}-events")
+        self.data = f"{name}-data"
+        self.connector = ConnectorName("numbers")
+        self.task = TaskId(self.connector, 0)
+        wanted = [self.topics.config, self.topics.status, self.topics.events, self.data]
+        create_topics(connection, [*map(TopicSpec, wanted), TopicSpec(self.topics.offsets, 3)], Deadline.after(30))
+        self._pen = TransactionalProducer(connection, f"{name}-leader")
+        self._pen.init(Deadline.after(30))
+        self.end = 0
+        self.generation = Generation(-1)
+        self.attempts: list[Attempt] = []
+
+    def write(self, *records: ConfigRecord) -> None:
+        """One leader transaction; offsets are counted, since nobody else writes here."""
+        self._pen.begin()
+        for record in records:
+            key, value = encode(record)
+            self._pen.produce(self.topics.config, value, key)
+        self._pen.commit(Deadline.after(30))
+        assert not self._pen.spent
+        self.end += len(records) + 1  # and the marker
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """A connector with one task: a new generation, not fenced yet."""
+        self.generation = Generation(self.end + 2)
+        self.write(
+            ConnectorRecord(self.connector, config), TaskRecord(self.task, config), CommitRecord(self.connector, 1)
+        )
+
+    def count(self) -> None:
+        """The count record that ends the generation's round."""
+        self.write(TaskCountRecord(self.connector, 1, self.generation))
+
+    def place(self, attempt: int) -> Placement:
+        placement = Placement(WorkerId("w"), Incarnation("i"), attempt, self.generation)
+        record = PlacementRecord(self.task, placement.worker, placement.incarnation, attempt, self.generation)
+        self.write(record)
+        return placement
+
+    def start(
+        self,
+        script: Script,
+        config: Mapping[str, str],
+        attempt: int = 1,
+        *,
+        kind: type[Counting] = Counting,
+        raw: bool = True,
+    ) -> "Attempt":
+        """Place an attempt and run it on a thread."""
+        placement = self.place(attempt)
+        settings = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000"}
+        spec = TaskSpec(self.connection, self.group, self.topics, self.task, placement, "", config, config, settings)
+        started = Attempt(spec, script, config, kind, raw)
+        self.attempts.append(started)
+        return started
+
+    def close(self) -> None:
+        for attempt in self.attempts:
+            attempt.run.end()
+            attempt.thread.join(30)
+        self._pen.close()
+
+    def visible(self) -> list[int]:
+        """What a read_committed reader sees now."""
+        log = TopicLog(self.connection, self.data)
+        try:
+            return [int(record.value or b"-1") for record in log.read_to_end(Deadline.after(60))]
+        finally:
+            log.close()
+
+    def offset(self) -> int:
+        """The committed source offset."""
+        found = read_offsets(self.connection, self.topics.offsets, self.connector, Deadline.after(60))
+        position = found.offset(PARTITION)
+        return int(str(position["next"])) if position else 0
+
+    def status(self) -> TaskStatus | None:
+        """The task's newest status."""
+        log = TopicLog(self.connection, self.topics.status)
+        state = StatusState()
+        try:
+            for record in log.read_to_end(Deadline.after(60)):
+                state = apply(state, decode(record.key, record.value))
+        finally:
+            log.close()
+        return state.tasks.get(self.task)
+
+    def exact(self, at_least: int) -> int:
+        """Asserts 0..n-1, none missing, none twice, and an offset that agrees; returns n."""
+        seen = self.visible()
+        assert seen == list(range(len(seen))), "missing or twice"
+        assert len(seen) >= at_least
+        assert self.offset() == len(seen)
+        return len(seen)
+
+    def wait_for(self, records: int) -> None:
+        eventually(lambda: len(self.visible()) >= records, 60, f"{records} visible records", pause=0.1)
+
+
+class Attempt:
+    """A running attempt."""
+
+    def __init__(
+        self, spec: TaskSpec, script: Script, config: Mapping[str, str], kind: type[Counting], raw: bool
+    ) -> None:
+        self.outcome: Outcome | None = None
+        made = type("Scripted", (kind,), {"script": script})
+        plugin = Plugin(made, config, Plain(raw))
+        reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
+        self.run = SourceTaskRun(spec, plugin, reporter)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        self.outcome = self.run.run()
+
+    def ended(self, seconds: float = 60) -> Outcome:
+        self.thread.join(seconds)
+        assert self.outcome is not None, "the attempt still runs"
+        return self.outcome

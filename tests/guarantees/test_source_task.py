@@ -1,0 +1,186 @@
+"""One attempt of a source task, on the real broker: exact under every way it can end or be disturbed."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from connectors.api import RecordBatch, RetriableError
+from fencing.clock import Deadline
+from fencing.codec import TargetState, TargetStateRecord
+from fencing.kafka.fencer import Fencer
+from fencing.kafka.settings import Connection
+from fencing.status import State
+from ringfence.local.kafka import EmbeddedKafka
+from tests.guarantees.stage import Counting, Listening, Script, Stage
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("task"))
+    yield made
+    made.close()
+
+
+def config(stage: Stage, **more: str) -> dict[str, str]:
+    return {"topic": stage.data, **{key.replace("_", "."): value for key, value in more.items()}}
+
+
+def ready(stage: Stage, **more: str) -> dict[str, str]:
+    made = config(stage, **more)
+    stage.configure(made)
+    stage.count()
+    return made
+
+
+def test_records_arrive_once_and_the_offset_agrees_with_them(stage: Stage) -> None:
+    attempt = stage.start(Script(limit=5000), ready(stage))
+    stage.wait_for(5000)
+    assert stage.exact(5000) == 5000
+    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    assert attempt.ended().trace is None
+
+
+def test_a_task_waits_for_the_count_record_of_its_generation(stage: Stage) -> None:
+    made = config(stage)
+    stage.configure(made)
+    script = Script(limit=100)
+    stage.start(script, made)
+    log_is_followed = stage.attempts[0].run._view
+    eventually(lambda: log_is_followed.verdict.name == "WAIT", 20, "the attempt knows that it has to wait")
+    assert script.instances == []
+    assert stage.visible() == []
+    stage.count()
+    stage.wait_for(100)
+    stage.exact(100)
+
+
+def test_a_pause_commits_what_is_open_and_a_resume_goes_on(stage: Stage) -> None:
+    script = Script()
+    stage.start(script, ready(stage, transaction_boundary="interval", transaction_boundary_interval_ms="200000"))
+    eventually(lambda: bool(script.instances) and script.instances[0].polls > 20, 30, "records in an open transaction")
+    stage.write(TargetStateRecord(stage.connector, TargetState.PAUSED))
+    eventually(lambda: (found := stage.status()) is not None and found.state is State.PAUSED, 30, "PAUSED")
+    paused_at = stage.exact(1000)
+    stage.write(TargetStateRecord(stage.connector, TargetState.RUNNING))
+    eventually(lambda: (found := stage.status()) is not None and found.state is State.RUNNING, 30, "RUNNING")
+    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    stage.attempts[0].ended()
+    stage.exact(paused_at)
+
+
+def test_a_newer_attempt_takes_over_and_the_older_one_ends_quietly(stage: Stage) -> None:
+    made = ready(stage)
+    older = stage.start(Script(), made)
+    stage.wait_for(500)
+    newer = stage.start(Script(), made, attempt=2)
+    assert older.ended().trace is None
+    before = len(stage.visible())
+    stage.wait_for(before + 500)
+    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    assert newer.ended().trace is None
+    stage.exact(before)
+    found = stage.status()
+    assert found is not None
+    assert found.attempt == 2
+
+
+def test_an_interval_ends_in_time_also_when_the_source_is_idle(stage: Stage) -> None:
+    made = ready(stage, transaction_boundary="interval", transaction_boundary_interval_ms="300")
+    stage.start(Script(limit=10), made)
+    stage.wait_for(10)
+    stage.exact(10)
+
+
+def test_a_plugins_exception_fails_the_task_with_its_trace_and_nothing_partial(stage: Stage) -> None:
+    def explode(task: Counting) -> None:
+        if task.polls == 30:
+            raise ValueError("the source is on fire")
+
+    made = ready(stage, transaction_boundary="interval", transaction_boundary_interval_ms="200000")
+    attempt = stage.start(Script(before_poll=explode), made)
+    assert "the source is on fire" in (attempt.ended().trace or "")
+    found = stage.status()
+    assert found is not None
+    assert (found.state, found.ended) == (State.FAILED, True)
+    assert "the source is on fire" in (found.trace or "")
+    assert stage.visible() == []
+    assert stage.offset() == 0
+
+
+def test_a_retriable_error_is_repeated_in_place(stage: Stage) -> None:
+    def stumble(task: Counting) -> None:
+        if task.polls in (3, 4, 9):
+            raise RetriableError("the source takes a breath")
+
+    script = Script(limit=1000, before_poll=stumble)
+    stage.start(script, ready(stage))
+    stage.wait_for(1000)
+    stage.exact(1000)
+    assert len(script.instances) == 1
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval"])
+def test_a_plugin_hears_of_every_record_after_its_commit_also_of_the_last(stage: Stage, boundary: str) -> None:
+    more = {"transaction_boundary_interval_ms": "200000"} if boundary == "interval" else {}
+    script = Script(limit=300)
+    attempt = stage.start(script, ready(stage, transaction_boundary=boundary, **more), kind=Listening)
+    eventually(lambda: bool(script.instances) and script.instances[0].next >= 300, 30, "all was polled")
+    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    attempt.ended()
+    assert script.committed == list(range(300))
+    assert script.commits >= 1
+    stage.exact(300)
+
+
+def test_fenced_by_mistake_it_starts_again_from_what_is_committed(stage: Stage) -> None:
+    script = Script()
+    stage.start(script, ready(stage))
+    for round_ in range(3):
+        before = len(stage.visible())
+        stage.wait_for(before + 300)
+        with Fencer(stage.connection) as fencer:
+            fencer.fence([f"{stage.group}-numbers-0"], Deadline.after(30))
+        eventually(lambda: len(script.instances) > round_ + 1, 30, "a new plugin instance")  # noqa: B023
+    stage.wait_for(len(stage.visible()) + 300)
+    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    stage.attempts[0].ended()
+    stage.exact(1000)
+    assert all(instance.stopped for instance in script.instances)
+
+
+def test_a_batch_of_ready_bytes_is_refused_where_it_is_not_legal(stage: Stage) -> None:
+    class Hasty(Counting):
+        def poll(self) -> RecordBatch:
+            return RecordBatch({"source": "numbers"}, {"next": 1}, self.topic, [b"0"])
+
+    attempt = stage.start(Script(), ready(stage), kind=Hasty, raw=False)
+    assert "raw_batches" in (attempt.ended().trace or "")
+    assert stage.visible() == []
+
+
+def test_a_record_that_is_too_large_fails_with_the_remedy(stage: Stage) -> None:
+    class Large(Counting):
+        def poll(self) -> RecordBatch:
+            return RecordBatch({"source": "numbers"}, {"next": 1}, self.topic, [b"0" * 3_000_000])
+
+    attempt = stage.start(Script(), ready(stage), kind=Large)
+    assert attempt.ended(90).trace is not None
+    assert stage.visible() == []
+    assert stage.offset() == 0
+
+
+def test_a_broker_that_stops_and_starts_is_waited_for(own_broker: EmbeddedKafka, unique: Callable[[str], str]) -> None:
+    stage = Stage(Connection(own_broker.bootstrap), unique("task"))
+    attempt = stage.start(Script(), ready(stage))
+    stage.wait_for(500)
+    own_broker.kill()
+    own_broker.start()
+    before = len(stage.visible())
+    stage.wait_for(before + 500)
+    assert attempt.outcome is None
+    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    attempt.ended(90)
+    stage.exact(before + 500)
+    stage.close()
