@@ -1,7 +1,8 @@
 """Questions to the cluster, and topics made to measure."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -12,16 +13,61 @@ from fencing.errors import Fatal, FencingError, Retriable
 from fencing.kafka.settings import Connection
 from fencing.kafka.translation import kafka_errors
 
-_clients: dict[tuple[str, tuple[tuple[str, str], ...]], AdminClient] = {}
+_YOUNG_SECONDS = 5.0
+_BURIED_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """An admin client in use, or one that is retired; `since`: monotonic time."""
+
+    client: AdminClient
+    since: float
+
+
+_Key = tuple[str, tuple[tuple[str, str], ...]]
+_clients: dict[_Key, _Client] = {}
+_retired: list[_Client] = []
+
+
+def _key(connection: Connection) -> _Key:
+    return connection.bootstrap, tuple(sorted(connection.settings.items()))
 
 
 def _admin(connection: Connection) -> AdminClient:
     """One admin client a cluster and principal: they are thread-safe, and each has threads of its own."""
-    key = (connection.bootstrap, tuple(sorted(connection.settings.items())))
-    if key not in _clients:
+    key = _key(connection)
+    known = _clients.get(key)
+    if known is None:
         with kafka_errors("creating the admin client"):
-            _clients[key] = AdminClient(connection.librdkafka())  # type: ignore[arg-type]
-    return _clients[key]
+            known = _Client(AdminClient(connection.librdkafka()), time.monotonic())  # type: ignore[arg-type]
+        _clients[key] = known
+    return known.client
+
+
+@contextmanager
+def _asking(connection: Connection, doing: str) -> Iterator[None]:
+    """Translate errors; a client that met trouble that passes is not asked again.
+
+    Measured with confluent-kafka 2.16: after a broker's restart a client went on asking with the leader epochs of
+    before, or timed out whenever it was asked for a group, for minutes; a new one was answered at once.
+    """
+    try:
+        with kafka_errors(doing):
+            yield
+    except Retriable:
+        _retire(connection)
+        raise
+
+
+def _retire(connection: Connection) -> None:
+    now = time.monotonic()
+    known = _clients.get(_key(connection))
+    if known is None or now - known.since < _YOUNG_SECONDS:
+        return  # the broker is away: a newer client would fare no better
+    _clients.pop(_key(connection), None)
+    # Not let go yet: other threads may wait for its answers.
+    _retired[:] = [*(one for one in _retired if now - one.since < _BURIED_SECONDS), _Client(known.client, now)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +89,7 @@ def create_topics(connection: Connection, topics: Sequence[TopicSpec], deadline:
     futures = _admin(connection).create_topics(wanted, request_timeout=max(1.0, deadline.remaining))
     for name, future in futures.items():
         try:
-            with kafka_errors(f"creating topic {name}"):
+            with _asking(connection, f"creating topic {name}"):
                 future.result()
             created.append(name)
         except FencingError as error:
@@ -56,7 +102,7 @@ def delete_topics(connection: Connection, names: Sequence[str], deadline: Deadli
     """Delete topics; one that does not exist counts as deleted."""
     for name, future in _admin(connection).delete_topics(list(names), request_timeout=deadline.remaining).items():
         try:
-            with kafka_errors(f"deleting topic {name}"):
+            with _asking(connection, f"deleting topic {name}"):
                 future.result()
         except FencingError as error:
             if error.code != "UNKNOWN_TOPIC_OR_PART":
@@ -67,7 +113,7 @@ def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tu
     """The topic's id and its partitions. Waits for a topic that does not exist (yet) until `deadline`, then raises."""
     while True:
         try:
-            with kafka_errors(f"describing topic {topic}"):
+            with _asking(connection, f"describing topic {topic}"):
                 asked = _admin(connection).describe_topics(
                     TopicCollection([topic]), request_timeout=max(0.5, deadline.slice(5.0))
                 )
@@ -87,7 +133,7 @@ def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], d
     asked = {TopicPartition(topic, partition): latest for partition in partitions}
     while True:
         try:
-            with kafka_errors(f"asking for the end of topic {topic}"):
+            with _asking(connection, f"asking for the end of topic {topic}"):
                 futures = _admin(connection).list_offsets(
                     asked,
                     isolation_level=IsolationLevel.READ_UNCOMMITTED,
@@ -97,15 +143,7 @@ def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], d
         except Retriable:
             if deadline.expired:
                 raise
-            _look_again(connection, topic, deadline)
-
-
-def _look_again(connection: Connection, topic: str, deadline: Deadline) -> None:
-    """Have the client learn the topic's leaders anew: after a broker's restart it keeps asking with the old epoch."""
-    client = _admin(connection)
-    client.poll(deadline.slice(0.05))
-    with suppress(KafkaException):
-        client.list_topics(topic, timeout=max(0.1, deadline.slice(2.0)))
+            _admin(connection).poll(deadline.slice(0.05))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +157,7 @@ class GroupMember:
 
 def group_members(connection: Connection, group: str, deadline: Deadline) -> list[GroupMember]:
     """The group's members as its coordinator sees them; one that died is listed until its session runs out."""
-    with kafka_errors(f"describing group {group}"):
+    with _asking(connection, f"describing group {group}"):
         asked = _admin(connection).describe_consumer_groups([group], request_timeout=max(0.5, deadline.remaining))
         try:
             found = asked[group].result()
@@ -137,7 +175,7 @@ def group_members(connection: Connection, group: str, deadline: Deadline) -> lis
 
 def cluster_id(connection: Connection, deadline: Deadline) -> str:
     """The cluster's id, as `GET /` shows it."""
-    with kafka_errors("asking for the cluster's id"):
+    with _asking(connection, "asking for the cluster's id"):
         found = _admin(connection).describe_cluster(request_timeout=max(0.5, deadline.remaining)).result()
     if not found.cluster_id:
         raise Fatal("The cluster does not tell its id")
