@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     root = args.scratch or Path(tempfile.mkdtemp(prefix="ringfence-bench-"))
     load = os.getloadavg()
     try:
-        with Runs(root, tuple(args.who), lines) as runs:
+        with Runs(root, tuple(args.who), lines, args.nice) as runs:
             measured = _measure(runs, args.boundary, args.who, rounds)
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
@@ -42,19 +42,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
     results = {case: medians(each) for case, each in measured.items()}
     machine = describe()
+    machine["load before the runs"] = ", ".join(f"{value:.1f}" for value in load)
+    if args.nice:
+        machine["shared with other work"] = f"broker, workers and measuring ran at nice {args.nice}, alike"
     for boundary in args.boundary:
         print(f"\n{boundary}\n{table(results, boundary)}")
     print(f"\n{listed(targets(results))}")
     record = {
         "machine": machine,
-        "load": load,
         "lines": lines,
         "runs": [asdict(case) | {"runs": [asdict(one) for one in each]} for case, each in measured.items()],
     }
     (root / "results.json").write_text(json.dumps(record, indent=2))
     print(f"\neach run: {root / 'results.json'}")
     if args.write:
-        PAGE.write_text(page(results, machine, lines=lines, runs=rounds, load=load))
+        PAGE.write_text(page(results, machine, lines=lines, runs=rounds))
         print(f"written: {PAGE}")
     return 0
 
@@ -88,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=int, metavar="N", help="measured rounds (default: 3)")
     parser.add_argument("--boundary", nargs="+", choices=BOUNDARIES, default=list(BOUNDARIES))
     parser.add_argument("--who", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="for logs and results.json (default: a new one)")
     parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     return parser

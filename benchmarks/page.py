@@ -1,6 +1,6 @@
 """docs/benchmarks.md: the tables, how they were measured, and where."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from benchmarks.cases import BATCH, BOUNDARIES, INTERVAL_MS
 from benchmarks.lines import LINE_BYTES
@@ -12,7 +12,7 @@ _HEADINGS = {
 }
 
 
-def page(results: Results, machine: Mapping[str, str], *, lines: int, runs: int, load: Sequence[float]) -> str:
+def page(results: Results, machine: Mapping[str, str], *, lines: int, runs: int) -> str:
     """The whole page."""
     tables = "\n\n".join(f"## {_HEADINGS[boundary]}\n\n{table(results, boundary)}" for boundary in BOUNDARIES)
     where = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
@@ -60,5 +60,4 @@ Connect and Ringfence on one broker, both exactly once, through the same file of
 | | |
 |---|---|
 {where}
-| load before the runs | {", ".join(f"{value:.2f}" for value in load)} |
 """

@@ -58,6 +58,15 @@ class Tree:
         ]
 
 
+def prefer(pid: int, nice: int) -> None:
+    """Let the session of `pid` go before (negative, needs root) or behind others, where the machine is shared."""
+    group = Path(f"/proc/{pid}/autogroup")
+    if group.exists():
+        group.write_text(str(nice))  # with autogroups the nice value of a process counts within its session only
+    else:
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
+
+
 def memory_of(pid: int) -> Memory:
     """One process; nothing where it has ended."""
     sizes = {"Rss": 0, "Pss": 0}

@@ -1,5 +1,6 @@
 """Runs cases on one broker, one after another: topic, connector, observation, and everything away again."""
 
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from benchmarks.cases import CONNECT, PLAIN, Case
 from benchmarks.connect import ConnectWorker
 from benchmarks.numbers import Numbers, numbers
 from benchmarks.ours import RingfenceWorker
+from benchmarks.processes import prefer
 from benchmarks.rest import Rest
 from benchmarks.sides import Side
 from benchmarks.watch import Observation, observe
@@ -31,6 +33,7 @@ class Runs:
     root: Path
     kinds: tuple[str, ...]
     count: int
+    nice: int = 0
     _stack: ExitStack = field(default_factory=ExitStack)
     _sides: dict[str, Side] = field(default_factory=dict)
     _bootstrap: str = ""
@@ -45,6 +48,7 @@ class Runs:
             stack.callback(kafka.kill)
             kafka.start()
             self._bootstrap = kafka.bootstrap
+            self._prefer(os.getpid(), kafka.process.pid)
             if CONNECT in self.kinds:
                 self._start(stack, CONNECT, ConnectWorker(self.root / "connect", self._bootstrap))
             if ours := [kind for kind in self.kinds if kind not in (CONNECT, PLAIN)]:
@@ -61,6 +65,11 @@ class Runs:
         stack.callback(side.stop)
         side.start()
         self._sides[kind] = side
+        self._prefer(side.pid)
+
+    def _prefer(self, *pids: int) -> None:
+        for pid in pids if self.nice else ():
+            prefer(pid, self.nice)
 
     @property
     def _warm(self) -> int:
@@ -102,6 +111,7 @@ class Runs:
         command = [sys.executable, "-m", "benchmarks.plain", self._bootstrap, topic, str(self._file(count))]
         log = self.root / "plain.log"
         process = Leashed.start("plain", [*command, case.boundary], log=log, cwd=Path(__file__).parent.parent)
+        self._prefer(process.pid)
         try:
             return observe(self._bootstrap, topic, count, process.pid, lambda: _ended_badly(process, log))
         finally:
