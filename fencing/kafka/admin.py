@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from fencing.clock import Deadline
@@ -50,7 +50,7 @@ def _asking(connection: Connection, doing: str) -> Iterator[None]:
     """Translate errors; a client that met trouble that passes is not asked again.
 
     Measured with confluent-kafka 2.16: after a broker's restart a client went on asking with the leader epochs of
-    before, or timed out whenever it was asked for a group, for minutes; a new one was answered at once.
+    before, or timed out whenever it was asked, for minutes; a new one was answered at once.
     """
     try:
         with kafka_errors(doing):
@@ -144,33 +144,6 @@ def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], d
             if deadline.expired:
                 raise
             _admin(connection).poll(deadline.slice(0.05))
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """A live member of a consumer group."""
-
-    client_id: str
-    member_id: str
-    topics: frozenset[str]
-
-
-def group_members(connection: Connection, group: str, deadline: Deadline) -> list[GroupMember]:
-    """The group's members as its coordinator sees them; one that died is listed until its session runs out."""
-    with _asking(connection, f"describing group {group}"):
-        asked = _admin(connection).describe_consumer_groups([group], request_timeout=max(0.5, deadline.remaining))
-        try:
-            found = asked[group].result()
-        except KafkaException as raised:
-            if raised.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return []
-            raise
-    return [
-        GroupMember(
-            member.client_id, member.member_id, frozenset(tp.topic for tp in member.assignment.topic_partitions or [])
-        )
-        for member in found.members
-    ]
 
 
 def cluster_id(connection: Connection, deadline: Deadline) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from fencing.clock import Deadline
 from fencing.ids import parse_member_client_id
-from fencing.kafka.admin import group_members
+from fencing.kafka.groups import group_members
 from tests.e2e import processes
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up

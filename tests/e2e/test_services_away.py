@@ -73,7 +73,7 @@ def test_the_database_is_gone_and_comes_back(platform: Up, flow: Make) -> None:
         answer = platform.rest.call("GET", "/connectors")
         assert answer.status_code == 503
         assert "database does not answer" in answer.json()["message"]
-        page = platform.rest.call("GET", "/ui/", headers={"Accept": "text/html"})
+        page = platform.rest.call("GET", "/ui/", headers={"Accept": "text/html"}, follow_redirects=True)
         assert page.status_code == 503
         assert "database" in page.text
         one.await_progress(200, timeout=10)

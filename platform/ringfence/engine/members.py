@@ -3,7 +3,7 @@
 from fencing.assignment import Member
 from fencing.clock import Deadline
 from fencing.ids import parse_member_client_id
-from fencing.kafka.admin import group_members
+from fencing.kafka.groups import group_members
 from fencing.kafka.settings import Connection
 from fencing.status import StatusState
 

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from fencing.clock import Deadline
 from fencing.errors import FencingError, Invalid, Retriable
 from fencing.ids import parse_member_client_id
-from fencing.kafka.admin import group_members
+from fencing.kafka.groups import group_members
 from fencing.kafka.reporter import Reporter
 from fencing.status import WorkerRecord
 from ringfence import __version__

@@ -1,0 +1,67 @@
+"""Who is a member of a consumer group.
+
+Asked through kafka-python: librdkafka's DescribeConsumerGroups ends the whole process when a connection breaks at the
+wrong moment ("Assertion `eonce->refcnt > 0' failed", librdkafka issue 4605; measured with confluent-kafka 2.16: both
+workers were gone after each restart of the broker).
+"""
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError
+
+from fencing.clock import Deadline
+from fencing.errors import Fatal, Retriable
+from fencing.kafka.settings import Connection
+
+_REQUEST_MS = 5_000
+_clients: dict[tuple[str, tuple[tuple[str, str], ...]], KafkaAdminClient] = {}
+_turn = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A live member of a consumer group. `topics`: what it is assigned."""
+
+    client_id: str
+    member_id: str
+    topics: frozenset[str]
+
+
+def group_members(connection: Connection, group: str, deadline: Deadline) -> list[GroupMember]:
+    """The group's members as its coordinator sees them; one that died is listed until its session runs out.
+
+    Raises `Retriable` where no broker answers in time, and `Fatal` where it may not be asked.
+    """
+    key = (connection.bootstrap, tuple(sorted(connection.settings.items())))
+    doing = f"describing group {group}"
+    with _turn:
+        try:
+            client = _clients.get(key)
+            if client is None:
+                patience = max(500, min(_REQUEST_MS, int(deadline.remaining * 1000)))
+                client = _clients[key] = KafkaAdminClient(
+                    **connection.kafka_python(), request_timeout_ms=_REQUEST_MS, bootstrap_timeout_ms=patience
+                )
+            found: dict[str, Any] = client.describe_groups([group])[group]
+        except GroupAuthorizationFailedError as error:
+            raise Fatal(f"{doing}: {error}. Grant DESCRIBE on the group, then restart", type(error).__name__) from error
+        except KafkaError as error:
+            broken = _clients.pop(key, None)
+            if broken is not None:
+                broken.close()
+            raise Retriable(f"{doing}: {error}", type(error).__name__) from error
+    trouble = found["error"]
+    if trouble is not None and GroupIdNotFoundError.__name__ not in trouble:
+        if GroupAuthorizationFailedError.__name__ in trouble:
+            raise Fatal(f"{doing}: {trouble}. Grant DESCRIBE on the group, then restart")
+        raise Retriable(f"{doing}: {trouble}")
+    return [_member(entry) for entry in found["members"]]
+
+
+def _member(entry: dict[str, Any]) -> GroupMember:
+    assigned = entry["member_assignment"]
+    partitions = assigned["assigned_partitions"] if isinstance(assigned, dict) else []  # bytes: none yet
+    return GroupMember(entry["client_id"], entry["member_id"], frozenset(one["topic"] for one in partitions))
