@@ -60,9 +60,9 @@ class Reader:
         """Take in what comes within `seconds`."""
         self._take(self._log.poll(seconds))
 
-    def read_to_end(self) -> None:
+    def read_to_end(self, seconds: float = _READ_SECONDS) -> None:
         """Take in everything that is in the topic now."""
-        self._take(self._log.read_to_end(Deadline.after(_READ_SECONDS)))
+        self._take(self._log.read_to_end(Deadline.after(seconds)))
 
     def _take(self, records: Iterable[LogRecord]) -> None:
         for record in records:

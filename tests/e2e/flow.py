@@ -114,7 +114,7 @@ class Flow:
         Not within `timeout` seconds from then is a failure.
         """
         began = time.monotonic() if since is None else since
-        self.reader.read_to_end()
+        self.reader.read_to_end(began + timeout - time.monotonic())
         wanted = {task: len(self.reader.sequences.get(task, ())) + records for task in range(self.tasks)}
 
         def arrived() -> bool:

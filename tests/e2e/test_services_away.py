@@ -91,5 +91,5 @@ def test_the_broker_goes_and_comes_back(platform: Up, flow: Make, how: signal.Si
     os.kill(broker, how)
     eventually(lambda: not processes.alive(broker), 30, "the end of the broker", pause=0.1)
     for one in (polls, intervals):
-        one.await_progress(200, timeout=120)
+        one.await_progress(200, timeout=200)
         one.settle()
