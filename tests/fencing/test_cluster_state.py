@@ -162,8 +162,8 @@ def test_a_tombstone_of_the_target_state_means_running() -> None:
 
 
 def test_a_tombstone_of_a_task_before_the_commit_takes_it_back() -> None:
-    records: list[ConfigRecord] = [config(), TaskRecord(TaskId(C, 0), {}), TaskRecord(TaskId(C, 0), None), CommitRecord(C, 1)]
-    assert c(*records).tasks_stale
+    taken_back = [TaskRecord(TaskId(C, 0), {}), TaskRecord(TaskId(C, 0), None)]
+    assert c(config(), *taken_back, CommitRecord(C, 1)).tasks_stale
 
 
 def test_an_unreadable_connector_stops_and_a_new_configuration_lets_it_go_on() -> None:

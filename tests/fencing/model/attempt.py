@@ -8,13 +8,16 @@ from fencing.kafka.settings import Connection
 from fencing.task_spec import TaskSpec, Topics
 from fencing.task_view import Verdict, judge
 from tests.fencing.model.kafka import Fenced
-from tests.fencing.model.world import C, GROUP, WAIT, Data, OffsetRecord, Steps, Violation, World, wait_for_init
+from tests.fencing.model.world import GROUP, WAIT, C, Data, OffsetRecord, Steps, Violation, World, wait_for_init
 
 BATCHES_IN_A_TRANSACTION = 2
 
 
 class Attempt:
-    """`steps` is what it does, a step at a time; `follow` is its other thread, which reads the config topic."""
+    """`steps` is what it does, a step at a time; `follow` is its other thread, which reads the config topic.
+
+    fuse: steps after which it is frozen.
+    """
 
     def __init__(self, world: World, task: TaskId, placement: Placement) -> None:
         self.spec = TaskSpec(
@@ -22,8 +25,9 @@ class Attempt:
         )
         self.world = world
         self.frozen = False
+        self.fuse: int | None = None
         self.done = False
-        self.polls = False
+        self.started = False
         self.steps = self._run()
         self._view = ConnectorState(C)
         self._position = 0
@@ -51,6 +55,9 @@ class Attempt:
     def advance(self, count: int) -> None:
         """At most so many steps; fewer where it waits for something, or ends."""
         for _ in range(count):
+            if self.fuse == 0:
+                self.frozen, self.fuse = True, None
+                return
             if self.done:
                 return
             try:
@@ -58,6 +65,8 @@ class Attempt:
                     return
             except StopIteration:
                 self.done = True
+            if self.fuse is not None:
+                self.fuse -= 1
 
     def kill(self) -> None:
         """SIGKILL: what is open stays open."""
@@ -73,15 +82,16 @@ class Attempt:
     def _run(self) -> Steps:
         yield from self._read_config(self.world.end_of("config"))
         while True:
-            while self.verdict is not Verdict.RUN:  # 1, 2
-                if self.verdict is Verdict.END:
+            while (verdict := self.verdict) is not Verdict.RUN:  # 1, 2
+                if verdict is Verdict.END:
                     return
                 yield WAIT
+            self.started = True
             try:
                 yield from self._life()
                 return
             except Fenced:
-                self.polls = False
+                self.started = False
                 yield None
                 yield from self._read_config(self.world.end_of("config"))
                 if self.verdict is Verdict.END:
@@ -93,6 +103,8 @@ class Attempt:
         positions: dict[int, int] = {}
         if not rules.init_before_offsets:
             yield from self._read_offsets(world.end_of("offsets"), positions)
+        yield None
+        yield None  # the client connects: a good moment to freeze
         yield None
         epochs: list[int] = []
         yield from wait_for_init(world, self.spec.transactional_id, epochs)  # 3
@@ -111,7 +123,6 @@ class Attempt:
             yield from self._read_offsets(
                 world.end_of("offsets") if rules.end_after_init else early["offsets"], positions
             )  # 6
-        self.polls = True
         yield from self._poll(epochs[0], positions, run)  # 8
 
     def _read_offsets(self, end: int, positions: dict[int, int]) -> Steps:
@@ -152,4 +163,3 @@ class Attempt:
                 positions[partition] = positions.get(partition, 0) + 1
                 kafka.append(own, epoch, "data", Data(partition, positions[partition], run))
             batches += 1
-

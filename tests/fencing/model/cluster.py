@@ -17,26 +17,30 @@ PATIENCE = 15
 
 
 class Cluster:
-    """Two workers that may lead, and every attempt that was ever placed and has not ended."""
+    """Two workers that may lead, and every attempt that was ever placed and has not ended.
+
+    trap: the next attempt that is placed freezes after so many steps.
+    """
 
     def __init__(self, rules: Rules) -> None:
         self.world = World(rules)
         self.world.on_placement = self._placed
         self.leaders = [Leader(self.world, number) for number in (0, 1)]
         self.attempts: list[Attempt] = []
+        self.trap: int | None = None
         self._versions = 0
         self._owner = 0
         self.elect(0)
 
     def _placed(self, task: TaskId, placement: Placement) -> None:
-        self.attempts.append(Attempt(self.world, task, placement))
+        attempt = Attempt(self.world, task, placement)
+        attempt.fuse, self.trap = self.trap, None
+        self.attempts.append(attempt)
 
     def attempt(self, task: int, attempt: int | None = None) -> Attempt:
         """The newest attempt of a task, or the one with this number in the newest generation."""
         found = [
-            one
-            for one in self.attempts
-            if one.spec.task.task == task and attempt in (None, one.spec.placement.attempt)
+            one for one in self.attempts if one.spec.task.task == task and attempt in (None, one.spec.placement.attempt)
         ]
         return found[-1]
 
@@ -80,6 +84,20 @@ class Cluster:
             case "reset":
                 to.command(to.reset())
 
+    def take_over(self, first: str, then: str, tasks: int, reached: int, rest: int) -> None:
+        """A leader freezes after so many steps of a command, another takes over and does something, the first wakes."""
+        old = self.leaders[self._owner]
+        old.advance(PATIENCE)
+        self.command(first, tasks)
+        old.advance(reached)
+        old.frozen = True
+        self.elect(1 - self._owner)
+        self.leaders[self._owner].frozen = False
+        self.command(then, tasks)
+        self.settle(3)
+        old.frozen = False
+        old.advance(rest)
+
     # Mishaps.
 
     def lose(self, task: TaskId) -> None:
@@ -109,7 +127,7 @@ class Cluster:
     def settle(self, rounds: int = 4, steps: int = PATIENCE, late: bool = False) -> None:
         """Everything that is not frozen goes on for a while; `steps`: how far an attempt gets in one round.
 
-        late: attempts that poll read nothing of the config topic meanwhile.
+        late: the views of attempts that have begun to start get nothing of the config topic meanwhile.
         """
         for _ in range(rounds):
             for leader in self.leaders:
@@ -121,7 +139,7 @@ class Cluster:
                     leader.reconcile()
             for attempt in list(self.attempts):
                 if not attempt.frozen:
-                    if not (late and attempt.polls):
+                    if not (late and attempt.started):
                         attempt.follow()
                     attempt.advance(steps)
             self.world.kafka.write_markers()
@@ -129,8 +147,11 @@ class Cluster:
 
     def come_to_rest(self) -> None:
         """Nobody is frozen any more, everybody learns everything; then the logs are compared with the promises."""
-        for actor in (*self.leaders, *self.attempts):
-            actor.frozen = False
+        for leader in self.leaders:
+            leader.frozen = False
+        for attempt in self.attempts:
+            attempt.frozen, attempt.fuse = False, None
+        self.trap = None
         self.tell_losers()
         running = {(one.spec.task, one.spec.placement) for one in self.attempts if not one.done}
         for task, placement in self.world.placements.items():

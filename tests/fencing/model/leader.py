@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from fencing import decisions
 from fencing.cluster_state import ClusterState, TaskCount
@@ -15,7 +16,7 @@ from fencing.rounds import Round, finish
 from ringfence.engine import commands
 from ringfence.engine.refusal import Refusal
 from tests.fencing.model.kafka import Fenced, OldGeneration
-from tests.fencing.model.world import C, GROUP, PARTITIONS, WAIT, OffsetRecord, Steps, World, wait_for_init
+from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, wait_for_init
 
 Records = Sequence[ConfigRecord | TopicRecord]
 
@@ -101,7 +102,7 @@ class Leader:
                     return
             except StopIteration:
                 self._round = None
-                self._jobs.append(self._write(lambda state: self._finish(round_, state)))
+                self._jobs.append(self._write(partial(self._finish, round_)))
 
     # A term.
 

@@ -8,8 +8,16 @@ from tests.fencing.model.cluster import Cluster, running
 from tests.fencing.model.world import Rules
 
 COMMANDS = ["stop", "reset", "resume", "configure", "configure", "configure", "pause", "delete", "create"]
-FLOWS = [("stop", "reset"), ("stop", "reset", "resume"), ("delete", "create"), ("configure", "configure")]
+FLOWS = [
+    ("stop", "reset"),
+    ("stop", "reset", "resume"),
+    ("stop", "resume"),
+    ("delete", "create"),
+    ("configure", "configure"),
+]
+TAKEN_OVER = ["reset", "reset", "configure", "stop", "resume"]
 indices = st.integers(0, 5)
+some = st.sampled_from([0, 1, 1, 2, 2, 3, 3, 4, 5, 6])
 steps = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 8, 10, 15])
 rounds = st.sampled_from([0, 1, 1, 2, 3])
 counts = st.sampled_from([1, 1, 2, 3])
@@ -32,15 +40,19 @@ class Machine(RuleBasedStateMachine):
         self.cluster.command(kind, tasks)
         self.cluster.settle(rounds, steps)
 
-    @rule(flow=st.sampled_from(FLOWS), tasks=counts, rounds=rounds, late=st.booleans())
-    def commands(self, flow: tuple[str, ...], tasks: int, rounds: int, late: bool) -> None:
+    @rule(flow=st.sampled_from(FLOWS), first=counts, last=counts, rounds=rounds, late=st.booleans())
+    def commands(self, flow: tuple[str, ...], first: int, last: int, rounds: int, late: bool) -> None:
         for kind in flow:
-            self.cluster.command(kind, tasks)
+            self.cluster.command(kind, last if kind is flow[-1] else first)
             self.cluster.settle(rounds, late=late)
 
     @rule(kind=st.sampled_from(["restart", *COMMANDS]), tasks=counts, leader=st.integers(0, 1), slow=st.booleans())
     def command_to(self, kind: str, tasks: int, leader: int, slow: bool) -> None:
         self.cluster.command(kind, tasks, leader, slow)
+
+    @rule(first=st.sampled_from(TAKEN_OVER), then=st.sampled_from(COMMANDS), tasks=counts, reached=some, rest=some)
+    def take_over(self, first: str, then: str, tasks: int, reached: int, rest: int) -> None:
+        self.cluster.take_over(first, then, tasks, reached, rest)
 
     # Time.
 
@@ -59,21 +71,26 @@ class Machine(RuleBasedStateMachine):
 
     # Bad luck.
 
-    @precondition(lambda self: any(not attempt.frozen for attempt in self.cluster.attempts))
-    @rule(index=indices, steps=steps)
+    @precondition(lambda self: self.cluster.attempts)
+    @rule(index=indices, steps=some)
     def freeze(self, index: int, steps: int) -> None:
-        awake = [attempt for attempt in self.cluster.attempts if not attempt.frozen]
-        attempt = awake[index % len(awake)]
-        attempt.advance(steps)
-        attempt.frozen = True
+        self.cluster.attempts[index % len(self.cluster.attempts)].fuse = steps
+
+    @precondition(lambda self: self.cluster.attempts)
+    @rule(steps=some, index=indices, lost=st.booleans())
+    def freeze_the_next(self, steps: int, index: int, lost: bool) -> None:
+        self.cluster.trap = steps
+        if lost:
+            self.cluster.lose(self.cluster.attempts[index % len(self.cluster.attempts)].spec.task)
+            self.cluster.settle(2)
 
     @precondition(lambda self: any(attempt.frozen for attempt in self.cluster.attempts))
-    @rule(index=indices, steps=steps, follow=st.booleans(), thaw=st.booleans())
-    def zombie(self, index: int, steps: int, follow: bool, thaw: bool) -> None:
+    @rule(index=indices, steps=st.sampled_from([15, 1, 2, 3, 6, 10]), read=some, thaw=st.booleans())
+    def zombie(self, index: int, steps: int, read: int, thaw: bool) -> None:
         frozen = [attempt for attempt in self.cluster.attempts if attempt.frozen]
         attempt = frozen[index % len(frozen)]
         attempt.frozen = not thaw
-        if follow:
+        if read > 2:
             attempt.follow()
         attempt.advance(steps)
 
@@ -103,17 +120,22 @@ class Machine(RuleBasedStateMachine):
             self.cluster.come_to_rest()
 
 
-def search(rules: Rules, examples: int, steps: int = 40, *, derandomize: bool = False) -> None:
-    """Run the machine. Raises the `Violation` that it finds."""
+MOVES = frozenset(
+    name for name, member in vars(Machine).items() if hasattr(member, "hypothesis_stateful_rule")
+)
+ZOMBIES = frozenset({"command", "commands", "settle", "freeze", "freeze_the_next", "zombie", "lose"})
+LEADERS = frozenset({"command", "commands", "take_over", "leader"})
 
-    class Weakened(Machine):
-        RULES = rules
 
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        Weakened,
+def search(rules: Rules, examples: int, moves: frozenset[str] = MOVES, *, derandomize: bool = False) -> None:
+    """Run the machine with these moves only. Raises the `Violation` that it finds."""
+    absent = dict.fromkeys(MOVES - moves)
+    machine = type("Weakened", (Machine,), {"RULES": rules, **absent})
+    run_state_machine_as_test(
+        machine,
         settings=settings(
             max_examples=examples,
-            stateful_step_count=steps,
+            stateful_step_count=40,
             derandomize=derandomize,
             database=None,
             deadline=None,
