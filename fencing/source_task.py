@@ -16,9 +16,7 @@ be rewound (invariant 12).
 """
 
 import logging
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
 from fencing.boundaries import Boundaries, Boundary
@@ -27,11 +25,12 @@ from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from fencing.kafka.reporter import Reporter
 from fencing.offsets import SourceOffsets, read_offsets
-from fencing.record_path import Convert, Prepared, RecordPath
+from fencing.record_path import Prepared, RecordPath
 from fencing.restarts import why_of
 from fencing.status import State
 from fencing.task_clients import reading_connection, transactional_producer
 from fencing.task_context import TaskContext
+from fencing.task_plugin import Outcome, Plugin, overrides, readable
 from fencing.task_report import TaskReport
 from fencing.task_spec import TaskSpec
 from fencing.task_view import TaskView, Verdict
@@ -46,23 +45,6 @@ _PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
 
 class _Ended(Exception):
     """The verdict says END: unwind without fuss."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an attempt ended. `trace` is None for a normal end (superseded, stopped, deleted)."""
-
-    reason: str
-    trace: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """The plugin's share: how to make an instance, its resolved configuration, and the way its records take."""
-
-    make: Callable[[], SourceTask]
-    config: Mapping[str, str]
-    convert: Convert
 
 
 class SourceTaskRun:
@@ -103,7 +85,7 @@ class SourceTaskRun:
         except Exception as error:
             log.exception("Task %s failed", self._spec.task)
             self._counters.measures.failed(error, self._clock)
-            outcome = Outcome(why_of(error), _readable(error))
+            outcome = Outcome(why_of(error), readable(error))
         if outcome.trace is None:
             self._report.ended(outcome.reason)
         elif self._view.verdict is not Verdict.END:
@@ -213,7 +195,7 @@ class SourceTaskRun:
             self._counters,
             self._clock,
             commit_timeout_s=self._timeout_ms / 1000,
-            keep_records=_overrides(plugin, "commit_record"),
+            keep_records=overrides(plugin, "commit_record"),
             stopping=self._stop_if_ended,
         )
 
@@ -229,7 +211,7 @@ class SourceTaskRun:
 
     def _poll_loop(self, plugin: SourceTask, transactions: Transactions) -> None:
         # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
-        overlap = not (_overrides(plugin, "commit") or _overrides(plugin, "commit_record"))
+        overlap = not (overrides(plugin, "commit") or overrides(plugin, "commit_record"))
         pause = 0.1
         while True:
             verdict = self._view.verdict
@@ -294,11 +276,3 @@ class SourceTaskRun:
         transactions.take_over(producer)
         transactions.check(self._read_offsets())
         self._report.producer(producer)
-
-
-def _overrides(plugin: SourceTask, method: str) -> bool:
-    return getattr(type(plugin), method) is not getattr(SourceTask, method)
-
-
-def _readable(error: Exception) -> str:
-    return "".join(traceback.format_exception(error)).rstrip()

@@ -22,8 +22,9 @@ from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
 from fencing.offsets import read_offsets
-from fencing.source_task import Outcome, Plugin, SourceTaskRun
+from fencing.source_task import SourceTaskRun
 from fencing.status import StatusState, TaskStatus, apply, decode
+from fencing.task_plugin import Outcome, Plugin
 from fencing.task_spec import TaskSpec, Topics
 from fencing.topic_log import TopicLog
 from tests.support.waiting import eventually

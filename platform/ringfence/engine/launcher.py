@@ -13,8 +13,8 @@ from fencing.config_log import ConfigLog
 from fencing.errors import FencingError, Retriable
 from fencing.ids import TaskId
 from fencing.kafka.reporter import Reporter
-from fencing.source_task import Outcome
 from fencing.status import LOST, State, TaskStatus, WorkerRecord
+from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
 from ringfence.engine.spark_host import Lost, SparkHost, group_of
 from ringfence.engine.topics import topics_of

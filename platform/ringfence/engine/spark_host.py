@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from fencing.ids import TaskId
-from fencing.source_task import Outcome
+from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
 
 log = logging.getLogger(__name__)

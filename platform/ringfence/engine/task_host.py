@@ -13,7 +13,8 @@ from connectors.transforms import build_transforms
 from fencing.ids import member_client_id
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.source_task import Outcome, Plugin, SourceTaskRun
+from fencing.source_task import SourceTaskRun
+from fencing.task_plugin import Outcome, Plugin
 from fencing.task_spec import TaskSpec
 
 log = logging.getLogger(__name__)
