@@ -9,7 +9,8 @@ import django
 _directory = tempfile.TemporaryDirectory(prefix="ringfence-test-")
 _settings = {
     # RINGFENCE_TEST_DATABASE_URL: another database, PostgreSQL say; it is emptied before each test.
-    "RINGFENCE_DATABASE_URL": os.environ.get("RINGFENCE_TEST_DATABASE_URL") or f"sqlite:///{_directory.name}/test.sqlite3",
+    "RINGFENCE_DATABASE_URL": os.environ.get("RINGFENCE_TEST_DATABASE_URL")
+    or f"sqlite:///{_directory.name}/test.sqlite3",
     "RINGFENCE_SECRET_KEY": "only for tests",
     "RINGFENCE_HTTP": "127.0.0.1:8083",
     "DJANGO_SETTINGS_MODULE": "ringfence.settings",

@@ -120,9 +120,7 @@ class Machine(RuleBasedStateMachine):
             self.cluster.come_to_rest()
 
 
-MOVES = frozenset(
-    name for name, member in vars(Machine).items() if hasattr(member, "hypothesis_stateful_rule")
-)
+MOVES = frozenset(name for name, member in vars(Machine).items() if hasattr(member, "hypothesis_stateful_rule"))
 ZOMBIES = frozenset({"command", "commands", "settle", "freeze", "freeze_the_next", "zombie", "lose"})
 LEADERS = frozenset({"command", "commands", "take_over", "leader"})
 
