@@ -17,6 +17,7 @@ be rewound (invariant 12).
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
 from fencing.boundaries import Boundaries, Boundary
@@ -82,17 +83,26 @@ class SourceTaskRun:
             self._report.stage("reading the config topic")
             self._view.open(Deadline.after(60, self._clock))
             outcome = self._lives()
-        except Exception as error:
-            log.exception("Task %s failed", self._spec.task)
-            self._counters.measures.failed(error, self._clock)
-            outcome = Outcome(why_of(error), readable(error))
+        except Exception as error:  # noqa: BLE001 - the root of the attempt, where it is recorded
+            outcome = self._failed(error)
         if outcome.trace is None:
             self._report.ended(outcome.reason)
-        elif self._view.verdict is not Verdict.END:
+        else:
             self._report.failed(outcome.trace, outcome.reason)
         self._view.close()
         self._report.flush()
         return outcome
+
+    def _failed(self, error: Exception) -> Outcome:
+        """Whatever a superseded attempt met, it is a normal end: a zombie may fail before it learns what it is."""
+        with suppress(FencingError):
+            self._view.refresh(Deadline.after(30, self._clock))
+        if self._view.verdict is Verdict.END:
+            log.info("Task %s is superseded; it met: %s", self._spec.task, error)
+            return Outcome("superseded")
+        log.exception("Task %s failed", self._spec.task, exc_info=error)
+        self._counters.measures.failed(error, self._clock)
+        return Outcome(why_of(error), readable(error))
 
     def _lives(self) -> Outcome:
         barren = 0

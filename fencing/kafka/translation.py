@@ -9,6 +9,9 @@ from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable, Un
 
 _FENCED = {
     KafkaError._FENCED,
+    # What a producer that was fenced answers to each later call, without the reason; another reason shows in the next
+    # life's init.
+    KafkaError._FATAL,
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.FENCED_INSTANCE_ID,
