@@ -45,6 +45,8 @@ def main(worker_id: str, slots: int) -> int:
     # Celery logs arguments and results of each task at INFO: configurations, with what secrets they hold.
     for name in ("py4j", "celery.app.trace", "celery.worker.strategy"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # kafka-python tells of each connection, and of each try while a broker is away; the calls say what they suffered.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
         return Worker(worker_id, slots, WorkerConfig.from_environment()).run()
     except FencingError as error:
