@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencing.clock import Deadline
+from fencing.errors import Retriable
 from fencing.ids import parse_member_client_id
 from fencing.kafka.groups import group_members
 from tests.e2e import processes
@@ -72,7 +73,10 @@ def await_calm(up: Up) -> None:
     """Wait until every worker is a member with a warm Spark, and a leader answers."""
 
     def calm() -> bool:
-        members = group_members(up.connection, "ringfence", Deadline.after(10))
+        try:
+            members = group_members(up.connection, "ringfence", Deadline.after(10))
+        except Retriable:
+            return False  # the broker may be coming back
         names = sorted(parsed[0] for member in members if (parsed := parse_member_client_id(member.client_id)))
         assert names == list(WORKERS[: up.workers]), names
         assert all(processes.has_daemon(up.pid(worker)) for worker in names), "Spark is not up"
