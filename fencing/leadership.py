@@ -21,6 +21,7 @@ from fencing.ids import leader_transactional_id
 from fencing.kafka.membership import GroupMetadata
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
+from fencing.kafka.translation import kafka_errors
 
 log = logging.getLogger(__name__)
 
@@ -114,12 +115,13 @@ class Term:
         assert producer is not None, "claim first"
         producer.begin()
         try:
-            for record in records:
-                if isinstance(record, TopicRecord):
-                    producer.produce(record.topic, record.value, record.key)
-                    continue
-                key, value = encode(record)
-                producer.produce(self._topic, value, key, 0)
+            with kafka_errors("writing the config topic"):
+                for record in records:
+                    if isinstance(record, TopicRecord):
+                        producer.produce(record.topic, record.value, record.key)
+                        continue
+                    key, value = encode(record)
+                    producer.produce(self._topic, value, key, 0)
             producer.send_offsets([(self._topic, 0, self._log.position)], self._metadata.raw, deadline)
             producer.commit(deadline)
         except FencingError:

@@ -40,7 +40,8 @@ from fencing.transactions import Committed, Counters, TransactionalClient, Trans
 log = logging.getLogger(__name__)
 
 _LIVES_WITHOUT_PROGRESS = 5
-_NEVER_BETTER = {"MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "INVALID_MSG"}
+_NEVER_BETTER = {"MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION"}
+_NEVER_BETTER |= {"_FATAL"}
 _PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
 
 

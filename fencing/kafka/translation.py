@@ -55,6 +55,10 @@ def translate(error: KafkaError, doing: str) -> FencingError:
     text = f"{doing}: {error.str()} ({name})"
     if code in _FENCED:
         return Fenced(text, name)
+    if code == KafkaError._FATAL:
+        # An earlier fatal error of this client, met again without its name; with transactions it is nearly always a
+        # fence. So it is the same question (invariant 5); one that comes again and again fails the task in the end.
+        return Fenced(text, name)
     if code in _OLD_GENERATION:
         return Fenced(f"{text}: this member's generation of the group is over", name)
     if code in _DENIED:
