@@ -27,6 +27,7 @@ from fencing.status import StatusState, TaskStatus, apply, decode
 from fencing.task_plugin import Outcome, Plugin
 from fencing.task_spec import TaskSpec, Topics
 from fencing.topic_log import TopicLog
+from fencing.transactions import TransactionalClient
 from tests.support.waiting import eventually
 
 PARTITION = {"source": "numbers"}
@@ -160,12 +161,13 @@ class Stage:
         *,
         kind: type[Counting] = Counting,
         raw: bool = True,
+        new_producer: Callable[[TaskSpec, int], TransactionalClient] | None = None,
     ) -> "Attempt":
         """Place an attempt and run it on a thread."""
         placement = self.place(attempt)
         settings = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000"}
         spec = TaskSpec(self.connection, self.group, self.topics, self.task, placement, "", config, config, settings)
-        started = Attempt(spec, script, config, kind, raw)
+        started = Attempt(spec, script, config, kind, raw, new_producer)
         self.attempts.append(started)
         return started
 
@@ -216,18 +218,32 @@ class Attempt:
     """A running attempt."""
 
     def __init__(
-        self, spec: TaskSpec, script: Script, config: Mapping[str, str], kind: type[Counting], raw: bool
+        self,
+        spec: TaskSpec,
+        script: Script,
+        config: Mapping[str, str],
+        kind: type[Counting],
+        raw: bool,
+        new_producer: Callable[[TaskSpec, int], TransactionalClient] | None,
     ) -> None:
         self.outcome: Outcome | None = None
+        self._script = script
         made = type("Scripted", (kind,), {"script": script})
         plugin = Plugin(made, config, Plain(raw))
         reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
-        self.run = SourceTaskRun(spec, plugin, reporter)
+        self.run = SourceTaskRun(spec, plugin, reporter, new_producer=new_producer)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
         self.outcome = self.run.run()
+
+    def finish_after(self, number: int) -> None:
+        """Let it read up to `number`, commit and end."""
+        script = self._script
+        eventually(lambda: bool(script.instances) and script.instances[-1].next >= number, 60, f"{number} were polled")
+        self.run.end()
+        self.ended()
 
     def ended(self, seconds: float = 60) -> Outcome:
         self.thread.join(seconds)
