@@ -41,6 +41,7 @@ class Connection:
             "socket.keepalive.enable": True,
             # Connection trouble is reported by the calls that suffer from it, once, and not by each retry.
             "log.connection.close": False,
+            "log_level": 2,
             **self.settings,
         }
         return {**base, **{key.replace("_", "."): value for key, value in more.items()}}
