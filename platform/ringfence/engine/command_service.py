@@ -9,6 +9,7 @@ from typing import Any
 from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState
 from fencing.codec import TargetState
+from fencing.config_log import ConfigLog
 from fencing.ids import ConnectorName
 from fencing.kafka.admin import end_offsets, topic_identity
 from fencing.kafka.reporter import Reporter
@@ -206,10 +207,21 @@ class CommandService:
 
     def _await_round(self, name: ConnectorName, limit: Deadline) -> None:
         """A stop or delete is answered when nothing of the old generation can commit any more."""
-        while not limit.expired:
-            if not self._leader.state().connector(name).round_pending:
-                return
-            time.sleep(0.01)
+        log: ConfigLog | None = None
+        try:
+            while not limit.expired:
+                try:
+                    state = self._leader.state()
+                except Refusal:
+                    # It is written; another leader may carry out the round. What it does stands in the config topic.
+                    log = log or ConfigLog(self._connection, self._leader.config_topic, limit)
+                    state = log.refresh(limit)
+                if not state.connector(name).round_pending:
+                    return
+                time.sleep(0.01)
+        finally:
+            if log is not None:
+                log.close()
         raise Refusal(
             500,
             f"Request timed out. It is written, and the last tasks of {name} are still being fenced: look again",

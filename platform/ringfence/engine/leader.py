@@ -104,6 +104,11 @@ class Leader:
         config = (term.state.connector(connector).config if term else None) or {}
         return connection_of(Role.ADMIN, self._connection, self._config.settings, config)
 
+    @property
+    def config_topic(self) -> str:
+        """Its name."""
+        return self._config.config_topic
+
     def statuses(self) -> StatusState:
         """The status topic, folded."""
         return self._status.state
