@@ -116,7 +116,10 @@ class Leader:
         yield None
         while log.stable < end:
             yield WAIT
-        for offset, record in log.committed(self._position, end):
+        self._take(end)
+
+    def _take(self, end: int) -> None:
+        for offset, record in self.world.kafka.logs["config"].committed(self._position, end):
             self._state = self.world.apply_all(self._state, offset, record)  # type: ignore[arg-type]
         self._position = max(self._position, end)
 
@@ -174,9 +177,10 @@ class Leader:
     # Its duties.
 
     def reconcile(self) -> None:
-        """Begin what is due by what it last read."""
+        """Begin what is due by what it has read."""
         if not self.leads or self._jobs:
             return
+        self._take(self.world.kafka.logs["config"].stable)
         due = self._due(self._state)
         for round_ in due.rounds:
             self._start_round(round_)

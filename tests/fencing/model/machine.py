@@ -120,9 +120,8 @@ class Machine(RuleBasedStateMachine):
             self.cluster.come_to_rest()
 
 
+STEPS = 40
 MOVES = frozenset(name for name, member in vars(Machine).items() if hasattr(member, "hypothesis_stateful_rule"))
-ZOMBIES = frozenset({"command", "commands", "settle", "freeze", "freeze_the_next", "zombie", "lose"})
-LEADERS = frozenset({"command", "commands", "take_over", "leader"})
 
 
 def search(rules: Rules, examples: int, moves: frozenset[str] = MOVES, *, derandomize: bool = False) -> None:
@@ -133,7 +132,7 @@ def search(rules: Rules, examples: int, moves: frozenset[str] = MOVES, *, derand
         machine,
         settings=settings(
             max_examples=examples,
-            stateful_step_count=40,
+            stateful_step_count=STEPS,
             derandomize=derandomize,
             database=None,
             deadline=None,
