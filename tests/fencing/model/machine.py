@@ -120,11 +120,12 @@ class Machine(RuleBasedStateMachine):
             self.cluster.come_to_rest()
 
 
-STEPS = 40
 MOVES = frozenset(name for name, member in vars(Machine).items() if hasattr(member, "hypothesis_stateful_rule"))
 
 
-def search(rules: Rules, examples: int, moves: frozenset[str] = MOVES, *, derandomize: bool = False) -> None:
+def search(
+    rules: Rules, examples: int, moves: frozenset[str] = MOVES, steps: int = 40, *, derandomize: bool = False
+) -> None:
     """Run the machine with these moves only. Raises the `Violation` that it finds."""
     absent = dict.fromkeys(MOVES - moves)
     machine = type("Weakened", (Machine,), {"RULES": rules, **absent})
@@ -132,7 +133,7 @@ def search(rules: Rules, examples: int, moves: frozenset[str] = MOVES, *, derand
         machine,
         settings=settings(
             max_examples=examples,
-            stateful_step_count=STEPS,
+            stateful_step_count=steps,
             derandomize=derandomize,
             database=None,
             deadline=None,
