@@ -1,0 +1,105 @@
+"""One attempt of a task in a process of its own that freezes itself between the data and the offsets of a commit.
+
+    python -m tests.fencing.driver transactions|plain COMMIT SPEC
+
+At commit number COMMIT, when all data is at the broker and nothing says yet how far the source was read, it prints a
+line and stops itself (SIGSTOP); that batch is the source's last. What follows is its parent's: SIGKILL, or SIGCONT
+after somebody else has taken over.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from confluent_kafka import Producer
+
+from fencing.clock import Deadline
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.reporter import Reporter
+from fencing.record_path import Produce
+from fencing.source_task import SourceTaskRun
+from fencing.task_plugin import Plugin
+from fencing.task_spec import TaskSpec
+from fencing.transactions import TransactionalClient
+from tests.guarantees.stage import Counting, Plain, Script
+
+
+class Freezing(TransactionalProducer):
+    """The real one, slow at a bad moment."""
+
+    freeze: Callable[[], None]
+
+    def commit(self, deadline: Deadline) -> None:
+        self.flush(30)
+        self.freeze()
+        super().commit(deadline)
+
+
+class WithoutTransactions:
+    """Idempotent, and nothing more: the data first, then the offsets."""
+
+    def __init__(self, spec: TaskSpec, freeze: Callable[[], None]) -> None:
+        self._producer = Producer(spec.connection.librdkafka(enable_idempotence=True, partitioner="murmur2_random"))
+        self._offsets_topic = spec.topics.offsets
+        self._offsets: list[tuple[bytes | None, bytes | None]] = []
+        self._freeze = freeze
+        self.spent = False
+        self.producer_id = self.epoch = -1
+        self.serve = self._producer.poll
+        self.produce: Produce = self._produce
+
+    def _produce(self, topic: str, value: bytes | None, key: bytes | None = None, *more: object) -> None:
+        if topic == self._offsets_topic:
+            self._offsets.append((key, value))
+        else:
+            self._producer.produce(topic, value, key)
+
+    def init(self, deadline: Deadline) -> None:
+        pass
+
+    def begin(self) -> None:
+        pass
+
+    def commit(self, deadline: Deadline) -> None:
+        self._producer.flush(30)
+        self._freeze()
+        for key, value in self._offsets:
+            self._producer.produce(self._offsets_topic, value, key)
+        self._offsets.clear()
+        self._producer.flush(30)
+
+    def abort(self, deadline: Deadline) -> None:
+        self.spent = True
+
+    def close(self) -> None:
+        self._producer.flush(1)
+
+
+def main(kind: str, commit: int, text: str) -> None:
+    spec = TaskSpec.loads(text)
+    left = commit
+
+    def freeze() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            print("between data and offsets", flush=True)
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+        if kind == "plain":
+            return WithoutTransactions(spec, freeze)
+        made = Freezing(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+        made.freeze = freeze
+        return made
+
+    task = type("Scripted", (Counting,), {"script": Script(batch=10, limit=10 * commit)})
+    plugin = Plugin(task, spec.connector_config, Plain(raw=True))
+    reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
+    outcome = SourceTaskRun(spec, plugin, reporter, new_producer=new_producer).run()
+    print(outcome.reason, outcome.trace or "", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
