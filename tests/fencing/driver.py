@@ -7,9 +7,9 @@ line and stops itself (SIGSTOP); that batch is the source's last. What follows i
 after somebody else has taken over.
 """
 
-import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 
 from confluent_kafka import Producer
@@ -85,7 +85,8 @@ def main(kind: str, commit: int, text: str) -> None:
         left -= 1
         if left == 0:
             print("between data and offsets", flush=True)
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # To this very thread: sent to the process, another thread may take it, and this one goes on meanwhile.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
         if kind == "plain":
