@@ -95,6 +95,10 @@ class Flow:
         ended = re.findall(rf"Task {re.escape(self.name)}-\d+, attempt \d+ (?:ended|was lost|failed)", log)
         return len(started), len(ended)
 
+    def started(self) -> int:
+        """How many attempts of this flow's tasks the workers have started."""
+        return sum(self.attempts(f"worker-{number}")[0] for number in range(1, self.up.workers + 1))
+
     def await_end_of_attempts(self, worker: str) -> None:
         """Wait until every attempt that this (living) worker has started is over: a zombie's last deed is done.
 

@@ -26,19 +26,19 @@ def test_a_killed_task_process_is_placed_again(
     one.settle()
 
 
-def test_a_killed_worker_is_replaced_by_the_other(
+def test_the_tasks_of_a_killed_worker_are_placed_again(
     platform: Up, flow: Callable[..., Flow], stopwatch: Callable[[str, float], None]
 ) -> None:
     one = flow()
-    victim = one.worker_of()
-    pid = platform.pid(victim)
+    pid, before = platform.pid(one.worker_of()), one.started()
     family = processes.tree(pid)
     killed = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not any(map(processes.alive, family)), 5, "the end of the worker's processes")
     limit = promised(PROMISED_SECONDS)
-    # What was committed right before the kill becomes visible after it: progress alone proves no takeover.
-    eventually(lambda: one.worker_of() != victim, limit, f"another worker than {victim}", pause=0.1)
+    # What was committed right before the kill becomes visible after it: progress alone proves no takeover. The worker
+    # that is started in the victim's place may be quicker than the group is with its loss, and take the task.
+    eventually(lambda: one.started() > before, limit, "another attempt", pause=0.1)
     recovered = one.await_progress(timeout=limit, since=killed)
     assert recovered < limit
     stopwatch("streaming again after the kill of the worker", recovered)
