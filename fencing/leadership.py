@@ -59,6 +59,8 @@ class Term:
         self._producer: TransactionalProducer | None = None
         self._log = ConfigLog(connection, config_topic)
         self._over: str | None = None
+        self.in_doubt = False
+        """The last write failed after its commit was asked for, and nobody has looked what became of it."""
 
     @property
     def state(self) -> ClusterState:
@@ -123,6 +125,7 @@ class Term:
                     key, value = encode(record)
                     producer.produce(self._topic, value, key, 0)
             producer.send_offsets([(self._topic, 0, self._log.position)], self._metadata.raw, deadline)
+            self.in_doubt = self.in_doubt or bool(records)
             producer.commit(deadline)
         except FencingError:
             if not producer.spent:
@@ -140,9 +143,10 @@ class Term:
         other topics must come with at least one of the config topic, which tells whether they were committed. `decide`
         raises `Conflict` or `Invalid` where the caller's expectation no longer holds. An unknown outcome is resolved by
         claiming again and reading the log: within a term nobody else writes it, so what stands behind the old end is
-        ours. Raises `NotLeader`, or `Retriable` when nothing was written.
+        ours. Raises `NotLeader` or `Retriable`; nothing was written then, unless `in_doubt` says otherwise.
         """
         while True:
+            self.in_doubt = False
             self._check()
             if self._producer is None or self._producer.spent:
                 self.claim(deadline)
@@ -162,9 +166,11 @@ class Term:
                 trouble = error
             else:
                 after = self._log.refresh(deadline)
+                self.in_doubt = False
                 return after, after.end - 1
             log.info("A write to the config topic is in doubt: %s", trouble)
             after = self.claim(deadline)
+            self.in_doubt = False
             if after.end > before:
                 return after, after.end - 1
 

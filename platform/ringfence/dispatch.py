@@ -3,12 +3,15 @@
 1 send `ringfence.leader.command` to the queue `leader` with a wall-clock deadline, 2 wait for its answer, 3 wait until
 the projection has passed the offsets that the answer names (read-your-writes). A command that ran out of time is
 unknown, never "failed": the message says what was waited for.
+
+While the leader changes, a command bounces off: nothing was changed, and the answer says so (`passing`). Such a command
+is sent again, as a new one, until the same deadline.
 """
 
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -37,6 +40,7 @@ _RESULT_LOST = (
 )
 _RESULT_KEY = "celery-task-meta-"
 _AWAY_SECONDS = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
 
 
@@ -51,24 +55,29 @@ class CommandResult:
 class Refused(Exception):
     """The command was not carried out, or nobody knows: `status` is the HTTP status, the message is for people.
 
-    `retry`: the same request may succeed soon.
+    `retry`: the same request may succeed soon; `passing`: and nothing was changed, so it is repeated here.
     """
 
-    def __init__(self, status: int, message: str, *, retry: bool = False) -> None:
+    def __init__(self, status: int, message: str, *, retry: bool = False, passing: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.retry = retry
+        self.passing = passing
 
 
 def command(
     kind: str, connector: str | None, body: Mapping[str, Any], *, timeout: float = COMMAND_TIMEOUT, user: str = ""
 ) -> CommandResult:
     """Have the leader carry out a command. Raises Refused with Kafka Connect's status and words."""
-    deadline = Deadline.after(timeout)
-    request = {"kind": kind, "connector": connector, "body": dict(body), "user": user, "request_id": uuid.uuid4().hex}
-    arguments = {"command": request, "deadline": time.time() + timeout}
-    answer = _ask("ringfence.leader.command", "leader", arguments, deadline, f"the leader's answer to {kind!r}")
+    deadline, wall = Deadline.after(timeout), time.time() + timeout
+    request = {"kind": kind, "connector": connector, "body": dict(body), "user": user}
+
+    def ask() -> dict[str, Any]:
+        arguments = {"command": {**request, "request_id": uuid.uuid4().hex}, "deadline": wall}
+        return _ask("ringfence.leader.command", "leader", arguments, deadline, f"the leader's answer to {kind!r}")
+
+    answer = _repeated(ask, deadline)
     offset = answer.get("offset")
     _wait_for_rows(answer, deadline)
     return CommandResult(offset if isinstance(offset, int) else None, answer.get("value"))
@@ -98,7 +107,23 @@ def preflight(config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT) -> 
 
 def _plugins(task: str, arguments: Mapping[str, Any], timeout: float) -> Any:
     awaited = f"a worker's plugin process ({task.replace('_', ' ')})"
-    return _ask(f"ringfence.plugins.{task}", "plugins", arguments, Deadline.after(timeout), awaited).get("value")
+    deadline = Deadline.after(timeout)
+    return _repeated(lambda: _ask(f"ringfence.plugins.{task}", "plugins", arguments, deadline, awaited), deadline).get(
+        "value"
+    )
+
+
+def _repeated(ask: Callable[[], dict[str, Any]], deadline: Deadline) -> dict[str, Any]:
+    """Asks again while the answer is that nothing was changed and that the reason passes."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return ask()
+        except Refused as refused:
+            if not refused.passing or deadline.remaining <= pause:
+                raise
+        time.sleep(pause)
+        pause = min(_LONGEST_PAUSE, pause * 2)
 
 
 def client(url: str) -> Celery:
@@ -146,7 +171,8 @@ def _ask(task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline
         raise Refused(500, f"{awaited} failed inside the worker, whose log says why. Look again before another try.")
     if answer.get("ok") is True:
         return answer
-    raise Refused(int(answer.get("status") or 500), str(answer.get("message") or ""), retry=bool(answer.get("retry")))
+    retry, passing = bool(answer.get("retry")), bool(answer.get("passing"))
+    raise Refused(int(answer.get("status") or 500), str(answer.get("message") or ""), retry=retry, passing=passing)
 
 
 def _result(key: str, deadline: Deadline, awaited: str) -> dict[str, Any]:

@@ -5,7 +5,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from fencing.client_settings import effective
 from fencing.errors import Invalid
 from fencing.kafka.overrides import BOOTSTRAP, Role, servers, translate
@@ -38,6 +40,7 @@ _DEFAULTS = {
     "transaction.timeout.ms": "60000",
     "connector.client.config.override.policy": "All",
 }
+REBALANCE_DELAY: Final = "scheduled.rebalance.max.delay.ms"
 _SECURITY = ("security.protocol", "sasl.", "ssl.")
 _POLICIES = ("All", "Principal", "None")
 _POLICY_CLASS = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
@@ -76,8 +79,20 @@ class WorkerConfig:
         for key in settings:
             if key.endswith((".ms", ".factor", ".partitions")):
                 config.number(key)
+        config._check_restarts()
         config._check_clients()
         return config
+
+    def _check_restarts(self) -> None:
+        """The defaults of connectors that do not set these keys themselves."""
+        enabled = self.settings.get(AUTO_RESTART_ENABLED, "true")
+        if enabled.strip().lower() not in ("true", "false"):
+            raise Invalid(f"{AUTO_RESTART_ENABLED}={enabled}: use true or false")
+        attempts = self.settings.get(AUTO_RESTART_MAX_ATTEMPTS, "0").strip()
+        if not (attempts.isascii() and attempts.isdigit()):
+            raise Invalid(f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: a whole number from 0 on is expected")
+        if self.number(REBALANCE_DELAY) < 0:
+            raise Invalid(f"{REBALANCE_DELAY}={self.settings[REBALANCE_DELAY]}: 0 or more milliseconds are expected")
 
     def _check_clients(self) -> None:
         for problem in translate(Role.ADMIN, self._security).errors.values():

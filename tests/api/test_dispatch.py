@@ -20,6 +20,7 @@ from ringfence.mirror import positions
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
 real_plugins = dispatch.list_plugins
+seen: list[str] = []
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,11 @@ def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
         match command["kind"]:
             case "refuse":
                 return {"ok": False, "status": 409, "message": "Connector c already exists", "retry": False}
+            case "bounce":
+                seen.append(command["request_id"])
+                if len(seen) <= command["body"]["times"]:
+                    answer = {"ok": False, "status": 409, "message": "this worker does not lead", "retry": True}
+                    return {**answer, "passing": command["body"].get("passing", True)}
             case "sleep":
                 time.sleep(command["body"]["seconds"])
             case "odd":
@@ -75,6 +81,26 @@ def test_a_refusal_keeps_its_status(worker: Celery) -> None:
     with pytest.raises(Refused) as refused:
         real_command("refuse", "c", {})
     assert (refused.value.status, refused.value.message) == (409, "Connector c already exists")
+
+
+def test_a_command_that_met_a_change_of_the_leader_is_sent_again_as_a_new_one(worker: Celery) -> None:
+    seen.clear()
+    assert real_command("bounce", "c", {"times": 3}).value["kind"] == "bounce"
+    assert len(seen) == len(set(seen)) == 4
+
+
+def test_it_is_repeated_only_within_its_time_and_only_where_nothing_was_changed(worker: Celery) -> None:
+    seen.clear()
+    began = time.monotonic()
+    with pytest.raises(Refused) as refused:
+        real_command("bounce", "c", {"times": 1000}, timeout=1)
+    assert (refused.value.status, refused.value.retry) == (409, True)
+    assert 0.2 < time.monotonic() - began < 10
+    assert len(seen) > 1
+    seen.clear()
+    with pytest.raises(Refused):
+        real_command("bounce", "c", {"times": 1000, "passing": False})
+    assert len(seen) == 1
 
 
 def test_an_answer_of_another_form_is_an_error(worker: Celery) -> None:

@@ -118,6 +118,7 @@ def test_the_older_leader_is_refused_by_group_generation_though_its_epoch_is_the
     # The old metadata, with the newest epoch: `write` claims the transactional id anew before it gives up.
     with pytest.raises(NotLeader, match="ILLEGAL_GENERATION"):
         term.write(lambda _: [wish(TargetState.STOPPED)], Deadline.after(20))
+    assert not term.in_doubt  # so that the command may be sent again
     assert written(connection, topic) == [wish(TargetState.PAUSED)]
 
     recaptured = term_of(connection, topic, first.captured[-1], lambda: True)
@@ -199,5 +200,26 @@ def test_an_unknown_outcome_is_resolved_and_never_written_twice(
     monkeypatch.setattr(TransactionalProducer, "commit", doubtful)
     state, _ = term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(30))
     assert state.connector(NAME).target is TargetState.PAUSED
+    term.close()
+    assert written(connection, topic) == [wish(TargetState.PAUSED)]
+
+
+def test_a_leader_that_lost_its_seat_in_the_middle_of_a_commit_says_that_it_does_not_know(
+    connection: Connection, topic: str, first: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owns = [True]
+    term = term_of(connection, topic, first.captured[-1], lambda: owns[0])
+    term.claim(Deadline.after(20))
+    real = TransactionalProducer.commit
+
+    def lost(self: TransactionalProducer, deadline: Deadline) -> None:
+        real(self, deadline)
+        self.spent, owns[0] = True, False
+        raise Retriable("the answer got lost", "_TIMED_OUT")
+
+    monkeypatch.setattr(TransactionalProducer, "commit", lost)
+    with pytest.raises(NotLeader):
+        term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(30))
+    assert term.in_doubt  # it was written: a command that is sent again would be carried out twice
     term.close()
     assert written(connection, topic) == [wish(TargetState.PAUSED)]

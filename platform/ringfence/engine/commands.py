@@ -215,7 +215,7 @@ def alter_offsets(
             raise Refusal(
                 409,
                 f"The tasks of connector {name} are still being fenced: nothing was changed. Repeat the request",
-                retry=True,
+                passing=True,
             )
         moved = [TopicRecord(topic, known.key_of(partition), encode_value(offset)) for partition, offset in changes]
         # Written again: the record of the config topic tells whether the transaction was committed.

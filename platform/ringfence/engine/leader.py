@@ -39,6 +39,10 @@ _TICK_SECONDS = 0.05
 _MEMBERS_SECONDS = 0.5
 _AGAIN_SECONDS = 5.0
 _NOT_LEADING = "Cannot complete request because this worker does not lead (any more). Send the request again"
+_IN_DOUBT = (
+    "Request timed out. The config topic was being written when this worker lost it ({error}). Whether the request was "
+    "carried out is unknown: look again before sending it once more."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class Leader:
         """The config topic as the term knows it. Raises `Refusal` where this worker does not lead."""
         term = self._term
         if term is None or not self.ready.is_set():
-            raise Refusal(409, _NOT_LEADING, retry=True)
+            raise Refusal(409, _NOT_LEADING, passing=True)
         return term.state
 
     def _fencing_connection(self, connector: ConnectorName) -> Connection:
@@ -233,7 +237,7 @@ class Leader:
         while not self._jobs.empty():
             job = self._jobs.get_nowait()
             if job is not None:
-                job.result.set_exception(Refusal(409, _NOT_LEADING, retry=True))
+                job.result.set_exception(Refusal(409, _NOT_LEADING, passing=True))
 
     def _work(self) -> None:
         """Wait a tick for commands; carry them out; reconcile."""
@@ -243,7 +247,7 @@ class Leader:
             job = None
         if self._term is None or self._reconciler is None:
             if job is not None:
-                job.result.set_exception(Refusal(409, _NOT_LEADING, retry=True))
+                job.result.set_exception(Refusal(409, _NOT_LEADING, passing=True))
             return
         if job is not None:
             self._carry_out(self._term, self._reconciler, job)
@@ -264,7 +268,8 @@ class Leader:
         try:
             state, offset = term.write(plan, job.deadline)  # type: ignore[arg-type]
         except NotLeader as error:
-            job.result.set_exception(Refusal(409, f"{_NOT_LEADING} ({error})", retry=True))
+            moved = Refusal(409, f"{_NOT_LEADING} ({error})", passing=True)
+            job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error)) if term.in_doubt else moved)
             raise
         except Refusal as refusal:
             job.result.set_exception(refusal)
@@ -273,7 +278,8 @@ class Leader:
             job.result.set_exception(Refusal(500, f"Request timed out: {error}"))
             return
         except FencingError as error:
-            job.result.set_exception(Refusal(500, f"The config topic could not be written: {error}"))
+            failed = f"The config topic could not be written: {error}"
+            job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error) if term.in_doubt else failed))
             raise
         if offset >= 0:
             reconciler.announce(before, state)

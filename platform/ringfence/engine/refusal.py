@@ -2,14 +2,20 @@
 
 
 class Refusal(Exception):
-    """`status`: the HTTP status; `retry`: the same command may succeed a moment later."""
+    """`status`: the HTTP status; `retry`: the same command may succeed a moment later.
 
-    def __init__(self, status: int, message: str, *, retry: bool = False) -> None:
+    passing: nothing was changed, and only because of something that passes by itself (the leader is just changing): the
+    sender repeats the command on its own, within the time that its user gave it.
+    """
+
+    def __init__(self, status: int, message: str, *, retry: bool = False, passing: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
-        self.retry = retry
+        self.retry = retry or passing
+        self.passing = passing
 
     def answer(self) -> dict[str, object]:
         """The form in which it travels to the web process."""
-        return {"ok": False, "status": self.status, "message": self.message, "retry": self.retry}
+        known = {"ok": False, "status": self.status, "message": self.message}
+        return {**known, "retry": self.retry, "passing": self.passing}

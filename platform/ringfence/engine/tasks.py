@@ -37,7 +37,7 @@ def provide(services: Services) -> None:
 
 def _current() -> Services:
     if not _services:
-        raise Refusal(503, "This worker is starting. Send the request again", retry=True)
+        raise Refusal(503, "This worker is starting. Send the request again", passing=True)
     return _services[0]
 
 

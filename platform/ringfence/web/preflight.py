@@ -13,6 +13,7 @@ from ringfence.api.preflight import checks_of
 from ringfence.dispatch import Refused
 from ringfence.web import forms
 from ringfence.web.states import Look, Tone
+from ringfence.web.views import find
 
 LOOKS = {
     "ok": Look("Ok", "circle-check", Tone.OK),
@@ -24,6 +25,16 @@ LOOKS = {
 @require_POST
 def preflight(request: HttpRequest) -> HttpResponse:
     """Of the form's settings, or of pasted JSON."""
+    return _checked(request, "")
+
+
+@require_POST
+def of_connector(request: HttpRequest, name: str) -> HttpResponse:
+    """Of a connector's configuration while it is edited: hidden values are those that are stored."""
+    return _checked(request, find(name).name)
+
+
+def _checked(request: HttpRequest, connector: str) -> HttpResponse:
     posted = {key: str(value) for key, value in request.POST.items()}
     context: dict[str, Any] = {}
     try:
@@ -32,6 +43,7 @@ def preflight(request: HttpRequest) -> HttpResponse:
         else:
             name = posted.get("name", "").strip()
             config = {**forms.config_of_form(posted), "connector.class": posted.get("class", "")}
+        name = connector or name
         complete = writing.named(name, unmasked(config, writing.stored_settings(name)))
         found = checks_of(complete)
         context["checks"] = [(LOOKS.get(check["result"], LOOKS["unknown"]), check) for check in found]

@@ -11,6 +11,7 @@ urlpatterns = [
     path("/connectors", views.connectors),
     path("/connectors/<name:name>", views.connector),
     path("/connectors/<name:name>/edit", create.edit),
+    path("/connectors/<name:name>/preflight", preflight.of_connector),
     path("/connectors/<name:name>/actions/<str:action>", actions.act),
     path("/connectors/<name:name>/tasks/<int:task>/restart", actions.restart_task),
     path("/new", create.new),
