@@ -9,24 +9,25 @@ The start, step by step; the numbers stand in the code:
 5. (a separate offsets topic is created where it is missing);
 6. the source offsets, to the end;
 7. the plugin starts from them;
-8. poll.
+8. poll (`fencing.poll_loop`).
 
 After any abort that the plugin did not ask for, steps 2 to 8 are done anew with a new plugin instance: a plugin cannot
 be rewound (invariant 12).
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
-from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
-from fencing.boundaries import Boundaries, Boundary
+from connectors.api import SourceTask
+from fencing.boundaries import Boundaries
 from fencing.client_settings import transaction_timeout_ms
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from fencing.kafka.reporter import Reporter
 from fencing.offsets import SourceOffsets, read_offsets
-from fencing.record_path import Prepared, RecordPath
+from fencing.poll_loop import PollLoop, due_in
+from fencing.record_path import RecordPath
 from fencing.restarts import why_of
 from fencing.status import State
 from fencing.task_clients import reading_connection, transactional_producer
@@ -35,14 +36,13 @@ from fencing.task_plugin import Outcome, Plugin, overrides, readable
 from fencing.task_report import TaskReport
 from fencing.task_spec import TaskSpec
 from fencing.task_view import TaskView, Verdict
-from fencing.transactions import Committed, Counters, TransactionalClient, Transactions
+from fencing.transactions import Counters, TransactionalClient, Transactions
 
 log = logging.getLogger(__name__)
 
 _LIVES_WITHOUT_PROGRESS = 5
 _NEVER_BETTER = {"MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION"}
 _NEVER_BETTER |= {"_FATAL"}
-_PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
 
 
 class _Ended(Exception):
@@ -161,14 +161,14 @@ class SourceTaskRun:
                 offsets,
                 self._plugin.convert.raw,
                 self._view,
-                lambda: self._due_in(transactions),
+                lambda: due_in(transactions, self._boundaries, self._clock),
                 self._clock,
             )
             self._report.stage("starting the plugin")
             plugin.start(self._plugin.config)  # 7
             self._report.producer(producer)
             self._report.running(State.RUNNING)
-            self._poll_loop(plugin, transactions)  # 8
+            self._loop(plugin, transactions).run()  # 8
         finally:
             if transactions is not None:
                 transactions.abandon(5.0)
@@ -176,6 +176,18 @@ class SourceTaskRun:
                 producer.close()
             if plugin is not None:
                 plugin.stop()
+
+    def _loop(self, plugin: SourceTask, transactions: Transactions) -> PollLoop:
+        return PollLoop(
+            plugin,
+            transactions,
+            self._boundaries,
+            self._view,
+            self._report,
+            self._counters,
+            self._clock,
+            renew=self._renew,
+        )
 
     def _take_id(self) -> TransactionalClient:
         producer = self._new_producer(self._spec, self._timeout_ms)
@@ -213,71 +225,6 @@ class SourceTaskRun:
     def _stop_if_ended(self) -> None:
         if self._view.verdict is Verdict.END:
             raise _Ended
-
-    def _due_in(self, transactions: Transactions | None) -> float:
-        """Seconds until the open transaction has to be committed."""
-        if transactions is None or not transactions.has_work or self._boundaries.kind is Boundary.POLL:
-            return 3600.0
-        return transactions.last_commit_at + self._boundaries.interval_s - self._clock.monotonic()
-
-    def _poll_loop(self, plugin: SourceTask, transactions: Transactions) -> None:
-        # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
-        overlap = not (overrides(plugin, "commit") or overrides(plugin, "commit_record"))
-        pause = 0.1
-        while True:
-            verdict = self._view.verdict
-            if verdict is not Verdict.RUN:
-                self._finish(plugin, transactions)
-                if verdict not in _PAUSED_OR_WAITING:
-                    return
-                self._report.running(State.PAUSED)
-                self._view.wait_while(frozenset({verdict}), 3600)
-                if self._view.verdict is Verdict.RUN:
-                    self._report.running(State.RUNNING)
-                continue
-            try:
-                batch = self._counters.measures.poll(plugin.poll, self._clock)
-                pause = 0.1
-            except RetriableError as error:
-                self._report.stage("the source asks to be called again", str(error))
-                self._view.wait_while(frozenset({Verdict.RUN}), pause)
-                pause = min(60.0, pause * 2)
-                batch = None
-            prepared = self._prepared(batch, plugin, transactions) if batch else None
-            self._settled(plugin, transactions.settle())
-            if transactions.spent:
-                self._renew(transactions)
-            if prepared is not None:
-                transactions.send(prepared)
-            if transactions.has_work and self._boundaries.due(self._clock.monotonic(), transactions.last_commit_at):
-                transactions.start_commit()
-                if not overlap:
-                    self._settled(plugin, transactions.settle())
-
-    def _prepared(
-        self, batch: Sequence[SourceRecord] | RecordBatch, plugin: SourceTask, transactions: Transactions
-    ) -> Prepared:
-        """Convert beside the commit under way; where that fails, the commit's outcome comes first."""
-        self._counters.last_poll = self._clock.wall()
-        try:
-            return transactions.prepare(batch)
-        except Exception:
-            self._settled(plugin, transactions.settle())
-            raise
-
-    def _finish(self, plugin: SourceTask, transactions: Transactions) -> None:
-        """Commit what is open (invariant 4)."""
-        self._settled(plugin, transactions.settle())
-        if transactions.has_work:
-            transactions.start_commit()
-            self._settled(plugin, transactions.settle())
-
-    def _settled(self, plugin: SourceTask, committed: Committed | None) -> None:
-        if committed is None:
-            return
-        for record in committed.records:
-            plugin.commit_record(record)
-        plugin.commit()
 
     def _renew(self, transactions: Transactions) -> None:
         """After a commit that may have been sent twice: a new epoch, and a look at what was really committed."""

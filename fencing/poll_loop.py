@@ -1,0 +1,117 @@
+"""Step 8 of a source task: poll, send, end transactions where the boundary says so, obey the verdict (invariant 4)."""
+
+from collections.abc import Callable, Sequence
+
+from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
+from fencing.boundaries import Boundaries, Boundary
+from fencing.clock import Clock
+from fencing.record_path import Prepared
+from fencing.status import State
+from fencing.task_plugin import overrides
+from fencing.task_report import TaskReport
+from fencing.task_view import TaskView, Verdict
+from fencing.transactions import Committed, Counters, Transactions
+
+_PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
+
+
+class PollLoop:
+    """One life of a plugin, from its first `poll` until the verdict ends it or something is raised.
+
+    renew: gives the transactions a new producer after a commit that may have been sent twice (invariant 11).
+    """
+
+    def __init__(
+        self,
+        plugin: SourceTask,
+        transactions: Transactions,
+        boundaries: Boundaries,
+        view: TaskView,
+        report: TaskReport,
+        counters: Counters,
+        clock: Clock,
+        *,
+        renew: Callable[[Transactions], None],
+    ) -> None:
+        self._plugin = plugin
+        self._transactions = transactions
+        self._boundaries = boundaries
+        self._view = view
+        self._report = report
+        self._counters = counters
+        self._clock = clock
+        self._renew = renew
+        # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
+        self._overlap = not (overrides(plugin, "commit") or overrides(plugin, "commit_record"))
+        self._pause = 0.1
+
+    def run(self) -> None:
+        """Returns when the attempt shall end, with nothing left open."""
+        transactions = self._transactions
+        while True:
+            verdict = self._view.verdict
+            if verdict is not Verdict.RUN:
+                self._finish()
+                if verdict not in _PAUSED_OR_WAITING:
+                    return
+                self._wait(verdict)
+                continue
+            batch = self._poll()
+            prepared = self._prepared(batch) if batch else None
+            self._settled(transactions.settle())
+            if transactions.spent:
+                self._renew(transactions)
+            if prepared is not None:
+                transactions.send(prepared)
+            if transactions.has_work and self._boundaries.due(self._clock.monotonic(), transactions.last_commit_at):
+                transactions.start_commit()
+                if not self._overlap:
+                    self._settled(transactions.settle())
+
+    def _wait(self, verdict: Verdict) -> None:
+        self._report.running(State.PAUSED)
+        self._view.wait_while(frozenset({verdict}), 3600)
+        if self._view.verdict is Verdict.RUN:
+            self._report.running(State.RUNNING)
+
+    def _poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        """The next batch; nothing, after a growing pause, where the plugin asks to be called again."""
+        try:
+            batch = self._counters.measures.poll(self._plugin.poll, self._clock)
+        except RetriableError as error:
+            self._report.stage("the source asks to be called again", str(error))
+            self._view.wait_while(frozenset({Verdict.RUN}), self._pause)
+            self._pause = min(60.0, self._pause * 2)
+            return None
+        self._pause = 0.1
+        return batch
+
+    def _prepared(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+        """Convert beside the commit under way; where that fails, the commit's outcome comes first."""
+        self._counters.last_poll = self._clock.wall()
+        try:
+            return self._transactions.prepare(batch)
+        except Exception:
+            self._settled(self._transactions.settle())
+            raise
+
+    def _finish(self) -> None:
+        """Commit what is open (invariant 4)."""
+        self._settled(self._transactions.settle())
+        if self._transactions.has_work:
+            self._transactions.start_commit()
+            self._settled(self._transactions.settle())
+
+    def _settled(self, committed: Committed | None) -> None:
+        if committed is None:
+            return
+        for record in committed.records:
+            self._plugin.commit_record(record)
+        self._plugin.commit()
+
+
+def due_in(transactions: Transactions | None, boundaries: Boundaries, clock: Clock) -> float:
+    """Seconds until the open transaction has to be committed: for as long may a plugin wait for its source."""
+    if transactions is None or not transactions.has_work or boundaries.kind is Boundary.POLL:
+        return 3600.0
+    return transactions.last_commit_at + boundaries.interval_s - clock.monotonic()
