@@ -16,8 +16,6 @@ from tests.e2e.up import Up
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
-WORKERS = ("worker-1", "worker-2")
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
@@ -69,7 +67,7 @@ def flows(up: Up) -> Iterator[Callable[..., Flow]]:
         one.close()
 
 
-def await_calm(up: Up) -> None:
+def await_calm(up: Up, seconds: float = 60) -> None:
     """Wait until every worker is a member with a warm Spark, and a leader answers."""
 
     def calm() -> bool:
@@ -78,12 +76,12 @@ def await_calm(up: Up) -> None:
         except Retriable:
             return False  # the broker may be coming back
         names = sorted(parsed[0] for member in members if (parsed := parse_member_client_id(member.client_id)))
-        assert names == list(WORKERS[: up.workers]), names
+        assert names == [f"worker-{number}" for number in range(1, up.workers + 1)], names
         assert all(processes.has_daemon(up.pid(worker)) for worker in names), "Spark is not up"
         assert up.rest.call("GET", "/health").status_code == 200, "no leader"
         return True
 
-    eventually(calm, 60, "all workers are there, and a leader", pause=0.2)
+    eventually(calm, seconds, "all workers are there, and a leader", pause=0.2)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_a_killed_leader_is_followed_by_another(platform: Up, flow: Make, stopwa
 def test_a_leader_that_slept_spoils_nothing_of_what_came_meanwhile(platform: Up, flow: Make) -> None:
     before = flow(throughput=100)
     old = leader(platform)
-    with processes.frozen([platform.pid(old.worker)]):
+    with platform.frozen([platform.pid(old.worker)]):
         await_other_leader(platform, old)
         meanwhile = flow(tasks=2)
         before.configure(tasks=2)
@@ -64,7 +64,7 @@ def test_a_frozen_leader_executes_no_command_after_its_deadline(platform: Up, fl
         for kind in ("pause", "stop", "configure", "restart", "delete"):
             send(kind, victim.name, deadline)
         eventually(lambda: queue.hlen("unacked") == 5 and queue.llen("leader") == 0, 4, "five prefetched commands")
-        with processes.frozen([platform.pid(old.worker)]):
+        with platform.frozen([platform.pid(old.worker)]):
             before = config_records(platform, victim.name)
             await_other_leader(platform, old)
             eventually(lambda: time.time() > deadline, 20)

@@ -28,7 +28,7 @@ def test_the_whole_worker(platform: Up, flow: Make, stopwatch: Note, interval_ms
     one = flow(throughput=1000, interval_ms=interval_ms)
     victim = one.worker_of()
     began = time.monotonic()
-    with processes.frozen(processes.tree(platform.pid(victim))):
+    with platform.frozen(processes.tree(platform.pid(victim))):
         # What was committed right before the freeze becomes visible after it: progress alone proves no takeover.
         moved(one, victim, TAKEOVER_SECONDS)
         taken = one.await_progress(since=began, timeout=TAKEOVER_SECONDS)
@@ -41,7 +41,7 @@ def test_only_the_celery_process(platform: Up, flow: Make, stopwatch: Note) -> N
     one = flow(throughput=1000)
     victim = one.worker_of()
     began = time.monotonic()
-    with processes.frozen([platform.pid(victim)]):
+    with platform.frozen([platform.pid(victim)]):
         one.await_progress(timeout=3)  # the task needs Kafka and nothing else
         moved(one, victim, TAKEOVER_SECONDS)
         stopwatch("taken over after the freeze of the Celery process", time.monotonic() - began)

@@ -1,17 +1,20 @@
 """`ringfence up` as a real process, in a directory of its own."""
 
+import contextlib
 import ctypes
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fencing.kafka.settings import Connection
 from ringfence.local.process import free_port, process_exists
+from tests.e2e import processes
 from tests.e2e.rest import Rest
 from tests.support.waiting import eventually
 
@@ -142,6 +145,28 @@ class Up:
             return pid if process_exists(pid) else 0
 
         return eventually(living, 30, f"a living {role}", pause=0.1)
+
+    @contextlib.contextmanager
+    def frozen(self, pids: Sequence[int]) -> Iterator[None]:
+        """SIGSTOP to each, SIGCONT at the end of the block; not in the middle of a write to the database.
+
+        Who sleeps there holds SQLite's lock on the whole file, and nobody sees anything new until it wakes.
+        """
+        for _ in range(20):
+            with processes.frozen(pids):
+                if self._database_is_free():
+                    yield
+                    return
+        raise AssertionError("The database was locked each time that the processes were frozen")
+
+    def _database_is_free(self) -> bool:
+        with contextlib.closing(sqlite3.connect(self.data / "ringfence.sqlite3", timeout=1)) as database:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return False
+            database.rollback()
+            return True
 
     def log(self, role: str) -> str:
         """All that a role has logged."""
