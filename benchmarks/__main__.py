@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks import gaps
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe
 from benchmarks.numbers import Numbers, medians
@@ -25,7 +26,10 @@ LINES, QUICK_LINES = 5_000_000, 2_500_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
-    args = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["gaps"]:
+        return gaps.main(given[1:])
+    args = _parser().parse_args(given)
     lines = args.lines or (QUICK_LINES if args.quick else LINES)
     rounds = args.runs or (1 if args.quick else 3)
     root = args.scratch or Path(tempfile.mkdtemp(prefix="ringfence-bench-"))

@@ -43,6 +43,25 @@ class Rest:
                 raise BenchmarkError(f"connector {name} was not created: {answer.status_code} {answer.text[:500]}")
             time.sleep(0.2)
 
+    def configure(self, name: str, config: Mapping[str, str]) -> None:
+        """Set a configuration; a worker that is busy with a rebalance is asked again."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            answer = self._client.put(f"/connectors/{name}/config", json=dict(config))
+            if answer.status_code == 200:
+                return
+            if answer.status_code != 409 or time.monotonic() > deadline:
+                raise BenchmarkError(f"connector {name} was not changed: {answer.status_code} {answer.text[:500]}")
+            time.sleep(0.2)
+
+    def running(self, name: str) -> int:
+        """How many tasks are RUNNING; -1 while another is in another state."""
+        answer = self._client.get(f"/connectors/{name}/status")
+        if answer.status_code != 200:
+            return -1
+        states = [task["state"] for task in answer.json()["tasks"]]
+        return len(states) if set(states) <= {"RUNNING"} else -1
+
     def trouble(self, name: str) -> str | None:
         """The trace of a FAILED connector or task."""
         answer = self._client.get(f"/connectors/{name}/status")

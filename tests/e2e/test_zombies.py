@@ -42,10 +42,10 @@ def test_only_the_celery_process(platform: Up, flow: Make, stopwatch: Note) -> N
     victim = one.worker_of()
     began = time.monotonic()
     with platform.frozen([platform.pid(victim)]):
-        one.await_progress(timeout=3)  # the task needs Kafka and nothing else
+        one.await_progress(timeout=8)  # the task needs Kafka and nothing else; nobody takes over yet
         moved(one, victim, TAKEOVER_SECONDS)
         stopwatch("taken over after the freeze of the Celery process", time.monotonic() - began)
-        one.await_progress(timeout=5)
+        one.await_progress(timeout=TAKEOVER_SECONDS)
     one.await_end_of_attempts(victim)
     one.settle()
 
@@ -78,7 +78,7 @@ def test_only_the_jvm(platform: Up, flow: Make) -> None:
     one, alone = beside_others(flow, throughput=1000)
     victim = one.worker_of()
     with processes.frozen([processes.jvm(platform.pid(victim))]):
-        one.await_progress(timeout=3)  # its data does not go through the JVM
+        one.await_progress(timeout=20)  # its data does not go through the JVM
         alone.delete()
         moved(one, victim, TAKEOVER_SECONDS)
         one.await_progress(timeout=TAKEOVER_SECONDS)

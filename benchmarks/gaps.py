@@ -1,0 +1,201 @@
+"""`python -m benchmarks gaps`: how long no record becomes visible when a connector's configuration changes.
+
+Kafka Connect's own VerifiableSource and ours, the same configuration, one broker, in turns. What a reader feels: the
+longest pause between two arrivals at a read_committed consumer, around the change.
+"""
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from benchmarks.connect import ConnectWorker
+from benchmarks.machine import describe
+from benchmarks.ours import RingfenceWorker
+from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.sides import Side
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.settings import Connection
+from fencing.topic_log import TopicLog
+from ringfence.local.errors import LocalError
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.process import free_port, wait_until
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-gaps.md"
+CONNECT, OURS = "Kafka Connect", "Ringfence"
+RECORDS_S = 200
+_CALM_SECONDS = 3.0
+_RUNNING_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From so many tasks to so many."""
+
+    title: str
+    before: int
+    after: int
+
+
+CHANGES = (
+    Change("another setting, 1 task", 1, 1),
+    Change("1 task to 3", 1, 3),
+    Change("3 tasks to 1", 3, 1),
+)
+
+
+class Arrivals:
+    """Notes when records become visible to a reader, on a thread of its own."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self.times: list[float] = []
+        self._log = TopicLog(connection, topic)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if self._log.poll(0.02):
+                self.times.append(time.monotonic())
+
+    def longest(self, since: float, until: float) -> float:
+        """The longest pause, in seconds, between `since` and `until`."""
+        times = [since, *(moment for moment in self.times if since < moment < until), until]
+        return max(later - earlier for earlier, later in pairwise(times))
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(10)
+        self._log.close()
+
+
+def config(topic: str, tasks: int, throughput: int) -> dict[str, str]:
+    """The same for both sides."""
+    return {
+        "connector.class": "org.apache.kafka.connect.tools.VerifiableSourceConnector",
+        "tasks.max": str(tasks),
+        "topic": topic,
+        "throughput": str(throughput),
+        "exactly.once.support": "requested",
+        "transaction.boundary": "poll",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+
+
+def measure(side: Side, connection: Connection, name: str, rounds: int) -> dict[Change, list[float]]:
+    """Seconds of silence for each change, `rounds` times."""
+    create_topics(connection, [TopicSpec(name)], Deadline.after(30))
+    found: dict[Change, list[float]] = {change: [] for change in CHANGES}
+    arrivals = Arrivals(connection, name)
+    try:
+        with Rest(side.url) as rest:
+            rest.create(name, config(name, 1, RECORDS_S))
+            turn = 0
+            try:
+                for change in CHANGES * (rounds + 1):  # the first of each is for warming up
+                    turn += 1
+                    _await_running(rest, name, change.before)
+                    time.sleep(_CALM_SECONDS)
+                    began = time.monotonic()
+                    rest.configure(name, config(name, change.after, RECORDS_S + turn % 2))
+                    _await_running(rest, name, change.after)
+                    time.sleep(_CALM_SECONDS)
+                    found[change].append(arrivals.longest(began - 0.5, time.monotonic()))
+            finally:
+                rest.delete(name)
+    finally:
+        arrivals.close()
+    return {change: seconds[1:] for change, seconds in found.items()}
+
+
+def _await_running(rest: Rest, name: str, tasks: int) -> None:
+    if not wait_until(lambda: rest.running(name) == tasks, _RUNNING_SECONDS, pause=0.1):
+        raise BenchmarkError(f"connector {name} had not {tasks} RUNNING tasks within {_RUNNING_SECONDS:.0f} s")
+
+
+def table(found: Mapping[str, Mapping[Change, Sequence[float]]]) -> str:
+    """Medians, the longest, and the ratio."""
+    rows = [
+        "| change | Kafka Connect: median | longest | Ringfence: median | longest | ratio of the medians |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for change in CHANGES:
+        theirs, ours = found[CONNECT][change], found[OURS][change]
+        rows.append(
+            f"| {change.title} | {median(theirs):.2f} s | {max(theirs):.2f} s | {median(ours):.2f} s "
+            f"| {max(ours):.2f} s | {median(ours) / median(theirs):.2f} |"
+        )
+    return "\n".join(rows)
+
+
+def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
+    """docs/benchmarks-gaps.md."""
+    where = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
+    return f"""\
+# The gap of a reconfiguration
+
+`make bench ARGS="gaps --write"` writes this page. A connector of the class VerifiableSource delivers {RECORDS_S}
+records a second and task, exactly once, with `transaction.boundary=poll`; then `PUT /connectors/…/config` changes it.
+The gap is the longest time in which a read_committed consumer of its topic gets no record, from half a second before
+the request to {_CALM_SECONDS:g} s after all tasks are RUNNING. The real Kafka Connect 4.3.0 and Ringfence run side by
+side on one broker and are changed one after the other in each round; {rounds} rounds.
+
+{tables}
+
+| | |
+|---|---|
+{where}
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit codes as of `python -m benchmarks`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks gaps", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="changes of each kind (default: 5)")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-gaps-"))
+    try:
+        found = _both(root, args.rounds)
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    print(table(found))
+    if args.write:
+        PAGE.write_text(page(table(found), describe(), args.rounds))
+        print(f"written: {PAGE}")
+    return 0
+
+
+def _both(root: Path, rounds: int) -> dict[str, dict[Change, list[float]]]:
+    found: dict[str, dict[Change, list[float]]] = {name: {change: [] for change in CHANGES} for name in (CONNECT, OURS)}
+    with ExitStack() as stack:
+        kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
+        stack.callback(kafka.kill)
+        kafka.start()
+        connection = Connection(kafka.bootstrap, {"log_level": "0"}, client_id="benchmark")
+        sides: dict[str, Side] = {
+            CONNECT: ConnectWorker(root / "connect", kafka.bootstrap),
+            OURS: RingfenceWorker(root / "ringfence", kafka.bootstrap),
+        }
+        for side in sides.values():
+            stack.callback(side.stop)
+            side.start()
+        for number in range(rounds):
+            for name, side in sides.items():
+                topic = f"gaps-{number}-{name.lower().replace(' ', '-')}"
+                for change, seconds in measure(side, connection, topic, 1).items():
+                    found[name][change] += seconds
+                    shown = ", ".join(f"{one:.2f} s" for one in seconds)
+                    print(f"{number + 1}/{rounds} {name:13} {change.title}: {shown}", flush=True)
+    return found
