@@ -67,10 +67,13 @@ class SourceOffset:
 class SourceOffsets:
     """One connector's committed offsets, folded from records in the order of each Kafka partition.
 
-    `offset` and `offsets` make it the `OffsetReader` that connectors see.
+    `offset` and `offsets` make it the `OffsetReader` that connectors see. `gaps`: what is asked where this topic has no
+    word of a source partition (KIP-618, "Smooth migration"). A tombstone is a word: an offset that was deleted here
+    does not come back through a late copy there. Compaction drops tombstones, so the other topic gets its own first.
     """
 
     connector: ConnectorName
+    gaps: "SourceOffsets | None" = None
     _by_partition: dict[str, SourceOffset] = field(default_factory=dict)
 
     def take(self, records: Iterable[LogRecord]) -> None:
@@ -84,19 +87,26 @@ class SourceOffsets:
 
     def offset(self, partition: Partition) -> Offset | None:
         found = self._by_partition.get(canonical(partition))
+        if found is None and self.gaps is not None:
+            return self.gaps.offset(partition)
         return found.offset if found else None
 
     def offsets(self, partitions: Iterable[Partition]) -> list[Offset | None]:
         return [self.offset(partition) for partition in partitions]
 
     def key_of(self, partition: Partition) -> bytes:
-        """The key under which to write this partition: as found, else in Kafka Connect's form."""
+        """The key under which this topic holds the partition: as found, else in Kafka Connect's form."""
         found = self._by_partition.get(canonical(partition))
         return found.key if found else encode_key(self.connector, partition)
 
+    def all(self) -> list[SourceOffset]:
+        """Every partition that either topic has a word of, deleted ones included (their offset is None)."""
+        merged = {} if self.gaps is None else {canonical(found.partition): found for found in self.gaps.all()}
+        return list({**merged, **self._by_partition}.values())
+
     def present(self) -> list[SourceOffset]:
         """Every partition that has an offset."""
-        return [found for found in self._by_partition.values() if found.offset is not None]
+        return [found for found in self.all() if found.offset is not None]
 
 
 def read_offsets(

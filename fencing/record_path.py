@@ -41,12 +41,12 @@ class GatheredOffsets:
     __slots__ = ("_newest",)
 
     def __init__(self) -> None:
-        self._newest: dict[str, tuple[Partition, Offset]] = {}
+        self._newest: dict[str, tuple[Partition, Offset | None]] = {}
 
-    def put(self, partition: Partition, offset: Offset) -> None:
+    def put(self, partition: Partition, offset: Offset | None) -> None:
         self._newest[canonical(partition)] = (partition, offset)
 
-    def take(self) -> list[tuple[Partition, Offset]]:
+    def take(self) -> list[tuple[Partition, Offset | None]]:
         """All of them; the collection is empty afterwards."""
         taken = list(self._newest.values())
         self._newest.clear()
@@ -65,16 +65,18 @@ class Prepared:
         self.batch = batch
         self.calls: list[tuple[object, ...]] = []
         """Positional arguments of `produce`, one tuple a record; empty for a `RecordBatch`, which needs none."""
-        self.offsets: list[tuple[Partition, Offset]] = []
-        """In the plugin's order: a later one of the same partition is newer."""
+        self.offsets: list[tuple[Partition, Offset | None]] = []
+        """In the plugin's order: a later one of the same partition is newer; None deletes."""
         self.size = 0
 
 
 class RecordPath:
     """Prepares and sends batches."""
 
-    def __init__(self, convert: Convert) -> None:
+    def __init__(self, convert: Convert, offsets_topic: str = "") -> None:
+        """offsets_topic: where this task's offsets are kept, which no record may go to."""
         self._convert = convert
+        self._offsets_topic = offsets_topic
         self.bytes = 0
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
@@ -83,12 +85,20 @@ class RecordPath:
             return self._prepare_raw(batch)
         return self._prepare_records(batch)
 
+    def _check_topic(self, topic: str) -> None:
+        if topic == self._offsets_topic:
+            raise ConnectorError(
+                f"The task produced a record to {topic}, which holds its own source offsets: it could be taken for an "
+                "offset. Send records to another topic, or give the connector another offsets.storage.topic"
+            )
+
     def _prepare_raw(self, batch: RecordBatch) -> Prepared:
         if not self._convert.raw:
             raise ConnectorError(
                 "The task returned a RecordBatch although a converter or a transform changes the bytes: "
                 "look at context.raw_batches before you return one"
             )
+        self._check_topic(batch.topic)
         prepared = Prepared(batch)
         if len(batch):
             prepared.offsets.append((batch.source_partition, batch.source_offset))
@@ -102,7 +112,8 @@ class RecordPath:
         transform = convert.record if convert.transforms else None
         size = 0
         partition: Partition | None = None
-        offset: Offset = {}
+        offset: Offset | None = None
+        checked = ""
         for record in batch:
             if record.source_partition is not partition:
                 if partition is not None:
@@ -113,6 +124,9 @@ class RecordPath:
             if out is None:
                 continue
             topic = out.topic
+            if topic != checked:
+                self._check_topic(topic)
+                checked = topic
             value = to_value(topic, out.value)
             key = None if out.key is None else to_key(topic, out.key)
             to = -1 if out.partition is None else out.partition

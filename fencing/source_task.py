@@ -6,7 +6,7 @@ The start, step by step; the numbers stand in the code:
 2. the count record of this generation is there: all older tasks are fenced;
 3. a new producer, `init_transactions`: the attempt before, if it still lives, is fenced;
 4. the config topic to the end: a newer generation or placement ends this attempt, quietly;
-5. (a separate offsets topic is created where it is missing);
+5. an offsets topic of the connector's own is created where it is missing;
 6. the source offsets, to the end;
 7. the plugin starts from them;
 8. poll (`fencing.poll_loop`).
@@ -25,13 +25,14 @@ from fencing.client_settings import transaction_timeout_ms
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from fencing.kafka.reporter import Reporter
-from fencing.offsets import SourceOffsets, read_offsets
+from fencing.offsets import SourceOffsets
 from fencing.poll_loop import PollLoop, due_in
 from fencing.record_path import RecordPath
 from fencing.restarts import why_of
 from fencing.status import State
-from fencing.task_clients import reading_connection, transactional_producer
+from fencing.task_clients import transactional_producer
 from fencing.task_context import TaskContext
+from fencing.task_offsets import TaskOffsets
 from fencing.task_plugin import Outcome, Plugin, overrides, readable
 from fencing.task_report import TaskReport
 from fencing.task_spec import TaskSpec
@@ -153,9 +154,11 @@ class SourceTaskRun:
         plugin: SourceTask | None = None
         try:
             self._report.stage("reading source offsets")
-            offsets = self._read_offsets()  # 6
+            kept = TaskOffsets(self._spec, self._clock)
+            kept.prepare()  # 5
+            offsets = kept.read(self._ends)  # 6
             plugin = self._plugin.make()
-            transactions = self._transactions(producer, offsets, plugin)
+            transactions = self._transactions(producer, kept, offsets, plugin)
             plugin.context = TaskContext(
                 self._plugin.config,
                 offsets,
@@ -168,7 +171,7 @@ class SourceTaskRun:
             plugin.start(self._plugin.config)  # 7
             self._report.producer(producer)
             self._report.running(State.RUNNING)
-            self._loop(plugin, transactions).run()  # 8
+            self._loop(plugin, transactions, kept).run()  # 8
         finally:
             if transactions is not None:
                 transactions.abandon(5.0)
@@ -177,7 +180,7 @@ class SourceTaskRun:
             if plugin is not None:
                 plugin.stop()
 
-    def _loop(self, plugin: SourceTask, transactions: Transactions) -> PollLoop:
+    def _loop(self, plugin: SourceTask, transactions: Transactions, kept: TaskOffsets) -> PollLoop:
         return PollLoop(
             plugin,
             transactions,
@@ -186,7 +189,7 @@ class SourceTaskRun:
             self._report,
             self._counters,
             self._clock,
-            renew=self._renew,
+            renew=lambda spent: self._renew(spent, kept),
         )
 
     def _take_id(self) -> TransactionalClient:
@@ -200,37 +203,34 @@ class SourceTaskRun:
             raise
         return producer
 
-    def _read_offsets(self) -> SourceOffsets:
-        return read_offsets(
-            reading_connection(self._spec),
-            self._spec.topics.offsets,
-            self._spec.task.connector,
-            Deadline.after(120, self._clock),
-            lambda: self._view.verdict is Verdict.END,
-        )
+    def _ends(self) -> bool:
+        return self._view.verdict is Verdict.END
 
-    def _transactions(self, producer: TransactionalClient, offsets: SourceOffsets, plugin: SourceTask) -> Transactions:
+    def _transactions(
+        self, producer: TransactionalClient, kept: TaskOffsets, offsets: SourceOffsets, plugin: SourceTask
+    ) -> Transactions:
         return Transactions(
             producer,
-            self._spec.topics.offsets,
+            kept.topic,
             offsets,
-            RecordPath(self._plugin.convert),
+            RecordPath(self._plugin.convert, kept.topic),
             self._counters,
             self._clock,
             commit_timeout_s=self._timeout_ms / 1000,
             keep_records=overrides(plugin, "commit_record"),
             stopping=self._stop_if_ended,
+            copy=kept.copy(offsets, lambda text: self._report.stage("copying offsets", text)),
         )
 
     def _stop_if_ended(self) -> None:
         if self._view.verdict is Verdict.END:
             raise _Ended
 
-    def _renew(self, transactions: Transactions) -> None:
+    def _renew(self, transactions: Transactions, kept: TaskOffsets) -> None:
         """After a commit that may have been sent twice: a new epoch, and a look at what was really committed."""
         self._report.stage("taking a new producer", "a commit was perhaps sent twice; its late copy is shut out")
         transactions.retire()
         producer = self._take_id()
         transactions.take_over(producer)
-        transactions.check(self._read_offsets())
+        transactions.check(kept.read(self._ends))
         self._report.producer(producer)

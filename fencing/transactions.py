@@ -15,6 +15,7 @@ from fencing.errors import Abortable
 from fencing.kafka.translation import kafka_errors
 from fencing.measures import Measures
 from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
+from fencing.offsets_copy import OffsetsCopy
 from fencing.record_path import GatheredOffsets, Prepared, Produce, RecordPath
 
 
@@ -64,7 +65,7 @@ class Committed:
     """A transaction that is in Kafka: for the plugin's callbacks."""
 
     records: Sequence[SourceRecord]
-    offsets: Sequence[tuple[Partition, Offset]]
+    offsets: Sequence[tuple[Partition, Offset | None]]
 
 
 class Transactions:
@@ -82,8 +83,12 @@ class Transactions:
         commit_timeout_s: float,
         keep_records: bool,
         stopping: Callable[[], None],
+        copy: OffsetsCopy | None = None,
     ) -> None:
-        """keep_records: the plugin overrides `commit_record`. `stopping` raises when the attempt may not go on."""
+        """keep_records: the plugin overrides `commit_record`. `stopping` raises when the attempt may not go on.
+
+        offsets_topic: the effective one; copy: to the worker's, where that is another. It is closed with the last life.
+        """
         self._producer = producer
         self._offsets_topic = offsets_topic
         self._known = known
@@ -93,6 +98,7 @@ class Transactions:
         self._commit_timeout_s = commit_timeout_s
         self._keep = keep_records
         self._stopping = stopping
+        self._copy = copy
         self._gathered = GatheredOffsets()
         self._records: list[SourceRecord] = []
         self._open = False
@@ -141,6 +147,8 @@ class Transactions:
     def start_commit(self) -> None:
         """Produce the offsets, and commit on the other thread. `settle` tells how it went."""
         offsets = self._gathered.take()
+        if self._copy is not None:
+            self._copy.before(offsets)
         with kafka_errors("producing source offsets"):
             for partition, offset in offsets:
                 key, value = self._known.key_of(partition), encode_value(offset)
@@ -172,6 +180,8 @@ class Transactions:
             return None
         pending, self._pending = self._pending, None
         pending.result()
+        if self._copy is not None:
+            self._copy.after(self._pending_batch.offsets)
         counters = self._counters
         counters.transactions += 1
         counters.open_records = 0
@@ -193,7 +203,7 @@ class Transactions:
         for partition, offset in self._pending_batch.offsets:
             if now.offset(partition) != offset:
                 raise Abortable(
-                    f"The committed offset of {dict(partition)} is {now.offset(partition)} where {dict(offset)} was "
+                    f"The committed offset of {dict(partition)} is {now.offset(partition)} where {offset} was "
                     "committed: the task starts again from what is in Kafka"
                 )
         self._known = now
@@ -212,3 +222,5 @@ class Transactions:
         self._counters.open_since = 0.0
         self._committer.shutdown(wait=False)
         self._producer.close()
+        if self._copy is not None:
+            self._copy.close()

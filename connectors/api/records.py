@@ -14,7 +14,7 @@ class SourceRecord:
     topic: the Kafka topic; value, key: what the connector's converters take (with `ByteArrayConverter`, bytes);
     headers: (name, value) pairs; timestamp: milliseconds since the epoch, None for the time of writing;
     partition: the Kafka partition, None lets the producer's partitioner choose;
-    source_partition, source_offset: where the source stands after this record.
+    source_partition, source_offset: where the source stands after this record; None deletes the partition's offset.
     """
 
     __slots__ = ("headers", "key", "partition", "source_offset", "source_partition", "timestamp", "topic", "value")
@@ -22,7 +22,7 @@ class SourceRecord:
     def __init__(
         self,
         source_partition: SourcePartition,
-        source_offset: SourceOffset,
+        source_offset: SourceOffset | None,
         topic: str,
         value: object,
         key: object = None,

@@ -6,7 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
 
 from fencing.clock import Deadline
 from fencing.errors import Fatal, FencingError, Retriable
@@ -125,6 +130,35 @@ def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tu
             if deadline.expired:
                 raise Retriable(f"Topic {topic} is not there: {error}", error.code) from error
             _admin(connection).poll(deadline.slice(0.1))
+
+
+def topic_exists(connection: Connection, topic: str, deadline: Deadline) -> bool:
+    """Whether the topic is there, as far as the brokers tell this principal."""
+    try:
+        with _asking(connection, f"describing topic {topic}"):
+            asked = _admin(connection).describe_topics(
+                TopicCollection([topic]), request_timeout=max(0.5, deadline.remaining)
+            )
+            asked[topic].result()
+    except FencingError as error:
+        if error.code != "UNKNOWN_TOPIC_OR_PART":
+            raise
+        return False
+    return True
+
+
+def topic_setting(connection: Connection, topic: str, name: str, deadline: Deadline) -> str | None:
+    """One setting of a topic; None where this principal may not ask."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        with _asking(connection, f"asking for the settings of topic {topic}"):
+            asked = _admin(connection).describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
+            found = asked[resource].result().get(name)
+    except FencingError as error:
+        if error.code not in ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"):
+            raise
+        return None
+    return None if found is None else str(found.value)
 
 
 def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:

@@ -32,11 +32,11 @@ class FakeContext:
 
 
 def poll_all(task: SourceTask) -> list[tuple[object, SourceOffset]]:
-    """Poll until there is nothing: each value (bytes or text) with the offset after it; in a batch the last one's."""
+    """Poll until there is nothing: each value (bytes or text) with the offset after it ({}: deleted); a batch's last one."""
     found: list[tuple[object, SourceOffset]] = []
     while polled := task.poll():
         if isinstance(polled, RecordBatch):
             found += [(value, polled.source_offset) for value in polled.values]
         else:
-            found += [(record.value, record.source_offset) for record in polled]
+            found += [(record.value, record.source_offset or {}) for record in polled]
     return found

@@ -162,10 +162,11 @@ class Stage:
         kind: type[Counting] = Counting,
         raw: bool = True,
         new_producer: Callable[[TaskSpec, int], TransactionalClient] | None = None,
+        worker: Mapping[str, str] | None = None,
     ) -> "Attempt":
-        """Place an attempt and run it on a thread."""
+        """Place an attempt and run it on a thread. `worker`: more settings of the worker."""
         placement = self.place(attempt)
-        settings = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000"}
+        settings = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000", **(worker or {})}
         spec = TaskSpec(self.connection, self.group, self.topics, self.task, placement, "", config, config, settings)
         started = Attempt(spec, script, config, kind, raw, new_producer)
         self.attempts.append(started)

@@ -31,7 +31,7 @@ _FOR_TASKS = (
     "offset.flush.interval.ms",
     "transaction.timeout.ms",
 )
-_CLIENTS = ("producer.", "consumer.", "admin.")
+_PREFIXES = ("producer.", "consumer.", "admin.", "offset.storage.")
 
 
 class Launcher:
@@ -49,7 +49,7 @@ class Launcher:
         self._settings = {
             key: value
             for key, value in config.settings.items()
-            if key in _FOR_TASKS or ".converter." in key or key.startswith(_CLIENTS)
+            if key in _FOR_TASKS or ".converter." in key or key.startswith(_PREFIXES)
         }
         self.failure: str | None = None
 

@@ -3,6 +3,7 @@
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.settings import Connection
+from fencing.offset_stores import offsets_topic_spec
 from fencing.task_spec import Topics
 from ringfence.worker_config import WorkerConfig
 
@@ -16,15 +17,13 @@ def topics_of(config: WorkerConfig) -> Topics:
 
 
 def ensure_topics(connection: Connection, config: WorkerConfig, deadline: Deadline) -> None:
-    """Create the four topics where they are missing, with Kafka Connect's partitions and cleanup policies."""
+    """Create the four topics where they are missing, with Kafka Connect's partitions and cleanup policies.
+
+    The offsets topic also gets the settings that `offset.storage.*` names, compaction excepted: that is forced.
+    """
     wanted = [
         TopicSpec(config.config_topic, 1, config.number("config.storage.replication.factor"), _COMPACTED),
-        TopicSpec(
-            config.offsets_topic,
-            config.number("offset.storage.partitions"),
-            config.number("offset.storage.replication.factor"),
-            _COMPACTED,
-        ),
+        offsets_topic_spec(config.offsets_topic, config.settings),
         TopicSpec(
             config.status_topic,
             config.number("status.storage.partitions"),

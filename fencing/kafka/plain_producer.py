@@ -1,0 +1,57 @@
+"""A producer without transactions, for what may be written twice: each call waits until the brokers have it."""
+
+import logging
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from fencing.clock import Deadline
+from fencing.errors import Retriable
+from fencing.kafka.settings import Connection
+from fencing.kafka.translation import kafka_errors, translate
+
+_MOST_AT_ONCE = 10_000
+
+
+class PlainProducer:
+    """Idempotent, acknowledged by all replicas. Not shared between threads that write at once."""
+
+    def __init__(self, connection: Connection) -> None:
+        with kafka_errors("creating a producer"):
+            self._producer = Producer(
+                connection.librdkafka(
+                    enable_idempotence=True,
+                    linger_ms=0,
+                    queue_buffering_max_kbytes=4096,
+                    message_timeout_ms=20_000,
+                    partitioner="murmur2_random",
+                ),
+                logger=logging.getLogger("ringfence.copies"),
+            )
+
+    def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline) -> None:
+        """Write (key, value) pairs in their order; raises unless each of them was acknowledged before `deadline`."""
+        refused: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                refused.append(error)
+
+        doing = f"writing topic {topic}"
+        with kafka_errors(doing):
+            for start in range(0, len(records), _MOST_AT_ONCE):
+                for key, value in records[start : start + _MOST_AT_ONCE]:
+                    self._producer.produce(topic, value, key, on_delivery=delivered)
+                left = self._producer.flush(max(0.01, deadline.remaining))
+                if left or refused:
+                    break
+        if refused:
+            raise translate(refused[0], doing)
+        if left:
+            raise Retriable(f"{doing}: {left} records were not acknowledged in time")
+
+    def close(self) -> None:
+        """Drop what is queued."""
+        with kafka_errors("closing a producer"):
+            self._producer.purge()
+            self._producer.flush(0)

@@ -1,0 +1,48 @@
+"""A task's source offsets: where they are kept, made ready (start step 5), read (step 6), and copied."""
+
+from collections.abc import Callable
+
+from fencing.clock import Clock, Deadline
+from fencing.kafka.plain_producer import PlainProducer
+from fencing.offset_stores import OffsetStores, prepared, read_merged, stores_of
+from fencing.offsets import SourceOffsets
+from fencing.offsets_copy import OffsetsCopy
+from fencing.task_spec import TaskSpec
+
+_READY_SECONDS = 60.0
+_READ_SECONDS = 120.0
+
+
+class TaskOffsets:
+    """One attempt's. `topic` is the effective one, which the transactions write; `prepare` comes first."""
+
+    def __init__(self, spec: TaskSpec, clock: Clock, *, transactional: bool = True) -> None:
+        """Raises `Invalid` where the client settings cannot be used."""
+        self._spec = spec
+        self._clock = clock
+        self._stores: OffsetStores = stores_of(
+            spec.connection,
+            spec.topics.offsets,
+            spec.worker_settings,
+            spec.connector_config,
+            transactional=transactional,
+        )
+
+    @property
+    def topic(self) -> str:
+        return self._stores.effective.name
+
+    def prepare(self) -> None:
+        """Step 5: the topic of the connector's own is there, and compacted. Raises `Retriable` or `Fatal`."""
+        self._stores = prepared(self._stores, self._spec.worker_settings, Deadline.after(_READY_SECONDS, self._clock))
+
+    def read(self, give_up: Callable[[], bool]) -> SourceOffsets:
+        """Step 6: both topics to the end, the connector's own first."""
+        return read_merged(self._stores, self._spec.task.connector, Deadline.after(_READ_SECONDS, self._clock), give_up)
+
+    def copy(self, known: SourceOffsets, told: Callable[[str], None]) -> OffsetsCopy | None:
+        """A copy to the worker's topic, with the worker's credentials; None where that is the effective one."""
+        if known.gaps is None:
+            return None
+        worker = self._stores.worker
+        return OffsetsCopy(lambda: PlainProducer(worker.reading), worker.name, known.gaps, told, self._clock)

@@ -1,0 +1,153 @@
+"""A connector with an offsets topic of its own, on the real broker (KIP-618, "Per-connector offsets topics")."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from connectors.api import SourceRecord
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_setting
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.offsets import Offset, SourceOffsets, encode_key, encode_value, read_offsets
+from tests.guarantees.stage import PARTITION, Counting, Script, Stage
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+# What the worker says of its offsets topic; a deleting one is not taken over.
+WORKER = {
+    "offset.storage.partitions": "4",
+    "offset.storage.replication.factor": "1",
+    "offset.storage.segment.ms": "3600000",
+    "offset.storage.cleanup.policy": "delete",
+}
+
+
+@pytest.fixture
+def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("apart"))
+    yield made
+    made.close()
+
+
+def own_topic(stage: Stage) -> str:
+    return f"{stage.data}-offsets"
+
+
+def ready(stage: Stage, **more: str) -> dict[str, str]:
+    config = {"topic": stage.data, "offsets.storage.topic": own_topic(stage)}
+    made = {**config, **{key.replace("_", "."): value for key, value in more.items()}}
+    stage.configure(made)
+    stage.count()
+    return made
+
+
+def kept(stage: Stage, topic: str) -> SourceOffsets:
+    return read_offsets(stage.connection, topic, stage.connector, Deadline.after(60))
+
+
+def next_of(offset: Offset | None) -> int:
+    return int(str(offset["next"])) if offset else 0
+
+
+def write_offset(stage: Stage, topic: str, offset: Mapping[str, object] | None) -> None:
+    producer = TransactionalProducer(stage.connection, f"{topic}-by-hand")
+    producer.init(Deadline.after(30))
+    producer.begin()
+    producer.produce(topic, encode_value(offset), encode_key(stage.connector, PARTITION))
+    producer.commit(Deadline.after(30))
+    producer.close()
+
+
+def test_records_and_the_topics_own_offset_agree_and_the_workers_gets_a_copy(stage: Stage) -> None:
+    attempt = stage.start(Script(limit=3000), ready(stage), worker=WORKER)
+    stage.wait_for(3000)
+    assert next_of(kept(stage, own_topic(stage)).offset(PARTITION)) == 3000
+    attempt.run.end()
+    assert attempt.ended().trace is None
+    assert stage.exact(3000) == 3000  # this reads the worker's topic: the copy's thread has ended with the task
+
+
+def test_the_missing_topic_is_created_like_the_workers_but_always_compacted(stage: Stage) -> None:
+    stage.start(Script(limit=10), ready(stage), worker=WORKER)
+    stage.wait_for(10)
+    name, limit = own_topic(stage), Deadline.after(30)
+    assert topic_identity(stage.connection, name, limit)[1] == [0, 1, 2, 3]
+    assert topic_setting(stage.connection, name, "cleanup.policy", limit) == "compact"
+    assert topic_setting(stage.connection, name, "segment.ms", limit) == "3600000"
+
+
+def test_a_topic_that_would_lose_offsets_is_refused_with_the_remedy(stage: Stage) -> None:
+    spec = TopicSpec(own_topic(stage), 1, config={"cleanup.policy": "delete"})
+    create_topics(stage.connection, [spec], Deadline.after(30))
+    attempt = stage.start(Script(limit=10), ready(stage), worker=WORKER)
+    trace = attempt.ended().trace or ""
+    assert "cleanup.policy=delete" in trace
+    assert "Set cleanup.policy=compact" in trace
+    assert stage.visible() == []
+
+
+def test_a_fresh_topic_takes_the_workers_offsets_over(stage: Stage) -> None:
+    write_offset(stage, stage.topics.offsets, {"next": 700})
+    script = Script(limit=1000)
+    stage.start(script, ready(stage), worker=WORKER)
+    stage.wait_for(300)
+    assert stage.visible() == list(range(700, 1000))
+
+
+def test_the_own_topic_goes_before_the_workers_also_where_it_has_a_tombstone(stage: Stage) -> None:
+    create_topics(
+        stage.connection, [TopicSpec(own_topic(stage), config={"cleanup.policy": "compact"})], Deadline.after(30)
+    )
+    write_offset(stage, stage.topics.offsets, {"next": 300})
+    write_offset(stage, own_topic(stage), {"next": 700})
+    made = ready(stage)
+    stage.start(Script(limit=1000), made, worker=WORKER).finish_after(1000)
+    assert stage.visible() == list(range(700, 1000))
+    write_offset(stage, own_topic(stage), None)
+    script = Script(limit=0)
+    stage.start(script, made, attempt=2, worker=WORKER)
+    eventually(lambda: bool(script.instances) and script.instances[0].polls > 0, 60, "the second attempt polls")
+    assert script.instances[0].next == 0
+
+
+def test_a_task_may_not_write_to_its_own_offsets_topic(stage: Stage) -> None:
+    made = ready(stage)
+    attempt = stage.start(Script(limit=10), {**made, "topic": own_topic(stage)}, worker=WORKER)
+    assert "holds its own source offsets" in (attempt.ended().trace or "")
+    assert kept(stage, own_topic(stage)).all() == []
+
+
+class Forgetting(Counting):
+    """Deletes its offset with the record 99."""
+
+    def record(self, number: int) -> SourceRecord:
+        found = super().record(number)
+        if number == 99:
+            found.source_offset = None
+        return found
+
+
+def test_a_deleted_offset_is_gone_from_both_topics(stage: Stage) -> None:
+    attempt = stage.start(Script(limit=100), ready(stage), kind=Forgetting, worker=WORKER)
+    stage.wait_for(100)
+    attempt.run.end()
+    assert attempt.ended().trace is None
+    for topic in (own_topic(stage), stage.topics.offsets):
+        found = kept(stage, topic)
+        assert found.present() == []
+        assert len(found.all()) == 1
+
+
+def test_two_attempts_in_turn_and_a_killed_one_stay_exact(stage: Stage) -> None:
+    made = ready(stage, transaction_boundary="interval", transaction_boundary_interval_ms="300")
+    stage.start(Script(), made, worker=WORKER)
+    stage.wait_for(500)
+    newer = stage.start(Script(), made, attempt=2, worker=WORKER)
+    before = len(stage.visible())
+    stage.wait_for(before + 500)
+    newer.run.end()
+    newer.ended()
+    seen = stage.visible()
+    assert seen == list(range(len(seen)))
+    eventually(lambda: next_of(kept(stage, own_topic(stage)).offset(PARTITION)) == len(seen), 30, "the own offset")
