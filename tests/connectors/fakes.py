@@ -32,7 +32,7 @@ class FakeContext:
 
 
 def poll_all(task: SourceTask) -> list[tuple[object, SourceOffset]]:
-    """Poll until there is nothing: each value (bytes or text) with the offset after it ({}: deleted); a batch's last one."""
+    """Poll until there is nothing: each value with the offset after it ({}: deleted), in a batch the last one."""
     found: list[tuple[object, SourceOffset]] = []
     while polled := task.poll():
         if isinstance(polled, RecordBatch):
