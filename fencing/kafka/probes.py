@@ -118,6 +118,9 @@ class Prober:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._admin.close()
 
     def _trouble(self, error: KafkaError) -> Fatal | Retriable:
@@ -271,14 +274,18 @@ class Prober:
                         return str(config.value)
         return None
 
-    def exactly_once(self) -> tuple[bool, str]:
-        """Whether the broker has what exactly-once needs (Kafka 2.5), and its version as far as it can be told."""
-        data = self._admin._manager.broker_version_data
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The broker's version as far as it can be told: the newest that speaks as this one does."""
+        return tuple(int(part) for part in self._admin._manager.broker_version_data.broker_version)
+
+    def exactly_once(self) -> bool:
+        """Whether the broker has what exactly-once needs (Kafka 2.5)."""
         try:
-            enough = data.api_version(InitProducerIdRequest) >= _EXACTLY_ONCE_INIT
+            found: int = self._admin._manager.broker_version_data.api_version(InitProducerIdRequest)
         except IncompatibleBrokerVersion:
-            enough = False
-        return enough, ".".join(str(part) for part in data.broker_version)
+            return False
+        return found >= _EXACTLY_ONCE_INIT
 
 
 def unusable(connection: Connection, overrides: Mapping[str, object], timeout_ms: int) -> str | None:

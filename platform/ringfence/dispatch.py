@@ -93,9 +93,15 @@ def config_keys(plugin: str, *, timeout: float = PLUGIN_TIMEOUT) -> list[dict[st
     return cast(list[dict[str, Any]], _plugins("config_keys", {"plugin": plugin}, timeout))
 
 
-def validate(plugin: str, config: Mapping[str, Any], *, timeout: float = PLUGIN_TIMEOUT) -> dict[str, Any]:
-    """Kafka Connect's validation object: name, error_count, groups, configs."""
-    body = {"plugin": plugin, "config": dict(config), "deadline": time.time() + timeout}
+def validate(
+    plugin: str, config: Mapping[str, Any], *, timeout: float = PLUGIN_TIMEOUT, ask_brokers: bool = True
+) -> dict[str, Any]:
+    """Kafka Connect's validation object: name, error_count, groups, configs.
+
+    `ask_brokers`: preflight's certain failures are errors, too; without, it is quicker, as for a form on each change.
+    """
+    deadline = time.time() + timeout
+    body = {"plugin": plugin, "config": dict(config), "deadline": deadline, "ask_brokers": ask_brokers}
     return cast(dict[str, Any], _plugins("validate", body, timeout))
 
 

@@ -27,6 +27,10 @@ Make = Callable[..., Flow]
         ({"connector.class": "VerifiableSource", "topic": "t", "throughput": "fast"}, ["throughput", "fast"]),
         ({"connector.class": "VerifiableSource", "topic": "t", "tasks.max": "0"}, ["tasks.max"]),
         ({"connector.class": "FileStreamSource", "topic": "t", "file": "/no/such/file"}, ["/no/such/file"]),
+        (
+            {"connector.class": "VerifiableSource", "topic": "t", "producer.override.transaction.timeout.ms": "900001"},
+            ["the broker allows 900000 ms", "Shorten the interval"],
+        ),
     ],
 )
 def test_a_configuration_that_cannot_work_creates_nothing(platform: Up, config: Json, words: list[str]) -> None:

@@ -107,7 +107,7 @@ def ask(worker: WorkerConfig, *, known: int | None = 1, user: str = "", **config
     settings = {"name": "c", "topic": DATA, **{key.replace("_", "."): value for key, value in config.items()}}
     if user:
         settings |= {f"{role}.override.sasl.jaas.config": login(user) for role in Role}
-    found = checks(Question(settings, "supported", False, known, {}), worker)
+    found = checks(Question(settings, "supported", False, lambda: known, {}), worker)
     return {check.name: check for check in found}
 
 
@@ -155,6 +155,7 @@ def test_exactly_what_is_denied_is_reported(worker: WorkerConfig, users: Iterato
     check = ask(worker, topic=topic, user=user)[denied]
     assert name in check.message
     assert operation.name.capitalize() in check.remedy
+    assert check.refuses is (operation is not CREATE)  # a topic may still be created by somebody else
 
 
 def test_a_user_without_any_right_learns_all_of_it(worker: WorkerConfig, users: Iterator[str]) -> None:
@@ -184,9 +185,36 @@ def test_a_refused_login_is_reported_without_the_password(worker: WorkerConfig) 
 def test_a_timeout_beyond_the_brokers_and_an_offsets_topic_that_forgets(worker: WorkerConfig) -> None:
     forgetful = WorkerConfig({**worker.settings, "offset.storage.topic": "not-compacted"})
     found = ask(forgetful, transaction_boundary="interval", transaction_boundary_interval_ms="50000")
-    assert found["transaction timeout"].result is Result.FAILED
+    assert found["transaction timeout"].refuses
     assert "150000 ms" in found["transaction timeout"].message
-    assert found["offsets topic compaction"].result is Result.FAILED
+    assert found["offsets topic compaction"].refuses
+
+
+def test_a_connectors_own_offsets_topic_is_the_one_that_is_checked(worker: WorkerConfig, users: Iterator[str]) -> None:
+    own = ask(worker, offsets_storage_topic="not-compacted")
+    assert own["offsets topic compaction"].refuses
+    assert "producer Write Topic not-compacted" in own
+    new = ask(worker, offsets_storage_topic="new-offsets")
+    assert new["offsets topic compaction"].message == "new-offsets is not there yet: it will be created, compacted."
+    assert new["admin Create Topic new-offsets"].result is Result.OK
+    user = next(users)
+    grant(worker, user, (TOPIC, "new-offsets", DESCRIBE, ALLOW))
+
+    def denied() -> bool:
+        found = ask(worker, user=user, offsets_storage_topic="new-offsets")
+        return (
+            found["admin Describe Topic new-offsets"].result is Result.OK
+            and found["admin Create Topic new-offsets"].refuses
+        )
+
+    eventually(denied, pause=0.3)
+
+
+def test_credentials_that_a_provider_holds_are_unknown_and_refuse_nothing(worker: WorkerConfig) -> None:
+    found = ask(worker, producer_override_sasl_jaas_config="${file:/secrets:login}")
+    assert found["producer connection"].result is Result.UNKNOWN
+    assert [check.name for check in found.values() if check.refuses] == []
+    assert "consumer Read Topic offsets" in found
 
 
 def test_settings_that_do_not_fit_together_are_found(worker: WorkerConfig) -> None:
@@ -208,6 +236,7 @@ def test_a_running_producer_is_not_disturbed(
         producer.flush(10)
     stranger = ask(worker, known=0, name=name)["transactional ids"]
     own = ask(worker, known=1, name=name)["transactional ids"]
+    assert stranger.refuses is begin
     assert (stranger.result, own.result) == (Result.FAILED if begin else Result.UNKNOWN, Result.OK)
     for number in range(2):
         if number or not begin:

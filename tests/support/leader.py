@@ -74,7 +74,9 @@ class FakeLeader:
         self.status.status(connector_status(name, state), *(task_status(name, n, state) for n in range(tasks)))
         self.project()
 
-    def validate(self, plugin: str, config: Mapping[str, Any], *, timeout: float = 30) -> dict[str, Any]:
+    def validate(
+        self, plugin: str, config: Mapping[str, Any], *, timeout: float = 30, ask_brokers: bool = True
+    ) -> dict[str, Any]:
         if self.plugins_away:
             raise Refused(500, "Request timed out. It waited for a worker's plugin process.")
         if not plugin.endswith(PLUGIN):

@@ -1,6 +1,7 @@
 """`/api/v1/preflight`: what can be known of a configuration before it runs. Nothing is created or disturbed."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,14 +14,17 @@ from ringfence.api.jsonbody import check_size, config_of
 from ringfence.api.masking import Masker, unmasked
 
 
-def checks_of(config: Mapping[str, str]) -> list[dict[str, str]]:
-    """The checks: name, result (ok, failed, unknown), message, remedy, key. No secrets. Raises as a command does."""
+def checks_of(config: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The checks: name, result (ok, failed, unknown), message, remedy, key, decides. No secrets.
+
+    decides: create and update are refused because of it. Raises as a command does.
+    """
     check_size(config)
     if not config.get("connector.class", "").strip():
         raise bad_request("connector.class is needed to tell which connector to ask.")
     masker = Masker([config["connector.class"]])
     return [
-        {name: masker.scrubbed(str(text), config) for name, text in check.items()}
+        {name: masker.scrubbed(text, config) if isinstance(text, str) else text for name, text in check.items()}
         for check in dispatch.preflight(config)
     ]
 

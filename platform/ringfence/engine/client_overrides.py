@@ -113,5 +113,16 @@ def _entry(name: str, role: Role, value: str) -> dict[str, Any]:
     return {"definition": key.info(), "value": ConfigValue(name, value).info(type_)}
 
 
+def entry_of(name: str) -> dict[str, Any] | None:
+    """The entry of an override that the configuration does not set; None where the name is none."""
+    role, override, _ = name.partition(".override.")
+    return _entry(name, Role(role), "") if override and role in set(Role) else None
+
+
+def has_placeholder(value: str) -> bool:
+    """Whether a configuration provider has to say what it means."""
+    return _PLACEHOLDER.search(value) is not None
+
+
 def _given(config: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in config.items() if value is not None}

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
 from fencing.kafka.probes import Holder, May
 
 _SHOWN: Final = 5
@@ -21,16 +21,42 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding. `key`: the setting it belongs to, if any; `remedy`: what to do where it is not ok."""
+    """One finding. `key`: the setting it belongs to, if any; `remedy`: what to do where it is not ok.
+
+    decides: where it failed, the connector could not work here, so that validation refuses it (`engine.refusals`). The
+    others are warnings: they may be mended beside the configuration, or concern the worker alone.
+    """
 
     name: str
     result: Result
     message: str
     remedy: str = ""
     key: str = ""
+    decides: bool = False
 
-    def as_json(self) -> dict[str, str]:
-        return {name: str(value) for name, value in asdict(self).items()}
+    def as_json(self) -> dict[str, object]:
+        return {**asdict(self), "result": str(self.result), "decides": self.refuses}
+
+    @property
+    def refuses(self) -> bool:
+        """It failed, and that decides."""
+        return self.decides and self.result is Result.FAILED
+
+
+def lagging(modes: Mapping[str, str] | None, *, required: bool) -> Check | None:
+    """Live workers whose exactly.once.source.support is not enabled, by name; None where there are none.
+
+    modes: of all live workers, None where that could not be found out: then nobody is accused.
+    """
+    behind = {worker: mode for worker, mode in sorted((modes or {}).items()) if mode != "enabled"}
+    if not behind:
+        return None
+    named = ", ".join(f"{worker} ({mode})" for worker, mode in list(behind.items())[:_SHOWN])
+    more = f" and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
+    key = EXACTLY_ONCE_SUPPORT
+    text = f"Not every worker has exactly-once source support enabled: {named}{more}."
+    remedy = "Set exactly.once.source.support=enabled on these workers, and restart them."
+    return Check(key, Result.FAILED if required else Result.UNKNOWN, text, remedy, key, decides=required)
 
 
 def timeout(limit: str | None, timeout_ms: int) -> Check:
@@ -42,21 +68,37 @@ def timeout(limit: str | None, timeout_ms: int) -> Check:
         return Check(name, Result.OK, f"{timeout_ms} ms; the broker allows up to {limit} ms.", key=key)
     text = f"The task needs {timeout_ms} ms (at least three commit intervals); the broker allows {limit} ms."
     remedy = f"Shorten the interval, lower {key}, or raise the broker's transaction.max.timeout.ms."
-    return Check(name, Result.FAILED, text, remedy, key)
+    return Check(name, Result.FAILED, text, remedy, key, decides=True)
 
 
-def compaction(topic: str, policy: str | None) -> Check:
+def compaction(principal: str, topic: str, policy: str | None, exists: bool | None = None) -> Check:
+    """policy: the topic's cleanup.policy, None where it could not be read; exists: None where nobody knows."""
     name = "offsets topic compaction"
+    if exists is False:
+        text = f"{topic} is not there yet: it will be created, compacted."
+        return Check(name, Result.OK, text, key=OFFSETS_STORAGE_TOPIC)
     if policy is None:
-        text = f"The worker's principal may not ask for the settings of {topic}, or it is not there."
+        text = f"The {principal}'s principal may not ask for the settings of {topic}, or it is not there."
         return Check(name, Result.UNKNOWN, text, f"Grant it DescribeConfigs on topic {topic}.", OFFSETS_STORAGE_TOPIC)
     if [part.strip() for part in policy.split(",")] == ["compact"]:
         return Check(name, Result.OK, f"{topic} is compacted.", key=OFFSETS_STORAGE_TOPIC)
     text = f"{topic} has cleanup.policy={policy}: source offsets would be deleted, and records read again."
-    return Check(name, Result.FAILED, text, f"Set cleanup.policy=compact on {topic}.", OFFSETS_STORAGE_TOPIC)
+    remedy = f"Set cleanup.policy=compact on {topic}."
+    return Check(name, Result.FAILED, text, remedy, OFFSETS_STORAGE_TOPIC, decides=True)
 
 
-def granted(principal: str, operation: str, resource: str, answers: Mapping[str, May]) -> Check:
+def idempotence(version: tuple[int, ...]) -> Check | None:
+    """The row of the KIP's tables that brokers from 2.8 on need no more (KIP-679). Nobody can ask for it quietly."""
+    if version >= (2, 8):
+        return None
+    text = "Brokers before Kafka 2.8 ask for IdempotentWrite on the cluster from everyone who writes."
+    remedy = "Grant IdempotentWrite on the Cluster to the worker's principal and to the producer's."
+    return Check("IdempotentWrite Cluster", Result.UNKNOWN, text, remedy)
+
+
+def granted(
+    principal: str, operation: str, resource: str, answers: Mapping[str, May], key: str = "", *, decides: bool = True
+) -> Check:
     """One row of the KIP's tables. The names of those that are denied are in the message."""
     name = f"{principal} {operation} {resource}"
     if resource == "Topic":
@@ -65,13 +107,14 @@ def granted(principal: str, operation: str, resource: str, answers: Mapping[str,
     if denied:
         more = f" and {len(denied) - _SHOWN} more" if len(denied) > _SHOWN else ""
         text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denied[:_SHOWN])}{more}."
-        return Check(name, Result.FAILED, text, f"Grant {operation} on {resource} {denied[0]}, or on its prefix.")
+        remedy = f"Grant {operation} on {resource} {denied[0]}, or on its prefix."
+        return Check(name, Result.FAILED, text, remedy, key, decides=decides)
     shown = next(iter(answers), "")
     if not answers or May.UNKNOWN in answers.values():
         text = f"Whether the {principal}'s principal has {operation} on {resource} {shown} could not be found out."
-        return Check(name, Result.UNKNOWN, text, "Compare with the table in the documentation.")
+        return Check(name, Result.UNKNOWN, text, "Compare with the table in the documentation.", key)
     others = f" and {len(answers) - 1} more" if len(answers) > 1 else ""
-    return Check(name, Result.OK, f"{operation} on {resource} {shown}{others}.")
+    return Check(name, Result.OK, f"{operation} on {resource} {shown}{others}.", key=key)
 
 
 def held(ids: Sequence[str], holders: Mapping[str, Holder], known_tasks: int | None) -> Check:
@@ -82,7 +125,9 @@ def held(ids: Sequence[str], holders: Mapping[str, Holder], known_tasks: int | N
     remedy = "Make sure that no other program uses these ids; else choose another connector name or group.id."
     if live:
         text = f"Somebody has an open transaction under {', '.join(live[:_SHOWN])}, an id of this connector."
-        return Check(name, Result.FAILED, text, remedy)
+        # Only where it is open for sure: a transaction that is being ended is nobody's any more in a moment.
+        ongoing = any(holders[each].state == "Ongoing" for each in live)
+        return Check(name, Result.FAILED, text, remedy, "name", decides=known_tasks is not None and ongoing)
     if strangers and not own:
         text = f"{', '.join(strangers[:_SHOWN])} was in use within the last days, its holder may still live."
         return Check(name, Result.UNKNOWN, text, remedy)

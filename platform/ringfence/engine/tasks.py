@@ -7,11 +7,12 @@ from typing import Any
 
 from fencing.clock import Deadline
 from ringfence.celery import app
-from ringfence.engine import client_overrides, preflight
+from ringfence.engine import client_overrides, preflight, refusals
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.refusal import Refusal
+from ringfence.engine.refusals import Asked, Modes, Refusals
 from ringfence.worker_config import WorkerConfig
 
 
@@ -22,6 +23,8 @@ class Services:
     commands: CommandService
     plugins: PluginHost
     config: WorkerConfig
+    refusals: Refusals
+    modes: Modes
 
 
 _Answer = Callable[..., dict[str, object]]
@@ -60,17 +63,23 @@ def plugins_config_keys(plugin: str) -> dict[str, object]:
 
 
 @task(name="ringfence.plugins.validate")
-def plugins_validate(plugin: str, config: dict[str, str | None], deadline: float) -> dict[str, object]:
-    """Kafka Connect's validation object."""
+def plugins_validate(
+    plugin: str, config: dict[str, str | None], deadline: float, ask_brokers: bool = True
+) -> dict[str, object]:
+    """Kafka Connect's validation object. `ask_brokers`: with what preflight is certain of (`engine.refusals`)."""
 
     def call() -> dict[str, object]:
         services = _current()
         left = deadline - time.time()
         if left <= 0:
             raise Refusal(500, "Request timed out before the configuration was validated. Send it again")
+        limit = Deadline.after(left)
+        given = {name: value for name, value in config.items() if value is not None}
+        asked = services.refusals.ask(given, limit) if ask_brokers else Asked()
         exactly_once = services.config.mode == "enabled"
         found = services.plugins.validate(plugin, config, min(10.0, left), exactly_once=exactly_once)
-        return _value(client_overrides.add_to(found, config, services.config))
+        found = client_overrides.add_to(found, config, services.config)
+        return _value(refusals.add_to(found, asked.within(limit.slice(refusals.PATIENCE_SECONDS))))
 
     return _answered(call)
 
@@ -81,7 +90,8 @@ def plugins_preflight(config: dict[str, str], deadline: float) -> dict[str, obje
 
     def call() -> dict[str, object]:
         services = _current()
-        found = preflight.examine(config, services.config, services.plugins, Deadline.after(deadline - time.time()))
+        limit = Deadline.after(deadline - time.time())
+        found = preflight.examine(config, services.config, services.plugins, limit, services.modes)
         return _value([check.as_json() for check in found])
 
     return _answered(call)

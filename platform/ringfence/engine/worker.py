@@ -24,8 +24,10 @@ from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.launcher import Launcher
 from ringfence.engine.leader import Leader, identity
+from ringfence.engine.members import live_workers
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.projection import ProjectionSeat
+from ringfence.engine.refusals import Refusals
 from ringfence.engine.spark_host import SparkHost
 from ringfence.engine.tasks import Services, provide
 from ringfence.engine.topics import ensure_topics
@@ -102,7 +104,8 @@ class Worker:
         plugins = PluginHost(lambda name: leader[0].reconfigure(name))
         leader.append(Leader(config, record, plugins, reporter))
         commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
-        provide(Services(commands, plugins, config))
+        refusals = Refusals(config, lambda limit: self._modes(leader[0], limit))
+        provide(Services(commands, plugins, config, refusals, lambda limit: self._modes(leader[0], limit)))
         launcher = Launcher(config, record, reporter)
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))
@@ -115,8 +118,18 @@ class Worker:
             self._thread("launcher", lambda: launcher.run(host, self._stop))
             CeleryHost(record, leader[0].ready).run(self._stop)
         finally:
+            refusals.close()
             self._end(spark, plugins, reporter)
         return self._exit_code
+
+    def _modes(self, leader: Leader, limit: Deadline) -> dict[str, str] | None:
+        """The mode of each live worker; None where no broker tells who lives."""
+        try:
+            live = live_workers(self._connection, self._config.group_id, leader.statuses(), limit)
+        except FencingError as error:
+            log.info("Which workers live could not be found out: %s", error)
+            return None
+        return {record.worker: record.mode for record in live}
 
     def _introduce(self, reporter: Reporter, record: WorkerRecord) -> None:
         reporter.status(record)

@@ -108,7 +108,8 @@ def field(request: HttpRequest) -> HttpResponse:
     config = forms.config_of_form({name: str(value) for name, value in posted.items()})
     complete = {**config, "name": str(posted.get("name", "")), "connector.class": class_name}
     try:
-        found = writing.masked_validation(dispatch.validate(class_name, complete), class_name, complete)
+        found = dispatch.validate(class_name, complete, ask_brokers=False)
+        found = writing.masked_validation(found, class_name, complete)
     except Refused as refused:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [refused.message]})
     values = {str(entry["value"]["name"]): entry["value"].get("errors", []) for entry in found.get("configs", [])}

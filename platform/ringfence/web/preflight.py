@@ -1,5 +1,6 @@
 """The preflight checks of a form that is being filled in: a fragment below it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -15,11 +16,16 @@ from ringfence.web import forms
 from ringfence.web.states import Look, Tone
 from ringfence.web.views import find
 
+REFUSES = Look("Failed", "circle-x", Tone.BAD, "The configuration is refused because of this.")
 LOOKS = {
     "ok": Look("Ok", "circle-check", Tone.OK),
-    "failed": Look("Failed", "triangle-alert", Tone.WARN, "The connector can be created, and will meet this."),
+    "failed": Look("Failed", "triangle-alert", Tone.WARN, "A warning: the connector can be created, and will meet it."),
     "unknown": Look("Unknown", "circle-question-mark", Tone.UNKNOWN, "This could not be found out."),
 }
+
+
+def _look(check: Mapping[str, Any]) -> Look:
+    return REFUSES if check.get("decides") else LOOKS.get(check["result"], LOOKS["unknown"])
 
 
 @require_POST
@@ -46,7 +52,7 @@ def _checked(request: HttpRequest, connector: str) -> HttpResponse:
         name = connector or name
         complete = writing.named(name, unmasked(config, writing.stored_settings(name)))
         found = checks_of(complete)
-        context["checks"] = [(LOOKS.get(check["result"], LOOKS["unknown"]), check) for check in found]
+        context["checks"] = [(_look(check), check) for check in found]
         context["troubles"] = sum(check["result"] != "ok" for check in found)
     except (ConnectError, Refused) as error:
         context["problem"] = error.message

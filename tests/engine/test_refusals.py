@@ -1,0 +1,157 @@
+"""What validation refuses because a broker or another worker says so, and that it never waits for those that do not."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from fencing.clock import Deadline
+from ringfence.engine import client_overrides
+from ringfence.engine.findings import Check, Result, idempotence, lagging
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.preflight import Question, checks
+from ringfence.engine.refusals import Asked, Modes, Refusals, add_to
+from ringfence.worker_config import WorkerConfig
+from tests.support.broker import Broker
+
+CONFIG = {"name": "c", "connector.class": "VerifiableSource", "topic": "data"}
+REQUIRED = {**CONFIG, "exactly.once.support": "required"}
+BOTH = {"w1": "enabled", "w2": "enabled"}
+
+
+def worker_at(bootstrap: str, group: str = "g", **settings: str) -> WorkerConfig:
+    environment = {"CONNECT_BOOTSTRAP_SERVERS": bootstrap, "CONNECT_GROUP_ID": group, **settings}
+    return WorkerConfig.from_environment({"CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled", **environment})
+
+
+@pytest.fixture
+def hole() -> Iterator[str]:
+    """An address that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def asked(worker: WorkerConfig, modes: Modes, config: Mapping[str, str], seconds: float) -> list[Check]:
+    refusals = Refusals(worker, modes)
+    try:
+        return refusals.ask(config, Deadline.after(30)).within(seconds)
+    finally:
+        refusals.close()
+
+
+def refused(worker: WorkerConfig, config: Mapping[str, str], modes: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The validation object, as a worker answers it."""
+    host = PluginHost()
+    try:
+        found = host.validate(config["connector.class"], config)
+    finally:
+        host.close()
+    found = client_overrides.add_to(found, config, worker)
+    return add_to(found, asked(worker, lambda _: modes, config, 30))
+
+
+def errors(validation: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {
+        entry["value"]["name"]: entry["value"]["errors"] for entry in validation["configs"] if entry["value"]["errors"]
+    }
+
+
+@pytest.mark.broker
+def test_a_sound_configuration_is_not_refused(broker: Broker, unique: Callable[[str], str]) -> None:
+    found = refused(worker_at(broker.bootstrap, unique("g")), {**REQUIRED, "name": unique("c")}, BOTH)
+    assert (found["error_count"], errors(found)) == (0, {})
+
+
+@pytest.mark.broker
+def test_a_transaction_longer_than_the_broker_allows_is_an_error_of_its_setting(
+    broker: Broker, unique: Callable[[str], str]
+) -> None:
+    key = "producer.override.transaction.timeout.ms"
+    worker = worker_at(broker.bootstrap, unique("g"))
+    found = refused(worker, {**CONFIG, key: "900001"})
+    assert found["error_count"] == 1
+    assert "the broker allows 900000 ms. Shorten" in errors(found)[key][0]
+    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "300001"}
+    found = refused(worker, {**CONFIG, **interval})  # three intervals
+    assert list(errors(found)) == [key]
+    assert found["configs"][-1]["definition"]["name"] == key
+
+
+@pytest.mark.broker
+def test_exactly_once_is_required_and_a_worker_lags_behind(broker: Broker, unique: Callable[[str], str]) -> None:
+    worker = worker_at(broker.bootstrap, unique("g"))
+    (text,) = errors(refused(worker, REQUIRED, {"w1": "enabled", "w2": "preparing"}))["exactly.once.support"]
+    assert "w2 (preparing)" in text
+    assert "w1" not in text
+    assert errors(refused(worker, CONFIG, {"w1": "enabled", "w2": "preparing"})) == {}  # requested
+    assert errors(refused(worker, REQUIRED, None)) == {}  # nobody knows
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_brokers_that_do_not_answer_are_not_waited_for_and_refuse_nothing(hole: str, away: bool) -> None:
+    worker = worker_at("127.0.0.1:1" if away else hole)
+    began = time.monotonic()
+    assert asked(worker, lambda _: BOTH, REQUIRED, 0.3) == []
+    assert time.monotonic() - began < 2
+
+
+def test_a_mode_is_known_before_the_brokers_have_answered(hole: str) -> None:
+    (found,) = asked(worker_at(hole), lambda _: {"w2": "disabled"}, REQUIRED, 1)
+    assert "w2 (disabled)" in found.message
+
+
+def test_a_check_that_breaks_decides_against_nobody(hole: str) -> None:
+    def broken(_: Deadline) -> None:
+        raise RuntimeError("a bug")
+
+    assert asked(worker_at(hole), broken, REQUIRED, 5) == []
+
+
+def test_a_configuration_without_a_name_asks_nobody() -> None:
+    assert asked(worker_at("127.0.0.1:1"), lambda _: BOTH, {**REQUIRED, "name": " "}, 0) == []
+    assert Asked().within(0) == []
+
+
+def test_warnings_refuse_nothing_and_what_belongs_to_no_setting_is_the_names() -> None:
+    warning = Check("ignored setting", Result.FAILED, "It is ignored.", decides=False)
+    certain = Check("client settings", Result.FAILED, "They do not fit.", "Mend them.", decides=True)
+    unsure = Check("client settings", Result.UNKNOWN, "Perhaps.", decides=True)
+    assert [check for check in (warning, certain, unsure) if check.refuses] == [certain]
+    validation = {"error_count": 0, "groups": [], "configs": [{"value": {"name": "name", "errors": []}}]}
+    assert errors(add_to(validation, [certain])) == {"name": ["They do not fit. Mend them."]}
+    assert certain.as_json()["decides"] is True
+    assert warning.as_json()["decides"] is False
+
+
+def test_workers_that_lag_behind_are_named() -> None:
+    assert lagging(BOTH, required=True) is None
+    assert lagging(None, required=True) is None
+    many = lagging({f"w{number}": "disabled" for number in range(9)}, required=False)
+    assert many is not None
+    assert not many.refuses
+    assert many.result is Result.UNKNOWN
+    assert "w4 (disabled) and 4 more" in many.message
+
+
+@pytest.mark.parametrize(
+    ("support", "results"), [("supported", ["ok"]), ("unsupported", ["failed"]), ("unknown", ["failed"])]
+)
+def test_the_three_answers_of_a_connector(hole: str, support: str, results: list[str]) -> None:
+    asked_for = {"required": results, "requested": [{"failed": "unknown"}.get(results[0], "ok")]}
+    if support == "unsupported":
+        asked_for["requested"] = ["failed"]  # it is known, and allowed
+    for level, expected in asked_for.items():
+        config = {**CONFIG, "exactly.once.support": level, "producer.override.acks": "0"}  # asks no broker
+        found = checks(Question(config, support, False, lambda: 0, {}, BOTH), worker_at(hole))
+        about = [check for check in found if check.name == "exactly.once.support"]
+        assert [str(check.result) for check in about] == expected
+        assert [check.refuses for check in about] == [level == "required" and support != "supported"]
+
+
+def test_old_brokers_ask_for_one_more_permission() -> None:
+    assert idempotence((2, 8)) is None
+    old = idempotence((2, 7))
+    assert old is not None
+    assert "IdempotentWrite on the Cluster" in old.remedy
