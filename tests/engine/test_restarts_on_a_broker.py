@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -179,6 +180,24 @@ def test_the_answers_to_a_restart_by_hand(cluster: Cluster, unique: Callable[[st
     assert (again.attempt, again.restarts) == (first.attempt + 1, 0)
     cluster.command("delete")
     assert cluster.command("restart_task", {"task": 0})["status"] == 404
+
+
+def test_a_connector_that_somebody_restarts_is_restarting_until_its_new_instance_runs(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    def state() -> State | None:
+        found = cluster.leader.statuses().connectors.get(C)
+        return found.state if found else None
+
+    config = {**hostile("wait in start again", marker=str(tmp_path / "marker")), "name": str(C)}
+    assert cluster.command("create", {"config": config})["ok"] is True
+    eventually(lambda: state() is State.RUNNING, 20, state)
+    before = cluster.placement()
+    assert cluster.command("restart")["ok"] is True
+    eventually(lambda: state() is State.RESTARTING, 8, state)
+    (tmp_path / "marker.go").touch()
+    eventually(lambda: state() is State.RUNNING, 20, state)
+    assert cluster.placement() == before  # its tasks go on
 
 
 def test_more_tasks_than_tasks_max_fail_the_connector_unless_it_is_told_not_to(cluster: Cluster) -> None:

@@ -52,6 +52,11 @@ class HostileConnector(SourceConnector):
                 file.write(f"start {os.getpid()}\n")
         if config.get("mood") == "hang in start":
             time.sleep(600)
+        if config.get("mood") == "wait in start again" and Path(config["marker"]).read_text().count("start") > 1:
+            go = Path(config["marker"] + ".go")
+            until = time.monotonic() + 9
+            while not go.exists() and time.monotonic() < until:
+                time.sleep(0.02)
         if config.get("mood") == "ask":
             threading.Timer(0.05, self.context.request_task_reconfiguration).start()
         if config.get("mood") == "crash in start again" and Path(config["marker"]).read_text().count("start") > 1:

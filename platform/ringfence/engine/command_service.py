@@ -179,7 +179,7 @@ class CommandService:
             self._leader.mark_restarting(name, commands.restarted_tasks(connector, include, only_failed, status))
             failed = self._leader.instances.trace_of(name, connector.config_offset) is not None
             if failed or not only_failed:
-                self._leader.instances.forget(name)
+                self._leader.instances.restart(name)
         return commands.restart(name, include, only_failed, status), None
 
     def _offsets(

@@ -43,6 +43,7 @@ class Instances:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="instances")
         self._running: dict[ConnectorName, int] = {}  # the config offset that the instance was started with
+        self._restarting: set[ConnectorName] = set()
         self._asked: dict[ConnectorName, Future[TaskSet]] = {}
         self._failed: dict[ConnectorName, tuple[int, str, float, int]] = {}
 
@@ -57,6 +58,7 @@ class Instances:
         """`make` succeeded, and its configuration was written at this offset."""
         with self._lock:
             self._running[name] = config_offset
+            self._restarting.discard(name)
             self._failed.pop(name, None)
 
     def ask(self, name: ConnectorName, config: Mapping[str, str], config_offset: int) -> None:
@@ -81,6 +83,7 @@ class Instances:
                 pause = min(60.0, 1.0 * 2**times)
                 self._failed[name] = (config_offset, trace, time.monotonic() + pause, times + 1)
                 self._running.pop(name, None)
+                self._restarting.discard(name)
             return TaskSet(name, config_offset, None, trace)
         self.started(name, config_offset)
         return TaskSet(name, config_offset, tasks, None)
@@ -110,6 +113,17 @@ class Instances:
         with self._lock:
             self._failed[name] = (config_offset, trace, time.monotonic() + 60.0, 1)
             self._running.pop(name, None)
+
+    def restart(self, name: ConnectorName) -> None:
+        """Somebody asked for it: a new instance in place of the one that runs or failed."""
+        with self._lock:
+            if name in self._running or name in self._failed:
+                self._restarting.add(name)
+        self.forget(name)
+
+    def restarting(self, name: ConnectorName) -> bool:
+        """The new instance that `restart` asked for is neither there nor failed."""
+        return name in self._restarting
 
     def runs(self, name: ConnectorName, config_offset: int) -> bool:
         return self._running.get(name) == config_offset

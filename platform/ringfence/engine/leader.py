@@ -278,7 +278,8 @@ class Leader:
             job.result.set_exception(Refusal(500, f"Request timed out: {error}"))
             return
         except FencingError as error:
-            failed = f"The config topic could not be written: {error}"
+            late = "Request timed out: nothing was changed. " if isinstance(error, Retriable) else ""
+            failed = f"{late}The config topic could not be read or written: {error}"
             job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error) if term.in_doubt else failed))
             raise
         if offset >= 0:

@@ -284,7 +284,8 @@ class Reconciler:
             shown = State.FAILED
         elif connector.target is TargetState.RUNNING:
             runs = self._instances.runs(connector.name, connector.config_offset)
-            shown = State.RUNNING if runs else State.UNASSIGNED
+            waiting = State.RESTARTING if self._instances.restarting(connector.name) else State.UNASSIGNED
+            shown = State.RUNNING if runs else waiting
         else:
             shown = State.PAUSED if connector.target is TargetState.PAUSED else State.STOPPED
         return ConnectorStatus(connector.name, shown, self._worker, generation, trace)
