@@ -99,6 +99,10 @@ class SourceOffsets:
         found = self._by_partition.get(canonical(partition))
         return found.key if found else encode_key(self.connector, partition)
 
+    def own(self) -> list[SourceOffset]:
+        """Every partition that this topic has a word of, without the gaps."""
+        return list(self._by_partition.values())
+
     def all(self) -> list[SourceOffset]:
         """Every partition that either topic has a word of, deleted ones included (their offset is None)."""
         merged = {} if self.gaps is None else {canonical(found.partition): found for found in self.gaps.all()}

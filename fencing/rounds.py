@@ -6,23 +6,29 @@ slip through. `plan` and `finish` are pure; the fencing between them is one call
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fencing.cluster_state import ClusterState, ConnectorState
 from fencing.codec import ConfigRecord, TaskCountRecord
 from fencing.errors import Conflict
 from fencing.ids import ConnectorName, Generation, TaskId, task_transactional_id
+from fencing.targets import target_of
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round has to do: fence `ids` where `target` says, then say that `generation` may start."""
+    """What one round has to do: fence `ids` where `target` says, then say that `generation` may start.
+
+    target: where the old generation wrote (`fencing.targets`), None where nobody knows: Kafka Connect wrote the count
+    record, or there is none. writes: where the new one will, which the new count record keeps.
+    """
 
     connector: ConnectorName
     generation: Generation
     ids: Sequence[str]
     tasks: int
-    target: Mapping[str, str]
+    target: Mapping[str, str] | None = field(repr=False)
+    writes: Mapping[str, str] = field(repr=False)
 
 
 def plan(state: ConnectorState, group_id: str) -> Round | None:
@@ -31,8 +37,11 @@ def plan(state: ConnectorState, group_id: str) -> Round | None:
         return None
     old = state.count.tasks if state.count else 0
     ids = [task_transactional_id(group_id, TaskId(state.name, task)) for task in range(old)]
-    target = dict(state.count.target) if state.count else {}
-    return Round(state.name, state.commit.generation, ids, state.commit.tasks, target)
+    known = state.count is not None and state.count.generation is not None
+    target = dict(state.count.target) if state.count is not None and known else None
+    # A deleted connector's offsets stay where they are, for one that is created under its name.
+    writes = (target or {}) if state.config is None else target_of(state.config)
+    return Round(state.name, state.commit.generation, ids, state.commit.tasks, target, writes)
 
 
 def finish(round_: Round, state: ClusterState) -> list[ConfigRecord]:
@@ -48,5 +57,5 @@ def finish(round_: Round, state: ClusterState) -> list[ConfigRecord]:
     # Kafka Connect's own record first: the newest offset wins, and only ours names the generation.
     return [
         TaskCountRecord(round_.connector, round_.tasks, None),
-        TaskCountRecord(round_.connector, round_.tasks, round_.generation),
+        TaskCountRecord(round_.connector, round_.tasks, round_.generation, round_.writes),
     ]

@@ -1,5 +1,8 @@
 """A task's own clients, with the effective settings of worker and connector."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from fencing.client_settings import connection_of, producer_overrides
 from fencing.kafka.overrides import Role
 from fencing.kafka.producer import TransactionalProducer
@@ -9,9 +12,23 @@ from fencing.task_spec import TaskSpec
 
 def transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
     """One life of the task's producer, not initialised yet. Raises `Invalid` where its settings cannot be used."""
-    overrides = producer_overrides(spec.connection, spec.worker_settings, spec.connector_config, timeout_ms)
+    return connector_producer(
+        spec.connection, spec.worker_settings, spec.connector_config, spec.transactional_id, timeout_ms
+    )
+
+
+def connector_producer(
+    base: Connection,
+    worker_settings: Mapping[str, str],
+    connector_config: Mapping[str, str],
+    transactional_id: str,
+    timeout_ms: int,
+) -> TransactionalProducer:
+    """A producer with a connector's settings, not initialised yet. Raises `Invalid`."""
+    overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
+    where = connection_of(Role.PRODUCER, base, worker_settings, connector_config).bootstrap
     return TransactionalProducer(
-        spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides
+        replace(base, bootstrap=where), transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides
     )
 
 

@@ -60,7 +60,10 @@ def test_another_cluster_is_refused_with_the_reason_and_the_same_is_not() -> Non
 
 
 def test_an_offsets_topic_of_its_own_is_refused_and_the_workers_is_not() -> None:
-    assert "not supported yet" in errors_of({"offsets.storage.topic": "mine"}, worker())["offsets.storage.topic"][0]
+    assert errors_of({"offsets.storage.topic": "mine", "topic": "data"}, worker()) == {}
+    for refused in ("no such name", "..", "connect-status", "data"):
+        found = errors_of({"offsets.storage.topic": refused, "topic": "data"}, worker())
+        assert found.keys() == {"offsets.storage.topic"}, refused
     assert errors_of({"offsets.storage.topic": worker().offsets_topic}, worker()) == {}
 
 

@@ -19,6 +19,7 @@ from ringfence.worker_config import WorkerConfig
 log = logging.getLogger(__name__)
 
 _PRINCIPAL: Final = frozenset({"security.protocol", "sasl.jaas.config", "sasl.mechanism"})
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _WHERE: Final = frozenset({OFFSETS_STORAGE_TOPIC, *(f"{role}.override.{BOOTSTRAP}" for role in Role)})
 
@@ -47,10 +48,8 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
         if _PLACEHOLDER.search(given[name]):
             text = f"{name} says where records and offsets go: write it out, a placeholder is not allowed here."
             errors.setdefault(name, []).append(text)
-    own_topic = given.get(OFFSETS_STORAGE_TOPIC, worker.offsets_topic)
-    if OFFSETS_STORAGE_TOPIC not in errors and own_topic.strip() != worker.offsets_topic:
-        text = f"{OFFSETS_STORAGE_TOPIC}: an offsets topic of a connector's own is not supported yet: remove it."
-        errors.setdefault(OFFSETS_STORAGE_TOPIC, []).append(text)
+    if OFFSETS_STORAGE_TOPIC not in errors:
+        errors.update(_own_topic_errors(given.get(OFFSETS_STORAGE_TOPIC, "").strip(), given, worker))
     for name, role in overrides_of(config).items():
         if not allows(worker.override_policy, name.removeprefix(f"{role}.override.")):
             text = (
@@ -70,6 +69,23 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
             )
             errors.setdefault(where, []).append(text)
     return errors
+
+
+def _own_topic_errors(name: str, given: Mapping[str, str], worker: WorkerConfig) -> dict[str, list[str]]:
+    taken = (worker.config_topic, worker.status_topic, worker.events_topic)
+    if not name:
+        return {}
+    if name in (".", "..") or not _TOPIC.fullmatch(name):
+        text = f"Invalid value {name} for configuration {OFFSETS_STORAGE_TOPIC}: no topic can have this name."
+    elif name in taken:
+        text = f"{OFFSETS_STORAGE_TOPIC}: {name} is a topic of the workers' own: name another one."
+    elif name in (topic.strip() for topic in given.get("topic", "").split(",")):
+        text = (
+            f"{OFFSETS_STORAGE_TOPIC}: {name} is where the connector's records go: offsets need a topic of their own."
+        )
+    else:
+        return {}
+    return {OFFSETS_STORAGE_TOPIC: [text]}
 
 
 def allows(policy: str, setting: str) -> bool:

@@ -14,10 +14,11 @@ from fencing.ids import ConnectorName
 from fencing.kafka.admin import end_offsets, topic_identity
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.offsets import Offset, Partition, SourceOffsets, canonical, read_offsets
+from fencing.offsets import Offset, Partition, canonical
 from ringfence.engine import commands
 from ringfence.engine.commands import Plan
 from ringfence.engine.leader import Leader, Written
+from ringfence.engine.offsets_by_hand import OffsetsByHand
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
 from ringfence.engine.refusal import Refusal
@@ -38,6 +39,7 @@ class CommandService:
         self._reporter = reporter
         self._connection = connection
         self._offsets_topic = offsets_topic
+        self._offsets_of = leader.offsets
         self._lock = threading.Lock()
         self._taken: dict[str, None] = {}
 
@@ -187,8 +189,8 @@ class CommandService:
     ) -> tuple[Plan, object]:
         if connector.config is None:
             raise Refusal(404, f"Connector {name} not found")
-        known = read_offsets(self._connection, self._offsets_topic, name, limit)
-        changes = _changes(body["offsets"]) if kind == "alter_offsets" else _tombstones(known)
+        by_hand = OffsetsByHand(self._offsets_of, name, connector, limit)
+        changes = _changes(body["offsets"]) if kind == "alter_offsets" else by_hand.tombstones()
         checked = False
         if connector.target is TargetState.STOPPED:
             try:
@@ -197,7 +199,7 @@ class CommandService:
                 raise Refusal(400, f"Connector {name} refuses these offsets: {error.message}") from error
             except PluginError as error:
                 raise Refusal(400, f"Connector {name} could not check these offsets: {error.message}") from error
-        return commands.alter_offsets(name, changes, known, self._offsets_topic), {"checked": checked}
+        return by_hand.move(changes), {"checked": checked}
 
     def _after(self, kind: str, name: ConnectorName, before: ConnectorState, written: Written) -> None:
         now = written.state.connector(name)
@@ -236,7 +238,3 @@ def _changes(entries: list[Mapping[str, Any]]) -> list[tuple[Partition, Offset |
             raise Refusal(400, f"The partition {canonical(partition)} is named twice")
         changes[canonical(partition)] = (partition, entry.get("offset"))
     return list(changes.values())
-
-
-def _tombstones(known: SourceOffsets) -> list[tuple[Partition, Offset | None]]:
-    return [(found.partition, None) for found in known.present()]

@@ -198,25 +198,30 @@ def _again(connector: ConnectorState, task: int) -> PlacementRecord:
     return PlacementRecord(TaskId(connector.name, task), old.worker, old.incarnation, old.attempt + 1, old.generation)
 
 
+def movable(connector: ConnectorState) -> None:
+    """Raise `Refusal` unless the connector's offsets may be moved by hand now."""
+    name = connector.name
+    if connector.target is not TargetState.STOPPED or connector.commit is None or connector.commit.tasks:
+        raise Refusal(
+            400,
+            f"Connector {name} must be in the STOPPED state before its offsets can be modified. "
+            f"Stop it with PUT /connectors/{name}/stop, then repeat the request",
+        )
+    if connector.round_pending or connector.tasks_stale:  # its offsets may be on their way to another topic
+        raise Refusal(
+            409,
+            f"The tasks of connector {name} are still being fenced: nothing was changed. Repeat the request",
+            passing=True,
+        )
+
+
 def alter_offsets(
     name: ConnectorName, changes: Sequence[tuple[Partition, Offset | None]], known: SourceOffsets, topic: str
 ) -> Plan:
     """Source offsets by hand (KIP-875): only where nothing that could commit is alive."""
 
     def plan(state: ClusterState) -> Records:
-        connector = _existing(state, name, f"Connector {name} not found")
-        if connector.target is not TargetState.STOPPED or connector.commit is None or connector.commit.tasks:
-            raise Refusal(
-                400,
-                f"Connector {name} must be in the STOPPED state before its offsets can be modified. "
-                f"Stop it with PUT /connectors/{name}/stop, then repeat the request",
-            )
-        if connector.round_pending:
-            raise Refusal(
-                409,
-                f"The tasks of connector {name} are still being fenced: nothing was changed. Repeat the request",
-                passing=True,
-            )
+        movable(_existing(state, name, f"Connector {name} not found"))
         moved = [TopicRecord(topic, known.key_of(partition), encode_value(offset)) for partition, offset in changes]
         # Written again: the record of the config topic tells whether the transaction was committed.
         return [*moved, TargetStateRecord(name, TargetState.STOPPED)] if moved else []

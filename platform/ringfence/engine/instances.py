@@ -11,9 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from fencing.clock import Deadline
+from fencing.errors import FencingError
 from fencing.ids import ConnectorName
-from fencing.kafka.settings import Connection
-from fencing.offsets import read_offsets
+from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginError
 
@@ -35,10 +35,9 @@ class TaskSet:
 class Instances:
     """Which connector instances run, and questions to them under way. Thread-safe."""
 
-    def __init__(self, host: PluginHost, connection: Connection, offsets_topic: str, wake: Callable[[], None]) -> None:
+    def __init__(self, host: PluginHost, offsets: ConnectorOffsets, wake: Callable[[], None]) -> None:
         self._host = host
-        self._connection = connection
-        self._offsets_topic = offsets_topic
+        self._offsets = offsets
         self._wake = wake
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="instances")
@@ -49,7 +48,11 @@ class Instances:
 
     def make(self, name: ConnectorName, config: Mapping[str, str]) -> list[dict[str, str]]:
         """Start an instance in place of the one that runs, and ask for its tasks. Raises `PluginError`."""
-        offsets = read_offsets(self._connection, self._offsets_topic, name, Deadline.after(_OFFSETS_SECONDS))
+        limit = Deadline.after(_OFFSETS_SECONDS)
+        try:
+            offsets = self._offsets.read(name, self._offsets.prepared(config, limit), limit)
+        except FencingError as error:
+            raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
         pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
         self._host.start_connector(name, config, pairs)
         return self._host.task_configs(name, int(config.get("tasks.max", "1")))

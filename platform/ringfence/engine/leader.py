@@ -24,8 +24,10 @@ from fencing.kafka.settings import Connection
 from fencing.leadership import Term
 from fencing.status import LeaderRecord, StatusState, WorkerRecord
 from ringfence.engine.commands import Plan
+from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.instances import Instances
 from ringfence.engine.members import live_members
+from ringfence.engine.offset_carrier import OffsetCarrier
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.reconcile import Reconciler
 from ringfence.engine.refusal import Refusal
@@ -78,9 +80,10 @@ class Leader:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
         self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
-        self.instances = Instances(plugins, self._connection, config.offsets_topic, self.wake)
+        self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets")
+        self.instances = Instances(plugins, self.offsets, self.wake)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
-        self._rounds = RoundRunner(self._fencing_connection, graceful, self.wake)
+        self._rounds = RoundRunner(self._fencing_connection, graceful, self.wake, OffsetCarrier(self.offsets))
         self._gained: GroupMetadata | None = None
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None

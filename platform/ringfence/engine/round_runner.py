@@ -1,7 +1,8 @@
 """Carries out fencing rounds beside the leader's thread: wait for the old tasks, fence, hand the result back.
 
-Numbers as in the design: 1 the old tasks get a moment to commit and end, 2 every id of the old count is fenced. Steps 3
-(the config topic to the end) and 5 (the count records) are the leader's own write, when `done` brings the result.
+Numbers as in the design: 1 the old tasks get a moment to commit and end, 2 every id of the old count is fenced, 4 the
+offsets are carried where their topic changed. Steps 3 (the config topic to the end) and 5 (the count records) are the
+leader's own write, when `done` brings the result.
 """
 
 import logging
@@ -16,6 +17,7 @@ from fencing.ids import ConnectorName, Generation
 from fencing.kafka.fencer import FencedProducer, Fencer
 from fencing.kafka.settings import Connection
 from fencing.rounds import Round
+from ringfence.engine.offset_carrier import OffsetCarrier
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +37,15 @@ class RoundRunner:
     """At most one running round per connector; a newer generation's round replaces an older one at once."""
 
     def __init__(
-        self, connection: Callable[[ConnectorName], Connection], graceful_s: float, wake: Callable[[], None]
+        self,
+        connection: Callable[[ConnectorName], Connection],
+        graceful_s: float,
+        wake: Callable[[], None],
+        carrier: OffsetCarrier,
     ) -> None:
         """`connection`: how a connector's ids are fenced; `wake` is called when a round has come to its end."""
         self._connection = connection
+        self._carrier = carrier
         self._graceful_s = graceful_s
         self._wake = wake
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="round")
@@ -59,13 +66,16 @@ class RoundRunner:
         return True
 
     def _carry_out(self, due: Round, busy: Callable[[Round], bool]) -> list[FencedProducer]:
-        if not due.ids:
-            return []
-        graceful = Deadline.after(self._graceful_s)  # 1
-        while busy(due) and not graceful.expired:
-            time.sleep(0.01)
-        with Fencer(self._connection(due.connector)) as fencer:  # 2
-            return fencer.fence(due.ids, Deadline.after(_FENCE_SECONDS))
+        ids = due.ids or self._carrier.guards(due)
+        fenced: list[FencedProducer] = []
+        if ids:
+            graceful = Deadline.after(self._graceful_s)  # 1
+            while busy(due) and not graceful.expired:
+                time.sleep(0.01)
+            with Fencer(self._connection(due.connector)) as fencer:  # 2
+                fenced = fencer.fence(ids, Deadline.after(_FENCE_SECONDS))
+        self._carrier.carry(due)  # 4
+        return fenced
 
     def finished(self) -> list[RunningRound]:
         """Rounds that have come to an end since the last call."""

@@ -1,0 +1,105 @@
+"""The source offsets of the cluster's connectors, as the worker reads and writes them outside of tasks."""
+
+from collections.abc import Callable, Mapping
+
+from fencing.client_settings import transaction_timeout_ms
+from fencing.clock import Deadline
+from fencing.cluster_state import ConnectorState
+from fencing.config_log import ConfigLog
+from fencing.ids import ConnectorName
+from fencing.kafka.plain_producer import PlainProducer
+from fencing.offset_moves import Records, guard_id, write
+from fencing.offset_stores import OffsetStores, prepared, read_merged, settled, stores_of
+from fencing.offsets import SourceOffsets, read_offsets
+from fencing.task_clients import connector_producer
+from fencing.transactions import TransactionalClient
+from ringfence.worker_config import WorkerConfig
+
+Config = Mapping[str, str]
+
+
+class ConnectorOffsets:
+    """Thread-safe: it holds settings only."""
+
+    def __init__(self, config: WorkerConfig, client_id: str) -> None:
+        self._config = config
+        self._connection = config.connection(client_id)
+
+    @property
+    def worker_topic(self) -> str:
+        """The offsets topic that all connectors share but those with one of their own."""
+        return self._config.offsets_topic
+
+    def stores(self, config: Config, limit: Deadline) -> OffsetStores:
+        """Where the offsets of a connector of this configuration are kept. Raises `Invalid`, `Retriable`."""
+        return settled(self._stores(config), limit)
+
+    def prepared(self, config: Config, limit: Deadline) -> OffsetStores:
+        """The same, and a topic of its own is there afterwards: before a connector instance starts. Raises `Fatal`."""
+        return prepared(self._stores(config), self._config.settings, limit)
+
+    def _stores(self, config: Config) -> OffsetStores:
+        transactional = self._config.mode == "enabled"
+        return stores_of(
+            self._connection, self.worker_topic, self._config.settings, config, transactional=transactional
+        )
+
+    def read(self, name: ConnectorName, stores: OffsetStores, limit: Deadline) -> SourceOffsets:
+        """The merged view. What stands in the worker's topic only is read with the worker's credentials."""
+        if stores.own is None:
+            return read_offsets(self._connection, stores.worker.name, name, limit)
+        return read_merged(stores, name, limit)
+
+    def guard(self, name: ConnectorName) -> str:
+        """The transactional id under which `write` works."""
+        return guard_id(self._config.group_id, name)
+
+    def write(
+        self,
+        name: ConnectorName,
+        config: Config,
+        stores: OffsetStores,
+        decide: Callable[[ConnectorState, SourceOffsets], Records],
+        limit: Deadline,
+    ) -> int:
+        """Write to the effective topic, with the connector's own producer settings; how many records that were.
+
+        `decide` gets the connector at the end of the config topic and its offsets, both read after the init that shuts
+        others out; it raises `Conflict` where the offsets may not be written any more. Where the topic is the
+        connector's own, tombstones go to the worker's first.
+        """
+
+        def records() -> Records:
+            log = ConfigLog(self._connection, self._config.config_topic, limit)
+            try:
+                state = log.refresh(limit).connector(name)
+            finally:
+                log.close()
+            found = self.read(name, stores, limit)
+            due = decide(state, found)
+            self._tombstones_first(stores, found, due, limit)
+            return due
+
+        return write(lambda: self._producer(name, config), stores.effective.name, records, limit)
+
+    def _producer(self, name: ConnectorName, config: Config) -> TransactionalClient:
+        settings = self._config.settings
+        timeout_ms = transaction_timeout_ms(settings, config)
+        return connector_producer(self._connection, settings, config, self.guard(name), timeout_ms)
+
+    def _tombstones_first(self, stores: OffsetStores, known: SourceOffsets, due: Records, limit: Deadline) -> None:
+        if known.gaps is None:
+            return
+        by_key = {known.key_of(found.partition): found.partition for found in known.all()}
+        gone = [by_key[key] for key, value in due if value is None and key in by_key]
+        self.copy(stores, [(known.gaps.key_of(partition), None) for partition in gone], limit)
+
+    def copy(self, stores: OffsetStores, records: Records, limit: Deadline) -> None:
+        """Write to the worker's topic, without a transaction and with the worker's credentials."""
+        if not records:
+            return
+        writer = PlainProducer(stores.worker.reading)
+        try:
+            writer.write(stores.worker.name, records, limit)
+        finally:
+            writer.close()

@@ -1,0 +1,57 @@
+"""Step 4 of a fencing round: where the connector's offsets topic changed, its offsets go along (`fencing.rounds`)."""
+
+import logging
+
+from fencing.clock import Deadline
+from fencing.cluster_state import ConnectorState
+from fencing.errors import Conflict, Fatal, FencingError
+from fencing.offset_moves import Records, carried, moved
+from fencing.offsets import SourceOffsets
+from fencing.rounds import Round
+from ringfence.engine.connector_offsets import ConnectorOffsets
+
+log = logging.getLogger(__name__)
+
+_SECONDS = 60.0
+
+
+class OffsetCarrier:
+    """Called on the round's thread; a failure is the round's, which is tried again."""
+
+    def __init__(self, offsets: ConnectorOffsets) -> None:
+        self._offsets = offsets
+
+    def guards(self, due: Round) -> list[str]:
+        """What a round without old tasks fences: a leader that may still write offsets by hand, see `offset_moves`."""
+        if due.target is None or self._offsets.stores(due.target, Deadline.after(_SECONDS)).own is None:
+            return []
+        return [self._offsets.guard(due.connector)]
+
+    def carry(self, due: Round) -> int:
+        """Make the new topic say what the old one says; how many offsets that were. Safe to repeat."""
+        if due.target is None or due.target == due.writes:
+            return 0
+        limit = Deadline.after(_SECONDS)
+        old, new = self._offsets.stores(due.target, limit), self._offsets.stores(due.writes, limit)
+        if not moved(old, new):
+            return 0
+        self._offsets.prepared(due.writes, limit)
+
+        def records(state: ConnectorState, found: SourceOffsets) -> Records:
+            if state.generation != due.generation or not state.round_pending:
+                raise Conflict(f"The round of {due.connector} for generation {due.generation} is over")
+            return carried(self._offsets.read(due.connector, old, limit), found)
+
+        try:
+            count = self._offsets.write(due.connector, due.writes, new, records, limit)
+        except Fatal as error:
+            raise self._explained(error, old.effective.name, new.effective.name) from error
+        log.info("Connector %s: %d offsets carried to %s", due.connector, count, new.effective.name)
+        return count
+
+    def _explained(self, error: FencingError, old: str, new: str) -> FencingError:
+        return Fatal(
+            f"The source offsets could not be carried from topic {old} to {new}: {error}. No task of the new "
+            f"configuration starts before they are; name topic {old} in offsets.storage.topic again to go on without",
+            error.code,
+        )

@@ -1,0 +1,113 @@
+"""On the real broker, with a real leader: offsets follow their topic, and are moved by hand where they are kept."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from fencing.clock import Deadline
+from fencing.kafka.admin import topic_exists, topic_setting
+from fencing.kafka.reporter import Reporter
+from fencing.offsets import SourceOffsets, read_offsets
+from fencing.topic_log import TopicLog
+from ringfence.engine.task_host import run_spec
+from tests.engine.test_restarts_on_a_broker import C, Cluster
+from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+PARTITION = {"id": 0}
+
+
+@pytest.fixture
+def cluster(
+    broker: Broker,
+    unique: Callable[[str], str],
+    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
+) -> Iterator[Cluster]:
+    made = Cluster(broker, unique, environment)
+    made.start()
+    yield made
+    made.close()
+
+
+def kept(cluster: Cluster, topic: str) -> SourceOffsets:
+    return read_offsets(cluster.connection, topic, C, Deadline.after(60))
+
+
+def at(cluster: Cluster, topic: str) -> object:
+    offset = kept(cluster, topic).offset(PARTITION)
+    return offset and offset["seqno"]
+
+
+def numbers(cluster: Cluster, topic: str) -> list[int]:
+    log = TopicLog(cluster.connection, topic)
+    try:
+        return [int(record.value or b"-1") for record in log.read_to_end(Deadline.after(60))]
+    finally:
+        log.close()
+
+
+def move(cluster: Cluster, seqno: int) -> None:
+    offset = {"partition": PARTITION, "offset": {"seqno": seqno}}
+    answer = cluster.command("alter_offsets", {"offsets": [offset]})
+    assert answer["ok"] is True, answer
+
+
+def configure(cluster: Cluster, config: Mapping[str, str]) -> None:
+    """Another configuration for the stopped connector, with its round."""
+    assert cluster.command("configure", {"config": config})["ok"] is True
+    eventually(lambda: not cluster.leader.state().connector(C).round_pending, 30, "the round is over")
+
+
+def run_until(cluster: Cluster, data: str, number: int) -> None:
+    """Run the attempt that is placed until this number is visible, and stop the connector."""
+    placement = eventually(cluster.placement, 30)
+    assert placement is not None
+    reporter = Reporter(cluster.connection, cluster.config.status_topic, cluster.config.events_topic)
+    outcome: list[object] = []
+    task = threading.Thread(target=lambda: outcome.append(run_spec(cluster.spec(placement), reporter)))
+    task.start()
+    eventually(
+        lambda: number in numbers(cluster, data), 60, lambda: f"{number} is visible; ended: {outcome}", pause=0.2
+    )
+    assert cluster.command("stop")["ok"] is True
+    task.join(30)
+    assert not task.is_alive()
+
+
+def test_offsets_follow_their_topic_and_are_moved_by_hand_where_they_are(
+    cluster: Cluster, unique: Callable[[str], str]
+) -> None:
+    data, first, second, workers = unique("data"), unique("first"), unique("second"), cluster.config.offsets_topic
+    config = {"name": C, "connector.class": "VerifiableSource", "topic": data, "throughput": "1000"}
+    own = {**config, "offsets.storage.topic": first}
+    assert cluster.command("create", {"config": own})["ok"] is True
+    assert topic_exists(cluster.connection, first, Deadline.after(30)), "created before the instance starts"
+    assert topic_setting(cluster.connection, first, "cleanup.policy", Deadline.after(30)) == "compact"
+    run_until(cluster, data, 100)
+    last = numbers(cluster, data)[-1]
+    assert at(cluster, first) == at(cluster, workers) == last
+
+    move(cluster, 5000)
+    assert at(cluster, first) == at(cluster, workers) == 5000
+    assert cluster.command("reset_offsets")["ok"] is True
+    assert kept(cluster, first).present() == kept(cluster, workers).present() == []
+    assert len(kept(cluster, workers).all()) == 1, "a tombstone of its own, for the time when compaction took the other"
+    move(cluster, 7000)
+
+    configure(cluster, {**config, "offsets.storage.topic": second})
+    assert at(cluster, second) == 7000, "carried inside the round"
+    cluster.command("resume")
+    run_until(cluster, data, 7100)
+    assert numbers(cluster, data)[last + 1] == 7001, "the task went on from what was carried"
+
+    # Back to a topic that still holds an offset of long ago: that one must not come to life.
+    newest = at(cluster, second)
+    configure(cluster, own)
+    assert at(cluster, first) == newest
+    configure(cluster, config)
+    assert cluster.command("reset_offsets")["ok"] is True
+    assert kept(cluster, workers).present() == []
+    configure(cluster, own)
+    assert kept(cluster, first).present() == [], "what was reset stays reset in the older topic"
