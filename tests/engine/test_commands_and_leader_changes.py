@@ -1,0 +1,72 @@
+"""On the real broker: what a command answers whose leader loses its term before, and in the middle of, the commit."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from fencing.clock import Deadline
+from fencing.errors import Retriable
+from fencing.kafka.producer import TransactionalProducer
+from tests.engine.test_restarts_on_a_broker import C, Cluster
+from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+Commit = Callable[[TransactionalProducer, Deadline], None]
+
+
+@pytest.fixture
+def cluster(
+    broker: Broker,
+    unique: Callable[[str], str],
+    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
+) -> Iterator[Cluster]:
+    made = Cluster(broker, unique, environment)
+    made.start()
+    yield made
+    made.close()
+
+
+def lose_the_term(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:
+    """The next write loses its term: before its offsets are sent, or right after its commit."""
+    real_commit, real_send = TransactionalProducer.commit, TransactionalProducer.send_offsets
+
+    def lose(producer: TransactionalProducer) -> None:
+        term = cluster.leader._term
+        assert term is not None
+        term._over = "another worker leads"
+        producer.spent = True
+        monkeypatch.undo()
+        raise Retriable("the connection broke", "_TRANSPORT")
+
+    def commit(self: TransactionalProducer, deadline: Deadline) -> None:
+        real_commit(self, deadline)
+        lose(self)
+
+    def send(self: TransactionalProducer, *arguments: object) -> None:
+        real_send(self, *arguments)  # type: ignore[arg-type]
+        lose(self)
+
+    if written:
+        monkeypatch.setattr(TransactionalProducer, "commit", commit)
+    else:
+        monkeypatch.setattr(TransactionalProducer, "send_offsets", send)
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_only_what_was_surely_not_written_may_be_sent_again(
+    cluster: Cluster, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, *, written: bool
+) -> None:
+    config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers")}
+    lose_the_term(cluster, monkeypatch, written=written)
+    answer = cluster.command("create", {"config": config})
+    if written:
+        assert (answer["status"], answer["retry"], answer["passing"]) == (500, False, False)
+        assert "Whether the request was carried out is unknown" in str(answer["message"])
+    else:
+        assert (answer["status"], answer["retry"], answer["passing"]) == (409, True, True)
+    # It still owns the partition, and begins another term: which of the two it was stands in the config topic.
+    eventually(lambda: cluster.leader.ready.is_set(), 30, "another term")
+    assert (C in cluster.leader.state()) is written
+    again = cluster.command("create", {"config": config})
+    assert (again["ok"], again.get("status")) == ((False, 409) if written else (True, None))
