@@ -14,10 +14,11 @@ from fencing.boundaries import Boundaries
 from fencing.client_settings import connection_of, producer_overrides, transaction_timeout_ms
 from fencing.errors import FencingError, Invalid
 from fencing.ids import ConnectorName, TaskId, leader_transactional_id, task_transactional_id
-from fencing.kafka.overrides import Role
+from fencing.kafka.overrides import Role, servers
 from fencing.kafka.prober_pool import Login, ProberPool, login_of
 from fencing.kafka.probes import Prober, unusable
 from fencing.kafka.settings import Connection
+from fencing.offset_stores import OffsetStores, stores_of
 from ringfence.engine import findings
 from ringfence.engine.client_overrides import has_placeholder
 from ringfence.engine.findings import Check, Result
@@ -57,11 +58,6 @@ class Asker:
         return [task_transactional_id(self.worker.group_id, TaskId(self.connector, number)) for number in range(count)]
 
     @property
-    def offsets_topic(self) -> str:
-        """Where its source offsets are kept: its own topic, or the worker's."""
-        return self.config.get(OFFSETS_STORAGE_TOPIC, "").strip() or self.worker.offsets_topic
-
-    @property
     def topic(self) -> str:
         """The topic that it fills, "" where it does not say so under the usual name, or a provider says it."""
         topic = self.config.get("topic", "").strip()
@@ -81,20 +77,24 @@ def checks(asker: Asker) -> Iterator[Check]:
     provided = {role for role in Role if has_placeholder(_overrides(role, asker.config))}
     known = {key: value for key, value in asker.config.items() if not has_placeholder(value)}
     try:
-        roles = {role: connection_of(role, base, worker.settings, known) for role in Role}
+        producer = connection_of(Role.PRODUCER, base, worker.settings, known)
         overrides = producer_overrides(base, worker.settings, known, asker.timeout_ms)
+        topic, settings = worker.offsets_topic, worker.settings
+        stores = stores_of(base, topic, settings, known, transactional=asker.transactional)
     except Invalid as error:
         remedy = "Correct the settings: nothing else can be checked before."
         yield Check("client settings", Result.FAILED, str(error), remedy)  # validation says the same by itself
         return
     if Role.PRODUCER not in provided and asker.transactional:
-        yield _settings(roles[Role.PRODUCER], overrides, asker.timeout_ms)
-    principals: list[tuple[str, Connection, Callable[[Prober, Asker], Iterator[Check]]]] = [
+        yield _settings(producer, overrides, asker.timeout_ms)
+    principals: list[tuple[str, Connection, Callable[[Prober, Asker, OffsetStores], Iterator[Check]]]] = [
         ("worker", base, _as_worker),
-        ("producer", roles[Role.PRODUCER], _as_producer),
-        ("consumer", roles[Role.CONSUMER], _as_consumer),
-        ("admin", roles[Role.ADMIN], _as_admin),
+        ("producer", producer, _as_producer),
+        ("consumer", stores.effective.reading, _as_consumer),
+        ("admin", stores.admin, _as_admin),
     ]
+    # Who asks that cluster for its limits: the worker's principal may, more often than a producer's.
+    nearest = "worker" if servers(producer.bootstrap) == servers(base.bootstrap) else "producer"
     silent: dict[Login, FencingError] = {}  # mostly all principals are one: it is waited for once
     for principal, connection, ask in principals:
         if principal in provided:
@@ -106,7 +106,9 @@ def checks(asker: Asker) -> Iterator[Check]:
             if login in silent:
                 raise silent[login]
             with _probers.lease(connection) as prober:
-                yield from ask(prober, asker)
+                if principal == nearest:
+                    yield from _limits(prober, asker)
+                yield from ask(prober, asker, stores)
         except FencingError as error:
             silent[login] = error
             yield _unanswered(principal, error, asker.config)
@@ -133,7 +135,8 @@ def _settings(connection: Connection, overrides: Mapping[str, object], timeout_m
     return Check("client settings", Result.FAILED, text, remedy, decides=True)
 
 
-def _as_worker(prober: Prober, asker: Asker) -> Iterator[Check]:
+def _limits(prober: Prober, asker: Asker) -> Iterator[Check]:
+    """What the brokers that the tasks write to can do, and allow."""
     version = ".".join(str(part) for part in prober.version)
     if prober.exactly_once():
         yield Check("broker version", Result.OK, f"Kafka {version} or newer.")
@@ -144,21 +147,23 @@ def _as_worker(prober: Prober, asker: Asker) -> Iterator[Check]:
         yield old
     if asker.transactional:
         yield findings.timeout(prober.broker_setting("transaction.max.timeout.ms"), asker.timeout_ms)
-    if asker.offsets_topic == asker.worker.offsets_topic:
-        yield _compaction("worker", prober, asker)
+
+
+def _as_worker(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+    if stores.own is None:
+        yield _compaction("worker", prober, stores.worker.name)
     leader = leader_transactional_id(asker.worker.group_id)
     yield findings.granted("worker", "Write", "TransactionalId", prober.write_ids([leader]), decides=False)
     yield findings.granted("worker", "Describe", "TransactionalId", prober.describe_ids([leader])[0], decides=False)
 
 
-def _compaction(principal: str, prober: Prober, asker: Asker) -> Check:
-    topic = asker.offsets_topic
+def _compaction(principal: str, prober: Prober, topic: str) -> Check:
     policy = prober.topic_setting(topic, "cleanup.policy")
     return findings.compaction(principal, topic, policy, prober.topic(topic).exists if policy is None else True)
 
 
-def _as_producer(prober: Prober, asker: Asker) -> Iterator[Check]:
-    ids, topic, offsets = asker.ids, asker.topic, asker.offsets_topic
+def _as_producer(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+    ids, topic, offsets = asker.ids, asker.topic, stores.effective.name
     topics = [offsets, *([topic] if topic else [])]
     if asker.transactional:
         yield findings.granted("producer", "Write", "TransactionalId", prober.write_ids(ids), "name")
@@ -180,20 +185,20 @@ def _as_producer(prober: Prober, asker: Asker) -> Iterator[Check]:
         yield findings.granted("producer", "Create", "Topic", answer, "topic", decides=False)
 
 
-def _as_consumer(prober: Prober, asker: Asker) -> Iterator[Check]:
-    offsets = asker.offsets_topic
+def _as_consumer(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+    offsets = stores.effective.name
     yield findings.granted("consumer", "Read", "Topic", {offsets: prober.topic(offsets).read}, OFFSETS_STORAGE_TOPIC)
 
 
-def _as_admin(prober: Prober, asker: Asker) -> Iterator[Check]:
-    ids, offsets = asker.ids, asker.offsets_topic
+def _as_admin(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+    ids, offsets = asker.ids, stores.effective.name
     if asker.transactional:
         yield findings.granted("admin", "Write", "TransactionalId", prober.write_ids(ids), "name")
         yield findings.granted("admin", "Describe", "TransactionalId", prober.describe_ids(ids)[0], "name")
     seen = prober.topic(offsets)
     yield findings.granted("admin", "Describe", "Topic", {offsets: seen.describe}, OFFSETS_STORAGE_TOPIC)
-    if offsets != asker.worker.offsets_topic:
-        yield _compaction("admin", prober, asker)
+    if stores.own is not None:  # it is created before the first task starts
+        yield _compaction("admin", prober, offsets)
         if seen.exists is False:
             answer = {offsets: prober.create_topic(offsets)}
             yield findings.granted("admin", "Create", "Topic", answer, OFFSETS_STORAGE_TOPIC)
