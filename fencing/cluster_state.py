@@ -7,6 +7,7 @@ on generations, on which rounds are pending and on who may run.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from fencing.active_topics import TopicsResetRecord
 from fencing.codec import (
     CommitRecord,
     ConfigRecord,
@@ -21,6 +22,7 @@ from fencing.codec import (
     UnknownKey,
 )
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.log_levels import LoggerRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class ConnectorState:
     count: TaskCount | None = None
     placements: Mapping[int, Placement] = field(default_factory=dict)
     unreadable: str | None = None
+    topics_reset: int = -1
+    """The offset of the newest reset of its active topics; -1 where there is none."""
 
     @property
     def generation(self) -> Generation | None:
@@ -132,6 +136,7 @@ class ClusterState:
     connectors: Mapping[ConnectorName, ConnectorState] = field(default_factory=dict)
     session_key: SessionKeyRecord | None = None
     restarts: Mapping[ConnectorName, tuple[int, RestartRecord]] = field(default_factory=dict)
+    loggers: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
 
     def connector(self, name: ConnectorName) -> ConnectorState:
@@ -157,6 +162,8 @@ def apply(state: ClusterState, offset: int, record: ConfigRecord) -> ClusterStat
             return replace(state, end=end, unknown=state.unknown | {key})
         case RestartRecord():
             return replace(state, end=end, restarts={**state.restarts, record.connector: (offset, record)})
+        case LoggerRecord(logger, level):
+            return replace(state, end=end, loggers={**state.loggers, logger: (offset, level)})
         case TaskRecord(task, _) | PlacementRecord(task):
             name = task.connector
         case (
@@ -164,6 +171,7 @@ def apply(state: ClusterState, offset: int, record: ConfigRecord) -> ClusterStat
             | CommitRecord(name, _)
             | TargetStateRecord(name, _)
             | TaskCountRecord(name, _, _, _)
+            | TopicsResetRecord(name, _)
         ):
             pass
     changed = apply_connector(state.connector(name), offset, record)
@@ -195,6 +203,8 @@ def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) ->
         case PlacementRecord(task, worker, incarnation, attempt, generation) if worker is not None:
             placement = Placement(worker, incarnation, attempt, generation, record.restarts, record.placed_ms)
             return replace(state, placements={**state.placements, task.task: placement})
+        case TopicsResetRecord(_, time_ms):
+            return replace(state, topics_reset=-1 if time_ms is None else offset)
         case _:
             return state
 

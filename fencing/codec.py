@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
 
+from fencing.active_topics import TopicsResetRecord
 from fencing.errors import Unreadable
 from fencing.ids import NO_GENERATION, NOBODY, ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.log_levels import LoggerRecord
 
 
 class TargetState(StrEnum):
@@ -113,6 +115,8 @@ ConfigRecord = (
     | RestartRecord
     | TaskCountRecord
     | PlacementRecord
+    | TopicsResetRecord
+    | LoggerRecord
     | SessionKeyRecord
     | UnknownKey
 )
@@ -123,11 +127,13 @@ _PREFIXES = (
     "target-state-",
     "restart-connector-",
     "placement-",
+    "topics-reset-",
     "connector-",
     "commit-",
     "task-",
 )
 
+LOGGER = "logger-cluster-"
 _TASK_DIGITS = 9
 
 
@@ -187,7 +193,7 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
 def _decode(text: str, raw: bytes | None) -> ConfigRecord:
     value: dict[str, object] = {}
     prefix, rest = _split(text)
-    if not prefix and text != "session-key":
+    if not prefix and text != "session-key" and not text.startswith(LOGGER):
         return UnknownKey(text)
     if raw is not None:
         loaded: object = json.loads(raw)
@@ -222,6 +228,10 @@ def _decode(text: str, raw: bytes | None) -> ConfigRecord:
             return TaskCountRecord(name, _integer(value, "tasks"), generation, _strings(value.get("target", {})))
         case "placement-":
             return _placement(text, rest, value, raw is None)
+        case "topics-reset-":
+            return TopicsResetRecord(name, None if raw is None else _integer(value, "time_ms"))
+        case _ if text.startswith(LOGGER):
+            return LoggerRecord(text.removeprefix(LOGGER), None if raw is None else str(value["level"]))
         case _:
             if raw is None:
                 return UnknownKey(text)
@@ -277,6 +287,10 @@ def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
             placed = {"worker": worker, "incarnation": incarnation, "attempt": attempt, "generation": generation}
             placed |= {"restarts": record.restarts, "placed_ms": record.placed_ms}
             return f"placement-{task}".encode(), _json(placed)
+        case TopicsResetRecord(connector, time_ms):
+            return f"topics-reset-{connector}".encode(), None if time_ms is None else _json({"time_ms": time_ms})
+        case LoggerRecord(logger, level):
+            return f"{LOGGER}{logger}".encode(), None if level is None else _json({"level": level})
         case SessionKeyRecord(key, algorithm, created_ms):
             return b"session-key", _json({"key": key, "algorithm": algorithm, "creation-timestamp": created_ms})
         case UnknownKey(key):

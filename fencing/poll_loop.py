@@ -108,6 +108,7 @@ class PollLoop:
         for record in committed.records:
             self._plugin.commit_record(record)
         self._plugin.commit()
+        self._report.topics(committed.topics, self._view.topics_reset)
 
 
 def due_in(transactions: Transactions | None, boundaries: Boundaries, clock: Clock) -> float:

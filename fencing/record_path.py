@@ -59,7 +59,7 @@ class GatheredOffsets:
 class Prepared:
     """A batch ready to be produced. `batch` is what the plugin returned; `size` counts the bytes of the values."""
 
-    __slots__ = ("batch", "calls", "offsets", "size")
+    __slots__ = ("batch", "calls", "offsets", "size", "topics")
 
     def __init__(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
         self.batch = batch
@@ -68,6 +68,8 @@ class Prepared:
         self.offsets: list[tuple[Partition, Offset | None]] = []
         """In the plugin's order: a later one of the same partition is newer; None deletes."""
         self.size = 0
+        self.topics: set[str] = set()
+        """Where its records go."""
 
 
 class RecordPath:
@@ -103,6 +105,7 @@ class RecordPath:
         if len(batch):
             prepared.offsets.append((batch.source_partition, batch.source_offset))
             prepared.size = sum(map(len, batch.values))
+            prepared.topics.add(batch.topic)
         return prepared
 
     def _prepare_records(self, batch: Sequence[SourceRecord]) -> Prepared:
@@ -126,6 +129,7 @@ class RecordPath:
             topic = out.topic
             if topic != checked:
                 self._check_topic(topic)
+                prepared.topics.add(topic)
                 checked = topic
             value = to_value(topic, out.value)
             key = None if out.key is None else to_key(topic, out.key)

@@ -67,7 +67,7 @@ class SourceTaskRun:
         self._clock = clock
         self._new_producer = new_producer or transactional_producer
         self._counters = Counters()
-        self._report = TaskReport(spec, reporter, self._counters, clock)
+        self._report = TaskReport(spec, reporter, self._counters, clock, plugin.version)
         self._view = TaskView(spec, self._report.tick)
         worker = spec.worker_settings
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))

@@ -1,8 +1,8 @@
 """The status topic's records, in Kafka Connect's format with our extra fields, and the state they fold into.
 
-Keys: `status-connector-<c>`, `status-task-<c>-<n>` (Connect's), `worker-<id>` and `leader` (ours; Connect passes them
-over). A tombstone removes the entry. `generation` is the connector's generation (a config-topic offset), -1 where it is
-not known.
+Keys: `status-connector-<c>`, `status-task-<c>-<n>`, `status-topic-<t>:connector-<c>` (Connect's), `worker-<id>` and
+`leader` (ours; Connect passes them over). A tombstone removes the entry. `generation` is the connector's generation (a
+config-topic offset), -1 where it is not known.
 """
 
 import json
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import cast
 
+from fencing import active_topics
+from fencing.active_topics import TopicStatus
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 
 PLACED = "placed"
@@ -41,6 +43,7 @@ class ConnectorStatus:
     worker: WorkerId
     generation: Generation
     trace: str | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class TaskStatus:
 
     ended: the attempt is over (it never produces again); why: a short machine word for the end or the wait
     (the constants above); since_ms: wall clock of the change; restarts: automatic ones in a row, this attempt
-    included; next_ms: wall clock of the next one, 0 where none is to come.
+    included; next_ms: wall clock of the next one, 0 where none is to come; version: the plugin's.
     """
 
     task: TaskId
@@ -64,6 +67,7 @@ class TaskStatus:
     since_ms: int = 0
     restarts: int = 0
     next_ms: int = 0
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class LeaderRecord:
     incarnation: Incarnation
     group_generation: int
     since_ms: int
+    topic_tracking: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +100,16 @@ class Removed:
     key: str
 
 
-StatusRecord = ConnectorStatus | TaskStatus | WorkerRecord | LeaderRecord | Removed
+StatusRecord = ConnectorStatus | TaskStatus | TopicStatus | WorkerRecord | LeaderRecord | Removed
 
 
 def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
     """Key and value of a status-topic record."""
     fields: dict[str, object]
     match record:
-        case ConnectorStatus(connector, state, worker, generation, trace):
+        case ConnectorStatus(connector, state, worker, generation, trace, version):
             fields = {"state": state, "trace": trace, "worker_id": worker, "generation": generation}
+            fields["version"] = version
             return f"status-connector-{connector}".encode(), _json(fields)
         case TaskStatus():
             fields = {
@@ -118,8 +124,11 @@ def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
                 "since_ms": record.since_ms,
                 "restarts": record.restarts,
                 "next_ms": record.next_ms,
+                "version": record.version,
             }
             return f"status-task-{record.task}".encode(), _json(fields)
+        case TopicStatus():
+            return record.key.encode(), _json(record.fields())
         case WorkerRecord():
             fields = {
                 "incarnation": record.incarnation,
@@ -135,6 +144,7 @@ def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
                 "incarnation": record.incarnation,
                 "group_generation": record.group_generation,
                 "since_ms": record.since_ms,
+                "topic_tracking": record.topic_tracking,
             }
             return b"leader", _json(fields)
         case Removed(key):
@@ -146,7 +156,7 @@ def _json(fields: Mapping[str, object]) -> bytes:
 
 
 def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
-    """One status-topic record; None for one that is not ours to understand (`status-topic-…`, or unreadable).
+    """One status-topic record; None for one that is not ours to understand.
 
     Statuses are reports, not instructions: an unreadable one is passed over, as Kafka Connect does.
     """
@@ -165,12 +175,16 @@ def _decode(text: str, value: dict[str, object]) -> StatusRecord | None:
         item = value.get(name, default)
         return item if isinstance(item, int) else default
 
-    trace = value.get("trace")
-    shown = str(trace) if trace else None
+    def text_of(name: str) -> str | None:
+        item = value.get(name)
+        return str(item) if item else None
+
+    shown, version = text_of("trace"), text_of("version")
     if text.startswith("status-connector-"):
         name = ConnectorName(text.removeprefix("status-connector-"))
         worker = WorkerId(str(value["worker_id"]))
-        return ConnectorStatus(name, State(str(value["state"])), worker, Generation(number("generation")), shown)
+        generation = Generation(number("generation"))
+        return ConnectorStatus(name, State(str(value["state"])), worker, generation, shown, version)
     if text.startswith("status-task-"):
         connector, dash, task = text.removeprefix("status-task-").rpartition("-")
         if not dash or not (task.isascii() and task.isdigit()):
@@ -188,6 +202,7 @@ def _decode(text: str, value: dict[str, object]) -> StatusRecord | None:
             number("since_ms", 0),
             number("restarts", 0),
             number("next_ms", 0),
+            version,
         )
     if text.startswith("worker-"):
         return WorkerRecord(
@@ -204,8 +219,9 @@ def _decode(text: str, value: dict[str, object]) -> StatusRecord | None:
             Incarnation(str(value["incarnation"])),
             number("group_generation"),
             number("since_ms", 0),
+            value.get("topic_tracking") is not False,
         )
-    return None
+    return active_topics.decode(text, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +232,7 @@ class StatusState:
     tasks: Mapping[TaskId, TaskStatus] = field(default_factory=dict)
     workers: Mapping[WorkerId, WorkerRecord] = field(default_factory=dict)
     leader: LeaderRecord | None = None
+    topics: Mapping[ConnectorName, frozenset[str]] = field(default_factory=dict)
 
 
 def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:
@@ -245,6 +262,9 @@ def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
         case TaskStatus():
             held = state.tasks.get(record.task)
             return replace(state, tasks={**state.tasks, record.task: record}) if replaces(record, held) else state
+        case TopicStatus(connector, topic):
+            known = state.topics.get(connector, frozenset())
+            return replace(state, topics={**state.topics, connector: known | {topic}})
         case WorkerRecord():
             return replace(state, workers={**state.workers, record.worker: record})
         case LeaderRecord():
@@ -256,4 +276,14 @@ def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
                 tasks={t: s for t, s in state.tasks.items() if f"status-task-{t}" != key},
                 workers={w: s for w, s in state.workers.items() if f"worker-{w}" != key},
                 leader=None if key == "leader" else state.leader,
+                topics=_without(state.topics, key),
             )
+
+
+def _without(topics: Mapping[ConnectorName, frozenset[str]], key: str) -> Mapping[ConnectorName, frozenset[str]]:
+    parts = active_topics.parts_of(key)
+    if parts is None:
+        return topics
+    connector, topic = parts
+    left = {**topics, connector: topics.get(connector, frozenset()) - {topic}}
+    return {name: names for name, names in left.items() if names}

@@ -23,6 +23,7 @@ class Plugin:
     make: Callable[[], SourceTask]
     config: Mapping[str, str]
     convert: Convert
+    version: str | None = None
 
 
 def overrides(plugin: SourceTask, method: str) -> bool:

@@ -1,5 +1,6 @@
 """What one attempt says about itself: its status, its stage, its numbers once a second."""
 
+from fencing.active_topics import TopicStatus
 from fencing.clock import Clock
 from fencing.kafka.reporter import Reporter
 from fencing.measures import StateTimes
@@ -13,7 +14,10 @@ _EVERY_S = 1.0
 class TaskReport:
     """Reports for one attempt. `tick` comes from another thread than the rest; each report is one call."""
 
-    def __init__(self, spec: TaskSpec, reporter: Reporter, counters: Counters, clock: Clock) -> None:
+    def __init__(
+        self, spec: TaskSpec, reporter: Reporter, counters: Counters, clock: Clock, version: str | None = None
+    ) -> None:
+        """`version`: the plugin's."""
         self._spec = spec
         self._reporter = reporter
         self._counters = counters
@@ -23,6 +27,10 @@ class TaskReport:
         self._producer_id = -1
         self._epoch = -1
         self._stage = ""
+        self._version = version
+        self._tracks = spec.worker_settings.get("topic.tracking.enable", "true").strip().lower() != "false"
+        self._topics: set[str] = set()
+        self._topics_reset = -1
         self._times = StateTimes(self._last)
 
     def _fields(self) -> dict[str, object]:
@@ -60,6 +68,7 @@ class TaskReport:
                 why,
                 self._reporter.now_ms(),
                 placement.restarts,
+                version=self._version,
             )
         )
 
@@ -81,6 +90,21 @@ class TaskReport:
         self.progress()
         self._status(State.UNASSIGNED, SUPERSEDED, ended=True)
         self.stage(reason)
+
+    def topics(self, topics: frozenset[str], reset: int) -> None:
+        """Topics of a committed transaction: each is told once, and once more after a reset (KIP-558).
+
+        `reset`: the config-topic offset of the newest one.
+        """
+        if reset != self._topics_reset:
+            self._topics_reset = reset
+            self._topics.clear()
+        if not self._tracks or topics <= self._topics:
+            return
+        for topic in sorted(topics - self._topics):
+            task = self._spec.task
+            self._reporter.status(TopicStatus(task.connector, topic, task.task, self._reporter.now_ms()))
+        self._topics |= topics
 
     def tick(self) -> None:
         """Called often; reports progress at most once a second, and only where there is some."""

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
+from fencing import log_levels
 from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState, apply_connector
-from fencing.codec import TargetState, connector_of, decode
+from fencing.codec import LOGGER, TargetState, connector_of, decode
 from fencing.errors import Retriable, Unreadable
 from fencing.kafka.consumer import LogRecord
+from fencing.log_levels import LoggerRecord
 from fencing.task_spec import TaskSpec
 from fencing.topic_log import TopicLog
 
@@ -68,6 +70,11 @@ class TaskView:
     def verdict(self) -> Verdict:
         return self._verdict
 
+    @property
+    def topics_reset(self) -> int:
+        """The offset of the newest reset of the connector's active topics, -1 for none."""
+        return self._state.topics_reset
+
     def refresh(self, deadline: Deadline) -> Verdict:
         """The verdict as of the end of the config topic now (invariant 6)."""
         with self._turn:
@@ -77,6 +84,8 @@ class TaskView:
         return self._verdict
 
     def _apply(self, record: LogRecord) -> None:
+        if record.key is not None and record.key.startswith(LOGGER.encode()):
+            self._set_level(record)
         if record.key is None or connector_of(record.key) != self._spec.task.connector:
             return
         try:
@@ -87,6 +96,17 @@ class TaskView:
             self._state = replace(self._state, unreadable=str(error))
             return
         self._state = apply_connector(self._state, record.offset, decoded)
+
+    def _set_level(self, record: LogRecord) -> None:
+        if not self._thread.is_alive():
+            return  # older than this attempt
+        try:
+            decoded = decode(record.key, record.value)
+        except Unreadable as error:
+            log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
+            return
+        if isinstance(decoded, LoggerRecord):
+            log_levels.apply(decoded)
 
     def _judge(self) -> None:
         verdict = Verdict.END if self._ending else judge(self._state, self._spec)

@@ -66,6 +66,7 @@ class Committed:
 
     records: Sequence[SourceRecord]
     offsets: Sequence[tuple[Partition, Offset | None]]
+    topics: frozenset[str] = frozenset()
 
 
 class Transactions:
@@ -101,6 +102,7 @@ class Transactions:
         self._copy = copy
         self._gathered = GatheredOffsets()
         self._records: list[SourceRecord] = []
+        self._topics: set[str] = set()
         self._open = False
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._pending: Future[None] | None = None
@@ -132,6 +134,7 @@ class Transactions:
         before = self._path.bytes
         with kafka_errors("producing"):
             sent = self._path.send(prepared, self._producer.produce, self._make_room, self._gathered)
+        self._topics |= prepared.topics
         self._counters.records += sent
         self._counters.open_records += sent
         self._counters.measures.active_records.add(self._counters.open_records, self._clock.monotonic())
@@ -158,9 +161,9 @@ class Transactions:
                         break
                     except BufferError:
                         self._make_room()
-        self._pending_batch = Committed(self._records, offsets)
+        self._pending_batch = Committed(self._records, offsets, frozenset(self._topics))
         self._pending_size = self._counters.open_records
-        self._records = []
+        self._records, self._topics = [], set()
         self._open = False
         self._pending = self._committer.submit(self._commit)
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from connectors.api.offsets import OffsetReader
 from connectors.api.records import RecordBatch, SourceRecord
@@ -56,6 +56,8 @@ class SourceTask(ABC):
     starts from the committed offsets: nothing that an instance remembers can be rewound.
     """
 
+    version: ClassVar[str | None] = None
+    """Shown in the task's status; usually the connector's."""
     context: SourceTaskContext
     """Set by the framework before `start`."""
 

@@ -208,16 +208,17 @@ def timed_out(awaited: str) -> str:
 
 
 def _wait_for_rows(answer: Mapping[str, Any], deadline: Deadline) -> None:
-    """Wait until the database shows what was written: `offset` of the config topic, and `offsets_end`.
+    """Wait until the database shows what was written: `offset` of the config topic, `offsets_end` and `status_end`.
 
-    `offsets_end`: {partition: next offset} of the offsets topic, for commands that write source offsets.
+    The latter: {partition: next offset} of the offsets or status topic, for commands that write there.
     """
     waits: list[tuple[str, int, int]] = []
     if isinstance(answer.get("offset"), int):
         waits.append(("config", 0, int(answer["offset"]) + 1))
-    ends = answer.get("offsets_end")
-    if isinstance(ends, dict):
-        waits += [("offsets", int(partition), int(end)) for partition, end in ends.items()]
+    for role in ("offsets", "status"):
+        ends = answer.get(f"{role}_end")
+        if isinstance(ends, dict):
+            waits += [(role, int(partition), int(end)) for partition, end in ends.items()]
     for role, partition, end in waits:
         _wait_for(role, partition, end, deadline)
 

@@ -53,6 +53,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "ringfence.log_levels.LogLevelMiddleware",
     "ringfence.web.middleware.DatabaseAwayMiddleware",
 ]
 

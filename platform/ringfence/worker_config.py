@@ -38,6 +38,8 @@ _DEFAULTS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "transaction.timeout.ms": "60000",
+    "topic.tracking.enable": "true",
+    "topic.tracking.allow.reset": "true",
     "connector.client.config.override.policy": "All",
 }
 REBALANCE_DELAY: Final = "scheduled.rebalance.max.delay.ms"
@@ -80,6 +82,8 @@ class WorkerConfig:
             if key.endswith((".ms", ".factor", ".partitions")):
                 config.number(key)
         config._check_restarts()
+        for key in ("topic.tracking.enable", "topic.tracking.allow.reset"):
+            config.flag(key)
         config._check_clients()
         return config
 
@@ -109,6 +113,13 @@ class WorkerConfig:
             for warning in found.warnings.values():
                 log.warning("%s", warning)
         _ = self.override_policy
+
+    def flag(self, key: str) -> bool:
+        """A boolean setting. Raises `Invalid` for anything but true and false, in any case."""
+        text = self.settings[key].strip().lower()
+        if text not in ("true", "false"):
+            raise Invalid(f"{key}={self.settings[key]}: use true or false")
+        return text == "true"
 
     def number(self, key: str) -> int:
         """A whole-number setting."""

@@ -1,12 +1,15 @@
 """Codes and bodies are Kafka Connect's."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from fencing.status import State
+from fencing.active_topics import TopicStatus
+from fencing.ids import ConnectorName, Incarnation, WorkerId
+from fencing.status import LeaderRecord, State
 from ringfence.dispatch import Refused
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector_status, task_status
@@ -254,9 +257,42 @@ def test_tasks_and_topics(client: Client, leader: FakeLeader) -> None:
     assert body(client.get("/connectors/c/tasks")) == [
         {"id": {"connector": "c", "task": 0}, "config": {"task.id": "0"}}
     ]
-    assert body(client.get("/connectors/c/topics")) == {"c": {"topics": ["t"]}}
+    assert body(client.get("/connectors/c/topics")) == {"c": {"topics": []}}
+    leader.status.status(TopicStatus(ConnectorName("c"), "t", 0, 1), TopicStatus(ConnectorName("c"), "s", 0, 1))
+    leader.project()
+    assert body(client.get("/connectors/c/topics")) == {"c": {"topics": ["s", "t"]}}
     assert body(client.get("/connectors/x/topics")) == {"x": {"topics": []}}
-    assert client.put("/connectors/x/topics/reset").status_code == 202
+    for name in ("x", "c"):
+        assert client.put(f"/connectors/{name}/topics/reset").status_code == 202
+    assert body(client.get("/connectors/c/topics")) == {"c": {"topics": []}}
+
+
+def test_topics_are_403_without_tracking(client: Client, leader: FakeLeader) -> None:
+    leader.status.status(LeaderRecord(WorkerId("w1"), Incarnation("i"), 1, 1, topic_tracking=False))
+    leader.project()
+    response = client.get("/connectors/c/topics")
+    assert response.status_code == 403
+    assert body(response) == {"error_code": 403, "message": "Topic tracking is disabled."}
+
+
+def test_statuses_carry_the_versions_of_the_plugins(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    leader.start("c")
+    statuses = (connector_status("c", State.RUNNING), task_status("c", 0, State.RUNNING))
+    leader.status.status(*(replace(one, version="1.0.0") for one in statuses))
+    leader.project()
+    told = body(client.get("/connectors/c/status"))
+    assert (told["connector"]["version"], told["tasks"][0]["version"]) == ("1.0.0", "1.0.0")
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/", "GET, HEAD, OPTIONS"), ("/connectors", "GET, POST, HEAD, OPTIONS"), ("/health", "GET, HEAD, OPTIONS")],
+)
+def test_options_tells_the_methods(client: Client, path: str, methods: str) -> None:
+    response = client.options(path)
+    assert (response.status_code, response["content-type"], response["allow"]) == (200, "text/plain", methods)
+    assert response.content.decode() == methods
 
 
 def test_offsets(client: Client, leader: FakeLeader) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencing.active_topics import TopicsResetRecord
 from fencing.codec import (
     CommitRecord,
     ConfigRecord,
@@ -25,6 +26,7 @@ from fencing.codec import (
 )
 from fencing.errors import Unreadable
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.log_levels import LoggerRecord
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).map(ConnectorName)
 tasks = st.builds(TaskId, names, st.integers(0, 99))
@@ -47,6 +49,8 @@ records: st.SearchStrategy[ConfigRecord] = st.one_of(
         numbers.map(Generation),
     ),
     st.builds(PlacementRecord, tasks, st.none()),
+    st.builds(TopicsResetRecord, names, st.none() | numbers),
+    st.builds(LoggerRecord, st.text(), st.none() | st.text()),
     st.builds(SessionKeyRecord, st.text(), st.text(), numbers),
 )
 
@@ -61,7 +65,7 @@ def test_a_key_tells_its_connector_without_its_value(record: ConfigRecord) -> No
     match record:
         case TaskRecord(task, _) | PlacementRecord(task):
             expected: str | None = task.connector
-        case SessionKeyRecord() | UnknownKey():
+        case SessionKeyRecord() | LoggerRecord() | UnknownKey():
             expected = None
         case _:
             expected = record.connector

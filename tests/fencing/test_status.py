@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencing.active_topics import TopicStatus, key_of
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.status import (
     FAILED,
@@ -45,6 +46,8 @@ def fold(*records: StatusRecord | None) -> StatusState:
         replace(running, state=State.FAILED, trace="Traceback …", ended=True, why=FAILED),
         WorkerRecord(W, I, "enabled", 4, "0.1.0", 7),
         LeaderRecord(W, I, 3, 7),
+        TopicStatus(ConnectorName("a:connector-b"), "t.1", 3, 17),
+        replace(running, version="1.2.0"),
         Removed("status-task-a-1-0"),
     ],
 )
@@ -135,3 +138,20 @@ def test_a_tombstone_removes_what_it_names_and_nothing_else() -> None:
     assert apply(full, Removed("worker-w")) == replace(full, workers={})
     assert apply(full, Removed("leader")) == replace(full, leader=None)
     assert apply(full, Removed("status-connector-a-1")) == replace(full, connectors={})
+
+
+def test_active_topics_are_kafka_connects_records() -> None:
+    value = b'{"topic":{"name":"t-1","connector":"f1","task":0,"discoverTimestamp":1795278445385}}'
+    read = decode(b"status-topic-t-1:connector-f1", value)
+    assert read == TopicStatus(ConnectorName("f1"), "t-1", 0, 1795278445385)
+    assert encode(read) == (b"status-topic-t-1:connector-f1", value)
+
+
+def test_active_topics_fold_by_connector_and_a_tombstone_takes_one_out() -> None:
+    name, other = ConnectorName("a"), ConnectorName("b")
+    told = [TopicStatus(name, "t", 0, 1), TopicStatus(name, "u", 0, 1), TopicStatus(other, "t", 0, 1)]
+    state = fold(*told)
+    assert state.topics == {name: {"t", "u"}, other: {"t"}}
+    state = apply(state, Removed(key_of(name, "t")))
+    assert state.topics == {name: {"u"}, other: {"t"}}
+    assert apply(state, Removed(key_of(name, "u"))).topics == {other: {"t"}}

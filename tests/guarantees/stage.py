@@ -194,6 +194,10 @@ class Stage:
 
     def status(self) -> TaskStatus | None:
         """The task's newest status."""
+        return self.statuses().tasks.get(self.task)
+
+    def statuses(self) -> StatusState:
+        """The status topic, folded."""
         log = TopicLog(self.connection, self.topics.status)
         state = StatusState()
         try:
@@ -201,7 +205,7 @@ class Stage:
                 state = apply(state, decode(record.key, record.value))
         finally:
             log.close()
-        return state.tasks.get(self.task)
+        return state
 
     def exact(self, at_least: int) -> int:
         """Asserts 0..n-1, none missing, none twice, and an offset that agrees; returns n."""

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connectors.api import RecordBatch, RetriableError
+from fencing.active_topics import TopicsResetRecord, key_of
 from fencing.clock import Deadline
 from fencing.codec import TargetState, TargetStateRecord
 from fencing.kafka.fencer import Fencer
+from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.status import State
+from fencing.status import Removed, State
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Listening, Script, Stage
 from tests.support.broker import Broker
@@ -184,3 +186,29 @@ def test_a_broker_that_stops_and_starts_is_waited_for(own_broker: EmbeddedKafka,
     attempt.ended(90)
     stage.exact(before + 500)
     stage.close()
+
+
+def test_a_task_tells_its_topics_once_and_again_after_a_reset(stage: Stage) -> None:
+    script = Script(limit=100)
+    stage.start(script, ready(stage))
+
+    def told() -> set[str]:
+        return set(stage.statuses().topics.get(stage.connector, ()))
+
+    eventually(lambda: told() == {stage.data}, 30, "the topic is told", pause=0.1)
+    records = Reporter(stage.connection, stage.topics.status, stage.topics.events)
+    stage.write(TopicsResetRecord(stage.connector, 1))
+    records.status(Removed(key_of(stage.connector, stage.data)))
+    records.flush(10)
+    assert told() == set(), "nothing was written since the reset"
+    script.limit = 200
+    eventually(lambda: told() == {stage.data}, 30, "the topic is told again", pause=0.1)
+    stage.wait_for(200)
+    stage.exact(200)
+
+
+def test_nothing_is_told_of_topics_without_tracking(stage: Stage) -> None:
+    attempt = stage.start(Script(limit=100), ready(stage), worker={"topic.tracking.enable": "false"})
+    attempt.finish_after(100)
+    assert stage.visible()
+    assert stage.statuses().topics == {}

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencing.active_topics import key_of
 from fencing.codec import ConnectorRecord, TargetState, TargetStateRecord
 from fencing.ids import ConnectorName
-from fencing.status import State
+from fencing.log_levels import LoggerRecord
+from fencing.status import Removed, State
 from ringfence.dispatch import CommandResult, Refused
+from ringfence.mirror.models import ActiveTopic
 from ringfence.mirror.projector import Projection
 from tests.support.topics import Topic, connector_status, generation, task_status
 
@@ -63,6 +66,11 @@ class FakeLeader:
                 raise Refused(404, f"Unknown connector {name}")
             target = {"pause": TargetState.PAUSED, "resume": TargetState.RUNNING, "stop": TargetState.STOPPED}[kind]
             self.config.config(TargetStateRecord(name, target))
+        elif kind == "reset_topics":
+            for topic in list(ActiveTopic.objects.filter(connector=name).values_list("topic", flat=True)):
+                self.status.status(Removed(key_of(name, topic)))
+        elif kind == "set_log_level":
+            self.config.config(LoggerRecord(body["logger"], body["level"]))
         elif kind == "ping":
             return CommandResult(None, {"leader": "w1"})
         self.project()

@@ -5,6 +5,7 @@ import os
 import stat
 import time
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from connectors.api import ConnectorError, RecordBatch, RetriableError, SourceOffset, SourceRecord, SourceTask
 from connectors.builtin.file_stream.lines import LineBuffer
@@ -23,6 +24,7 @@ class FileStreamSourceTask(SourceTask):
     mean other lines, and going on would lose or double some.
     """
 
+    version: ClassVar[str | None] = "1.0.0"
     _file: int | None = None  # so that stop() can follow a failed start
 
     def start(self, config: Mapping[str, str]) -> None:

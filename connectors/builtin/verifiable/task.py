@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from connectors.api import ConfigType, ConnectorError, RecordBatch, SourceOffset, SourceRecord, SourceTask
 from connectors.builtin.verifiable.settings import COMPLETE_RECORD_DATA, CONFIG_DEF, ID, SEQNO, THROUGHPUT, TOPIC
@@ -42,6 +43,8 @@ class FixedRate:
 
 class VerifiableSourceTask(SourceTask):
     """The key of each record is the task's number, the value the number counted, or a structure that holds it."""
+
+    version: ClassVar[str | None] = "1.0.0"
 
     def start(self, config: Mapping[str, str]) -> None:
         settings = CONFIG_DEF.parse(config)

@@ -1,12 +1,20 @@
 """What every view of the API shares: content types as Kafka Connect takes them, bodies, flags."""
 
+from collections.abc import Iterable
 from typing import Any
 
+from django.http import HttpResponse
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from ringfence.api import jsonbody
+
+
+def allowed(methods: Iterable[str]) -> HttpResponse:
+    """The answer to OPTIONS."""
+    text = ", ".join(methods)
+    return HttpResponse(text, content_type="text/plain", headers={"Allow": text})
 
 
 class ConnectView(APIView):
@@ -19,6 +27,10 @@ class ConnectView(APIView):
             media_type = declared.partition(";")[0].strip().lower()
             if media_type != "application/json" and (media_type or self.raw_body):
                 raise UnsupportedMediaType(declared or "none")
+
+    def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
+        """The methods, as Kafka Connect's server tells them."""
+        return allowed(self.allowed_methods)
 
     @property
     def raw_body(self) -> bytes:

@@ -123,6 +123,7 @@ class Topics(ConnectView):
 
 class TopicsReset(ConnectView):
     def put(self, request: Request, name: str) -> Response:
+        dispatch.command("reset_topics", name, {}, user=self.user_name)
         return Response(status=202)
 
 

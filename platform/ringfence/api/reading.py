@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ringfence.api.errors import not_found
+from ringfence.api.errors import ConnectError, not_found
 from ringfence.api.masking import Masker
-from ringfence.mirror.models import Connector, SourceOffset, Task
+from ringfence.mirror.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
 
 Json = dict[str, Any]
 
@@ -55,7 +55,7 @@ def status(row: Connector, rows: Iterable[Task], masker: Masker) -> Json | None:
     config = row.settings
     return {
         "name": row.name,
-        "connector": _state(state, row.worker, masker.scrubbed(trace, config)),
+        "connector": _state(state, row.worker, row.version, masker.scrubbed(trace, config)),
         "tasks": [task_status(task, config, masker) for task in rows if task.state],
         "type": row.type,
     }
@@ -66,11 +66,11 @@ def task_status(task: Task, config: Mapping[str, str], masker: Masker) -> Json:
     trace = masker.scrubbed(task.trace, config)
     if task.state == "FAILED" and not trace:
         trace = task.why or "No trace was reported."  # clients take a failed task's trace for granted
-    return {"id": task.number, **_state(task.state, task.worker, trace)}
+    return {"id": task.number, **_state(task.state, task.worker, task.version, trace)}
 
 
-def _state(state: str, worker: str, trace: str) -> Json:
-    body: Json = {"state": state, "worker_id": worker, "version": None}
+def _state(state: str, worker: str, version: str, trace: str) -> Json:
+    body: Json = {"state": state, "worker_id": worker, "version": version or None}
     return {**body, "trace": trace} if trace else body
 
 
@@ -122,11 +122,10 @@ def task_configs(name: str) -> list[Json]:
 
 
 def topics(name: str) -> list[str]:
-    """The topics that the connector's settings name."""
-    row = Connector.objects.filter(name=name, known=True).first()
-    config = row.settings if row else {}
-    named = [config.get("topic", ""), *config.get("topics", "").split(",")]
-    return sorted({topic.strip() for topic in named} - {""})
+    """The topics that the connector has written to since its last reset (KIP-558); 403 where nobody keeps count."""
+    if ClusterInfo.objects.filter(topic_tracking=False).exists():
+        raise ConnectError(403, "Topic tracking is disabled.")
+    return list(ActiveTopic.objects.filter(connector=name).order_by("topic").values_list("topic", flat=True))
 
 
 def offsets(name: str) -> Json:

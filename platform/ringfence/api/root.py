@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import __version__, dispatch
-from ringfence.api.base import ConnectView
+from ringfence.api.base import ConnectView, allowed
 from ringfence.api.errors import json_error
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import ClusterInfo
@@ -17,6 +17,7 @@ from ringfence.mirror.models import ClusterInfo
 CONNECT_VERSION = "4.3.0"
 """The Kafka Connect whose API this is: clients decide by it which calls they may make."""
 
+_METHODS = ("GET", "HEAD", "OPTIONS")
 _PING_SECONDS = 3.0
 _CACHED_SECONDS = 1.0
 
@@ -24,8 +25,12 @@ _CACHED_SECONDS = 1.0
 @csrf_exempt
 def root(request: HttpRequest) -> HttpResponse:
     """The dashboard for a browser, Kafka Connect's version object for anything else."""
-    if request.method not in ("GET", "HEAD"):
-        return json_error(405, "HTTP 405 Method Not Allowed")
+    if request.method == "OPTIONS":
+        return allowed(_METHODS)
+    if request.method not in _METHODS:
+        refusal = json_error(405, "HTTP 405 Method Not Allowed")
+        refusal["Allow"] = ", ".join(_METHODS)
+        return refusal
     if "text/html" in request.headers.get("Accept", ""):
         return HttpResponseRedirect("/ui/")
     try:

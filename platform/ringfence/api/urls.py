@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from ringfence.api import connectors, plugins, preflight, root
+from ringfence.api import connectors, loggers, plugins, preflight, root
 
 urlpatterns = [
     path("", root.root),
@@ -21,6 +21,8 @@ urlpatterns = [
     path("connectors/<name:name>/topics", connectors.Topics.as_view()),
     path("connectors/<name:name>/topics/reset", connectors.TopicsReset.as_view()),
     path("connectors/<name:name>/offsets", connectors.Offsets.as_view()),
+    path("admin/loggers", loggers.Loggers.as_view()),
+    path("admin/loggers/<name:name>", loggers.Logger.as_view()),
     path("connector-plugins", plugins.Plugins.as_view()),
     path("connector-plugins/<name:name>/config", plugins.PluginConfig.as_view()),
     path("connector-plugins/<name:name>/config/validate", plugins.PluginValidate.as_view()),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
+from fencing.active_topics import key_of
 from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState
 from fencing.codec import TargetState
@@ -15,6 +16,7 @@ from fencing.kafka.admin import end_offsets, topic_identity
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
 from fencing.offsets import Offset, Partition, canonical
+from fencing.status import Removed
 from ringfence.engine import commands
 from ringfence.engine.commands import Plan
 from ringfence.engine.leader import Leader, Written
@@ -90,6 +92,10 @@ class CommandService:
         state = self._leader.state()
         if kind == "ping":
             return {"value": {"connectors": sum(1 for _ in state.existing())}}
+        if kind == "set_log_level":
+            written = self._write(commands.set_log_level(str(body["logger"]), str(body["level"])), limit, expired)
+            self._report(command, "done", "", written.offset)
+            return {"offset": written.offset}
         name = ConnectorName(str(command["connector"]))
         connector = state.connector(name)
         plan, value = self._plan(kind, name, connector, body, limit)
@@ -102,6 +108,8 @@ class CommandService:
         if kind in ("alter_offsets", "reset_offsets"):
             _, partitions = topic_identity(self._connection, self._offsets_topic, limit)
             answer["offsets_end"] = end_offsets(self._connection, self._offsets_topic, partitions, limit)
+        if kind == "reset_topics":
+            answer["status_end"] = self._forget_topics(name, limit)
         if kind in ("delete", "stop"):
             self._await_round(name, limit)
         return answer
@@ -137,6 +145,12 @@ class CommandService:
             case "restart_task":
                 self._leader.mark_restarting(name, [int(body["task"])])
                 return commands.restart_task(name, int(body["task"]), connector.generation), None
+            case "reset_topics":
+                if not self._leader.worker_config.flag("topic.tracking.enable"):
+                    raise Refusal(403, "Topic tracking is disabled.")
+                if not self._leader.worker_config.flag("topic.tracking.allow.reset"):
+                    raise Refusal(403, "Topic tracking reset is disabled.")
+                return commands.reset_topics(name, self._reporter.now_ms()), None
             case "alter_offsets" | "reset_offsets":
                 return self._offsets(kind, name, connector, body, limit)
             case _:
@@ -201,6 +215,15 @@ class CommandService:
                 raise Refusal(400, f"Connector {name} could not check these offsets: {error.message}") from error
         return by_hand.move(changes), {"checked": checked}
 
+    def _forget_topics(self, name: ConnectorName, limit: Deadline) -> dict[int, int]:
+        """Tombstones for the connector's active topics; the ends of the status topic with them."""
+        for topic in sorted(self._leader.statuses().topics.get(name, ())):
+            self._reporter.status(Removed(key_of(name, topic)))
+        self._reporter.flush(limit.slice(10))
+        topic = self._leader.worker_config.status_topic
+        _, partitions = topic_identity(self._connection, topic, limit)
+        return end_offsets(self._connection, topic, partitions, limit)
+
     def _after(self, kind: str, name: ConnectorName, before: ConnectorState, written: Written) -> None:
         now = written.state.connector(name)
         if kind in ("create", "configure", "resume") and now.config is not None and not now.tasks_stale:
@@ -216,7 +239,7 @@ class CommandService:
                     state = self._leader.state()
                 except Refusal:
                     # It is written; another leader may carry out the round. What it does stands in the config topic.
-                    log = log or ConfigLog(self._connection, self._leader.config_topic, limit)
+                    log = log or ConfigLog(self._connection, self._leader.worker_config.config_topic, limit)
                     state = log.refresh(limit)
                 if not state.connector(name).round_pending:
                     return

@@ -7,6 +7,7 @@ writes the records, and evaluates it anew when it has to try again. A plan raise
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from fencing.active_topics import TopicsResetRecord
 from fencing.cluster_state import ClusterState, ConnectorState
 from fencing.codec import (
     CommitRecord,
@@ -20,6 +21,7 @@ from fencing.codec import (
 from fencing.decisions import status_of
 from fencing.ids import ConnectorName, Generation, TaskId
 from fencing.leadership import TopicRecord
+from fencing.log_levels import LoggerRecord
 from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
 from fencing.status import State, StatusState
 from ringfence.engine.refusal import Refusal
@@ -142,10 +144,25 @@ def delete(name: ConnectorName) -> Plan:
     """An empty generation and the tombstones, at once: the round that is due then goes on under any leader."""
 
     def plan(state: ClusterState) -> Records:
-        _existing(state, name, f"Connector {name} not found")
-        return [CommitRecord(name, 0), TargetStateRecord(name, None), ConnectorRecord(name, None)]
+        connector = _existing(state, name, f"Connector {name} not found")
+        gone: list[ConfigRecord] = [CommitRecord(name, 0), TargetStateRecord(name, None), ConnectorRecord(name, None)]
+        return [*gone, TopicsResetRecord(name, None)] if connector.topics_reset >= 0 else gone
 
     return plan
+
+
+def reset_topics(name: ConnectorName, time_ms: int) -> Plan:
+    """Have the tasks report their topics anew (KIP-558); a connector that is not there has none."""
+
+    def plan(state: ClusterState) -> Records:
+        return [TopicsResetRecord(name, time_ms)] if name in state else []
+
+    return plan
+
+
+def set_log_level(logger: str, level: str) -> Plan:
+    """Have every process of the cluster set a log level (KIP-976)."""
+    return lambda _state: [LoggerRecord(logger, level)]
 
 
 def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:

@@ -43,6 +43,7 @@ class Instances:
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="instances")
         self._running: dict[ConnectorName, int] = {}  # the config offset that the instance was started with
         self._restarting: set[ConnectorName] = set()
+        self._versions: dict[ConnectorName, str | None] = {}
         self._asked: dict[ConnectorName, Future[TaskSet]] = {}
         self._failed: dict[ConnectorName, tuple[int, str, float, int]] = {}
 
@@ -55,6 +56,7 @@ class Instances:
             raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
         pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
         self._host.start_connector(name, config, pairs)
+        self._versions[name] = self._host.version_of(config.get("connector.class", "").strip())
         return self._host.task_configs(name, int(config.get("tasks.max", "1")))
 
     def started(self, name: ConnectorName, config_offset: int) -> None:
@@ -127,6 +129,10 @@ class Instances:
     def restarting(self, name: ConnectorName) -> bool:
         """The new instance that `restart` asked for is neither there nor failed."""
         return name in self._restarting
+
+    def version_of(self, name: ConnectorName) -> str | None:
+        """The version of the plugin whose instance was started last; None where none was, here."""
+        return self._versions.get(name)
 
     def runs(self, name: ConnectorName, config_offset: int) -> bool:
         return self._running.get(name) == config_offset

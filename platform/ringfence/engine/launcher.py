@@ -13,6 +13,7 @@ from fencing.config_log import ConfigLog
 from fencing.errors import FencingError, Retriable
 from fencing.ids import TaskId
 from fencing.kafka.reporter import Reporter
+from fencing.log_levels import ClusterLevels
 from fencing.status import LOST, State, TaskStatus, WorkerRecord
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
@@ -30,6 +31,7 @@ _FOR_TASKS = (
     "header.converter",
     "offset.flush.interval.ms",
     "transaction.timeout.ms",
+    "topic.tracking.enable",
 )
 _PREFIXES = ("producer.", "consumer.", "admin.", "offset.storage.")
 
@@ -51,6 +53,7 @@ class Launcher:
             for key, value in config.settings.items()
             if key in _FOR_TASKS or ".converter." in key or key.startswith(_PREFIXES)
         }
+        self._levels = ClusterLevels()
         self.failure: str | None = None
 
     def run(self, spark: SparkHost, stop: threading.Event) -> None:
@@ -62,8 +65,10 @@ class Launcher:
                 if log_ is None:
                     log_ = ConfigLog(self._connection, self._config.config_topic, Deadline.after(30))
                     log_.refresh(Deadline.after(60))
+                    self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
                 if log_.poll(0.2):
+                    self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
                 self._cancel_overdue(log_)
                 self.failure = None

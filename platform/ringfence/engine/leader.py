@@ -112,9 +112,9 @@ class Leader:
         return connection_of(Role.ADMIN, self._connection, self._config.settings, config)
 
     @property
-    def config_topic(self) -> str:
-        """Its name."""
-        return self._config.config_topic
+    def worker_config(self) -> WorkerConfig:
+        """The settings of this worker."""
+        return self._config
 
     def statuses(self) -> StatusState:
         """The status topic, folded."""
@@ -222,9 +222,8 @@ class Leader:
             self.statuses,
             self._config.settings,
         )
-        self._reporter.status(
-            LeaderRecord(self._worker.worker, self._worker.incarnation, metadata.generation, self._reporter.now_ms())
-        )
+        me, now, tracking = self._worker, self._reporter.now_ms(), self._config.flag("topic.tracking.enable")
+        self._reporter.status(LeaderRecord(me.worker, me.incarnation, metadata.generation, now, tracking))
         self._reporter.event("leader", worker=self._worker.worker, stage="elected", message="")
         log.info("Worker %s leads, group generation %d", self._worker.worker, metadata.generation)
         self.failure = None

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from fencing.active_topics import key_of
 from fencing.assignment import Member
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState, ConnectorState, Placement
@@ -256,9 +257,9 @@ class Reconciler:
             wanted = self._status_of(connector)
             if status.connectors.get(connector.name) != wanted:
                 due[f"status-connector-{connector.name}"] = wanted
-        for name in status.connectors:
-            if name not in state:
-                due[f"status-connector-{name}"] = Removed(f"status-connector-{name}")
+        gone = [f"status-connector-{name}" for name in status.connectors if name not in state]
+        gone += [key_of(name, topic) for name in status.topics if name not in state for topic in status.topics[name]]
+        due |= {key: Removed(key) for key in gone}
         for task in status.tasks:
             connector = state.connector(task.connector)
             if connector.round_pending:
@@ -288,7 +289,8 @@ class Reconciler:
             shown = State.RUNNING if runs else waiting
         else:
             shown = State.PAUSED if connector.target is TargetState.PAUSED else State.STOPPED
-        return ConnectorStatus(connector.name, shown, self._worker, generation, trace)
+        version = self._instances.version_of(connector.name)
+        return ConnectorStatus(connector.name, shown, self._worker, generation, trace, version)
 
     def reconfigure(self, name: ConnectorName) -> None:
         """A connector instance asked for new task configurations."""

@@ -69,9 +69,18 @@ def run_spec(spec: TaskSpec, reporter: Reporter) -> Outcome:
     def make() -> SourceTask:
         return load_task_class(spec.task_class)()
 
-    plugin = Plugin(make, {**spec.connector_config, **spec.task_config}, Conversion(spec))
+    config = {**spec.connector_config, **spec.task_config}
+    plugin = Plugin(make, config, Conversion(spec), _version(spec.task_class))
     run = SourceTaskRun(spec, plugin, reporter)
     if threading.current_thread() is threading.main_thread():
         # The worker stops: commit what is open, so that readers need not wait for the transaction to time out.
         signal.signal(signal.SIGTERM, lambda _signal, _frame: run.end())
     return run.run()
+
+
+def _version(task_class: str) -> str | None:
+    """The task's version. One that cannot be loaded fails when the run makes an instance, with its trace."""
+    try:
+        return load_task_class(task_class).version
+    except (ImportError, TypeError):
+        return None

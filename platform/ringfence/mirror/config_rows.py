@@ -1,14 +1,15 @@
 """The config topic as rows: connectors, tasks, generations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencing.cluster_state import ClusterState, ConnectorState, apply, mark_unreadable
 from fencing.codec import CommitRecord, TargetState, TaskCountRecord, UnknownKey, connector_of, decode
 from fencing.errors import Unreadable
 from fencing.ids import ConnectorName
+from fencing.log_levels import LoggerRecord
 from ringfence.mirror.health import refresh
-from ringfence.mirror.models import Connector, Event, GenerationRow, Task, pack
+from ringfence.mirror.models import Connector, Event, GenerationRow, LogLevel, Task, pack
 from ringfence.mirror.records import Record
 from ringfence.mirror.texts import clean
 
@@ -30,6 +31,7 @@ class ConfigChange:
     """(connector, generation, time) of the count records that end a round."""
     warnings: Sequence[tuple[int, str]] = field(default_factory=tuple)
     """(time, text) of what could not be understood."""
+    levels: Mapping[str, LogLevel] = field(default_factory=dict)
 
 
 def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:
@@ -38,6 +40,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
     generations: list[GenerationRow] = []
     fenced: list[tuple[str, int, int]] = []
     warnings: list[tuple[int, str]] = []
+    levels: dict[str, LogLevel] = {}
     for record in records:
         connector = connector_of(record.key or b"")
         try:
@@ -53,6 +56,10 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
         match decoded:
             case UnknownKey(key) if record.value is not None:
                 warnings.append((record.timestamp_ms, f"{topic}, offset {record.offset}: unknown key {key!r} is kept"))
+            case LoggerRecord(logger, level):
+                levels[logger] = LogLevel(
+                    logger=clean(logger), level=clean(level or "")[:16], config_offset=record.offset
+                )
             case CommitRecord(name, tasks):
                 row = GenerationRow(connector=name, generation=record.offset, tasks=tasks, stage="pending")
                 row.committed_ms, row.config_offset = record.timestamp_ms, state.connector(name).config_offset
@@ -63,7 +70,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
                 pass
         if connector is not None:
             touched.add(connector)
-    return ConfigChange(state, frozenset(touched), generations, fenced, warnings)
+    return ConfigChange(state, frozenset(touched), generations, fenced, warnings, levels)
 
 
 def write(change: ConfigChange) -> set[str]:
@@ -88,6 +95,13 @@ def write(change: ConfigChange) -> set[str]:
     Event.objects.bulk_create(
         Event(type="warning", time_ms=time_ms, summary=clean(text), body=pack({"message": text}))
         for time_ms, text in change.warnings
+    )
+    LogLevel.objects.bulk_create(
+        change.levels.values(),
+        update_conflicts=True,
+        update_fields=("level", "config_offset"),
+        unique_fields=["logger"],
+        batch_size=200,
     )
     refresh(set(change.touched))
     return set(change.touched)
@@ -142,4 +156,5 @@ def forget() -> None:
     Connector.objects.update(known=False, config="{}", config_offset=-1, generation=-1, task_count=0, unreadable="")
     Task.objects.update(known=False, config="{}")
     GenerationRow.objects.all().delete()
+    LogLevel.objects.all().delete()
     refresh(set(Connector.objects.values_list("name", flat=True)))

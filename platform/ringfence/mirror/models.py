@@ -56,6 +56,7 @@ class Connector(models.Model):
     state = models.CharField(max_length=16, default="")
     worker = models.TextField(default="")
     trace = models.TextField(default="")
+    version = models.TextField(default="")
     state_generation = models.BigIntegerField(default=-1)
     since_ms = models.BigIntegerField(default=0)
 
@@ -98,6 +99,7 @@ class Task(models.Model):
     state = models.CharField(max_length=16, default="")
     worker = models.TextField(default="")
     trace = models.TextField(default="")
+    version = models.TextField(default="")
     generation = models.BigIntegerField(default=-1)
     attempt = models.IntegerField(default=0)
     why = models.TextField(default="")
@@ -235,6 +237,26 @@ class ClusterInfo(models.Model):
     group_generation = models.IntegerField(default=-1)
     since_ms = models.BigIntegerField(default=0)
     kafka_cluster_id = models.TextField(default="")
+    topic_tracking = models.BooleanField(default=True)
+
+
+class ActiveTopic(models.Model):
+    """A topic that a connector has written to since its last reset (KIP-558)."""
+
+    connector = models.TextField()
+    topic = models.TextField()
+    since_ms = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "topic"], name="one_active_topic")]
+
+
+class LogLevel(models.Model):
+    """The newest log level that was set for the whole cluster, and the config-topic offset of its record."""
+
+    logger = models.TextField(primary_key=True)
+    level = models.CharField(max_length=16, default="")
+    config_offset = models.BigIntegerField()
 
 
 class PluginSecrets(models.Model):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from fencing.active_topics import TopicStatus
 from fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
 from fencing.status import (
     ConnectorStatus,
@@ -15,15 +16,16 @@ from fencing.status import (
     decode,
     replaces,
 )
+from ringfence.mirror import topic_rows
 from ringfence.mirror.health import refresh
 from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
 from ringfence.mirror.records import Record
 from ringfence.mirror.startups import Starting
 from ringfence.mirror.texts import clean
 
-_CONNECTOR_FIELDS = ("state", "worker", "trace", "state_generation", "since_ms")
+_CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
 _TASK_FIELDS = (
-    "state", "worker", "trace", "generation", "attempt", "why", "since_ms", "restarts", "next_restart_ms",
+    "state", "worker", "trace", "version", "generation", "attempt", "why", "since_ms", "restarts", "next_restart_ms",
 )  # fmt: skip
 
 
@@ -35,6 +37,7 @@ def write(records: Sequence[Record]) -> set[str]:
     touched: set[str] = set()
     connectors: list[Connector] = []
     tasks: list[Task] = []
+    topics: list[TopicStatus] = []
     for decoded, time_ms in newest.values():
         match decoded:
             case ConnectorStatus():
@@ -43,6 +46,9 @@ def write(records: Sequence[Record]) -> set[str]:
             case TaskStatus():
                 tasks.append(_task_row(decoded, time_ms))
                 touched.add(decoded.task.connector)
+            case TopicStatus():
+                topics.append(decoded)
+                touched.add(decoded.connector)
             case WorkerRecord():
                 _write_worker(decoded)
             case LeaderRecord():
@@ -53,6 +59,7 @@ def write(records: Sequence[Record]) -> set[str]:
                         **names,
                         "since_ms": decoded.since_ms,
                         "group_generation": decoded.group_generation,
+                        "topic_tracking": decoded.topic_tracking,
                     },
                 )
             case Removed(key):
@@ -72,6 +79,7 @@ def write(records: Sequence[Record]) -> set[str]:
         unique_fields=["connector", "number"],
         batch_size=80,
     )
+    topic_rows.write(topics)
     startups.write()
     if touched:
         refresh(touched)
@@ -115,6 +123,7 @@ def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
         state=status.state,
         worker=clean(status.worker),
         trace=clean(status.trace or ""),
+        version=clean(status.version or ""),
         state_generation=status.generation,
         since_ms=time_ms,
     )
@@ -142,6 +151,7 @@ def _task_row(status: TaskStatus, time_ms: int) -> Task:
         state=status.state,
         worker=clean(status.worker),
         trace=clean(status.trace or ""),
+        version=clean(status.version or ""),
         generation=status.generation,
         attempt=status.attempt,
         why=clean(status.why),
@@ -165,6 +175,8 @@ def _write_worker(record: WorkerRecord) -> None:
 
 
 def _remove(key: str) -> set[str]:
+    if (connector := topic_rows.remove(key)) is not None:
+        return {connector}
     if key == "leader":
         ClusterInfo.objects.filter(id=1).update(leader="", incarnation="", group_generation=-1)
     elif key.startswith("worker-"):
@@ -188,5 +200,6 @@ def forget() -> None:
     Connector.objects.update(state="", worker="", trace="", state_generation=-1)
     Task.objects.update(state="", worker="", trace="", why="", generation=-1, attempt=0)
     Worker.objects.all().delete()
+    topic_rows.forget()
     ClusterInfo.objects.update(leader="", incarnation="", group_generation=-1)
     refresh(set(Connector.objects.values_list("name", flat=True)))

@@ -33,6 +33,7 @@ class PluginHost:
     ) -> None:
         self._on_reconfigure = on_reconfigure
         self._environment = environment
+        self._versions: dict[str, str] = {}
         self._calls = CallPool(lambda: ChildProcess(environment=environment), call_processes)
         self._live = LiveConnectors(self._start_instance_process, on_failed)
 
@@ -40,6 +41,13 @@ class PluginHost:
         """`{"class", "type", "version", "names"}` of each connector; `names`: all that may stand in connector.class."""
         answer = self._calls.call("plugins", {}, timeout)
         return cast("list[dict[str, object]]", cast("dict[str, object]", answer)["plugins"])
+
+    def version_of(self, plugin: str) -> str | None:
+        """A plugin's version, under any of its names; None for one that is not installed. Asked for once."""
+        if plugin not in self._versions:
+            found = self.plugins()
+            self._versions |= {name: str(one["version"]) for one in found for name in cast("list[str]", one["names"])}
+        return self._versions.get(plugin)
 
     def broken_plugins(self, timeout: float = CALL_SECONDS) -> dict[str, str]:
         """Connectors that are installed and cannot be loaded, with the reason."""

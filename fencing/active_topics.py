@@ -1,0 +1,62 @@
+"""Which topics a connector writes to (KIP-558): `status-topic-<topic>:connector-<connector>` in the status topic."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from fencing.ids import ConnectorName
+
+PREFIX: Final = "status-topic-"
+_BETWEEN: Final = ":connector-"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """A task of the connector has committed records to the topic; `since_ms`: wall clock of the first such commit."""
+
+    connector: ConnectorName
+    topic: str
+    task: int
+    since_ms: int
+
+    @property
+    def key(self) -> str:
+        return key_of(self.connector, self.topic)
+
+    def fields(self) -> dict[str, object]:
+        """The record's value, as Kafka Connect writes it."""
+        told = {"name": self.topic, "connector": self.connector, "task": self.task, "discoverTimestamp": self.since_ms}
+        return {"topic": told}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsResetRecord:
+    """`topics-reset-<c>` in the config topic: the active topics were reset, and tasks report theirs anew.
+
+    None is a tombstone.
+    """
+
+    connector: ConnectorName
+    time_ms: int | None
+
+
+def key_of(connector: ConnectorName, topic: str) -> str:
+    return f"{PREFIX}{topic}{_BETWEEN}{connector}"
+
+
+def parts_of(key: str) -> tuple[ConnectorName, str] | None:
+    """Connector and topic of a key; None for any other key. No topic has a colon in its name."""
+    if not key.startswith(PREFIX):
+        return None
+    topic, between, connector = key.removeprefix(PREFIX).partition(_BETWEEN)
+    return (ConnectorName(connector), topic) if topic and between and connector else None
+
+
+def decode(key: str, value: Mapping[str, object]) -> TopicStatus | None:
+    """None where the key is no topic's. Raises KeyError, TypeError or ValueError for a value that is none."""
+    parts = parts_of(key)
+    if parts is None:
+        return None
+    told = cast(dict[str, object], value["topic"])
+    since = told.get("discoverTimestamp")
+    return TopicStatus(*parts, int(str(told["task"])), since if isinstance(since, int) else 0)

@@ -1,0 +1,167 @@
+"""Log levels, set while the process runs, under Kafka Connect's names (KIP-495, KIP-976).
+
+A level ends with the process. `LoggerRecord` is how one reaches every process of the cluster.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fencing.errors import Invalid
+
+ROOT: Final = "root"
+_LEVELS: Final = {
+    "OFF": logging.CRITICAL + 50,
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": 5,
+    "ALL": 1,
+}
+# These write what they carry, secrets included: Celery the arguments and results of its tasks, Py4J and kafka-python
+# what goes over their sockets, Django each statement with its values.
+_LOUDEST: Final = {
+    "celery.app.trace": logging.WARNING,
+    "celery.worker.strategy": logging.WARNING,
+    "celery": logging.INFO,
+    "kombu": logging.INFO,
+    "amqp": logging.INFO,
+    "redis": logging.INFO,
+    "py4j": logging.INFO,
+    "kafka": logging.INFO,
+    "django.db": logging.INFO,
+    "urllib3": logging.INFO,
+    "pyspark": logging.INFO,
+}
+_MAX_NAME = 249
+_lock = threading.Lock()
+_changed_ms: dict[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerRecord:
+    """`logger-cluster-<logger>` in the config topic: every process sets this level; None is a tombstone."""
+
+    logger: str
+    level: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevel:
+    """A logger's effective level, and the wall clock (ms) of its last change here; None where nobody changed it."""
+
+    level: str
+    last_modified: int | None
+
+
+def known_level(level: str) -> str:
+    """The level's name in capitals. Raises `Invalid` for one that Kafka Connect does not know."""
+    if level.upper() not in _LEVELS:
+        raise Invalid(f"invalid log level '{level}'.")
+    return level.upper()
+
+
+def check(namespace: str, level: str) -> None:
+    """Raise `Invalid` where the level would have the namespace's own logger write secrets, or the name is too long."""
+    if len(namespace) > _MAX_NAME:
+        raise Invalid(f"The name of a logger has at most {_MAX_NAME} characters.")
+    loudest = _loudest(namespace)
+    if _LEVELS[known_level(level)] < loudest:
+        raise Invalid(
+            f"Below {_name(loudest)} the logger {namespace} would write what it carries, secrets included: "
+            f"set {_name(loudest)} or a quieter level."
+        )
+
+
+def levels() -> dict[str, LoggerLevel]:
+    """Every logger of this process by name, sorted; the root logger is `root`."""
+    return {name: _told(name, logger) for name, logger in sorted(_loggers().items())}
+
+
+def level_of(name: str) -> LoggerLevel | None:
+    """One logger's level; None where this process has no such logger."""
+    logger = _loggers().get(name)
+    return None if logger is None else _told(name, logger)
+
+
+def set_level(namespace: str, level: str) -> list[str]:
+    """Set the level of a logger and of all below it; the names whose level changed, sorted.
+
+    The logger is made where there is none, so that those made below it later inherit the level. Loggers that would
+    write secrets stay at a level at which they do not. Raises `Invalid`, see `known_level`.
+    """
+    wanted = _LEVELS[known_level(level)]
+    with _lock:
+        if namespace != ROOT:
+            logging.getLogger(namespace)
+        chosen = {
+            name: logger
+            for name, logger in _loggers().items()
+            if namespace in (ROOT, name) or name.startswith(namespace + ".")
+        }
+        before = {name: logger.getEffectiveLevel() for name, logger in chosen.items()}
+        for name, logger in chosen.items():
+            logger.setLevel(max(wanted, _loudest(name)))
+        for name, loudest in _LOUDEST.items():
+            if namespace == ROOT or name.startswith(namespace + "."):  # also those that are not there yet
+                logging.getLogger(name).setLevel(max(wanted, loudest))
+        changed = sorted(name for name, logger in chosen.items() if logger.getEffectiveLevel() != before[name])
+        now = int(time.time() * 1000)
+        _changed_ms.update(dict.fromkeys(changed, now))
+    return changed
+
+
+class ClusterLevels:
+    """Applies the levels that come after the first look at the config topic: what is older ended with its process."""
+
+    def __init__(self) -> None:
+        self._seen: int | None = None
+
+    def follow(self, loggers: Mapping[str, tuple[int, str | None]]) -> list[str]:
+        """`loggers`: name to (offset of its newest record, level). The names of loggers that were set."""
+        newest = max((offset for offset, _ in loggers.values()), default=-1)
+        seen, self._seen = self._seen, newest
+        if seen is None or newest <= seen:
+            return []
+        due = sorted((offset, name, level) for name, (offset, level) in loggers.items() if offset > seen)
+        return [name for _, name, level in due if level is not None and apply(LoggerRecord(name, level))]
+
+
+def apply(record: LoggerRecord) -> bool:
+    """Set the level of a record; false for one that nobody of ours can have written."""
+    if record.level is None:
+        return False
+    try:
+        set_level(record.logger, record.level)
+    except Invalid as error:
+        logging.getLogger(__name__).warning("The log level of %s is left as it is: %s", record.logger, error)
+        return False
+    return True
+
+
+def _loggers() -> dict[str, logging.Logger]:
+    known = logging.Logger.manager.loggerDict.copy()
+    return {ROOT: logging.getLogger(), **{n: one for n, one in known.items() if isinstance(one, logging.Logger)}}
+
+
+def _told(name: str, logger: logging.Logger) -> LoggerLevel:
+    return LoggerLevel(_name(logger.getEffectiveLevel()), _changed_ms.get(name))
+
+
+def _name(level: int) -> str:
+    """Kafka Connect's name of a level; for one in between, the quieter neighbour's."""
+    return next((name for name, value in reversed(_LEVELS.items()) if level <= value), "OFF")
+
+
+def _loudest(name: str) -> int:
+    """The lowest level at which a logger, with all that inherits from it, writes no secrets."""
+    while name:
+        if name in _LOUDEST:
+            return _LOUDEST[name]
+        name = name.rpartition(".")[0]
+    return 0

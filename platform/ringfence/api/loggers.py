@@ -1,0 +1,55 @@
+"""`/admin/loggers`: log levels while the processes run (KIP-495, KIP-976).
+
+`scope=worker`, the default, is the process that answers: the web process. `scope=cluster` is every process: all web
+processes, all workers and the tasks they run. A level ends with its process.
+"""
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from fencing import log_levels
+from fencing.errors import Invalid
+from fencing.log_levels import LoggerLevel
+from ringfence import dispatch
+from ringfence.api.base import ConnectView
+from ringfence.api.errors import bad_request, not_found
+from ringfence.api.jsonbody import object_of, text_of
+from ringfence.log_levels import follower
+
+
+def _body(level: LoggerLevel) -> dict[str, Any]:
+    return {"level": level.level, "last_modified": level.last_modified}
+
+
+class Loggers(ConnectView):
+    def get(self, request: Request) -> Response:
+        return Response({name: _body(level) for name, level in log_levels.levels().items()})
+
+
+class Logger(ConnectView):
+    def get(self, request: Request, name: str) -> Response:
+        level = log_levels.level_of(name)
+        if level is None:
+            raise not_found(f"Logger {name} not found.")
+        return Response(_body(level))
+
+    def put(self, request: Request, name: str) -> Response:
+        given = object_of(self.json_body(), "The request body").get("level")
+        if given is None:
+            raise bad_request("Desired 'level' parameter was not specified in request.")
+        try:
+            level = log_levels.known_level(text_of(given, "level"))
+        except Invalid as error:
+            raise not_found(str(error)) from error
+        try:
+            log_levels.check(name, level)
+        except Invalid as error:
+            raise bad_request(str(error)) from error
+        if request.query_params.get("scope", "").lower() == "cluster":
+            follower.look(now=True)  # so that this process has a stand that the new level comes after
+            dispatch.command("set_log_level", None, {"logger": name, "level": level}, user=self.user_name)
+            follower.look(now=True)
+            return Response(status=204)
+        return Response(log_levels.set_level(name, level))

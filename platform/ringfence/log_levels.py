@@ -1,0 +1,47 @@
+"""Log levels of a web process: those set for the whole cluster come out of the database (KIP-976).
+
+Looked at before requests, at most every two seconds: a web process that nobody calls has nothing to log. What was set
+before this process started ended with the process before it.
+"""
+
+import threading
+import time
+
+from django.db import Error as DatabaseError
+from django.http import HttpRequest
+from django.utils.deprecation import MiddlewareMixin
+
+from fencing.log_levels import ClusterLevels
+from ringfence.mirror.models import LogLevel
+
+_PAUSE_SECONDS = 2.0
+
+
+class _Follower:
+    def __init__(self) -> None:
+        self._levels = ClusterLevels()
+        self._lock = threading.Lock()
+        self._due = 0.0
+
+    def look(self, *, now: bool = False) -> None:
+        """Apply what is new. `now`: whatever the time of the last look. The database away: the next look tells."""
+        if not now and time.monotonic() < self._due:
+            return
+        with self._lock:
+            self._due = time.monotonic() + _PAUSE_SECONDS
+            try:
+                rows = LogLevel.objects.values_list("logger", "config_offset", "level")
+                loggers = {logger: (offset, level or None) for logger, offset, level in rows}
+            except DatabaseError:
+                return
+            self._levels.follow(loggers)
+
+
+follower = _Follower()
+
+
+class LogLevelMiddleware(MiddlewareMixin):
+    """Keeps this process's log levels as the cluster wants them."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        follower.look()
