@@ -6,7 +6,7 @@ config-topic offset), -1 where it is not known.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import cast
@@ -21,6 +21,10 @@ SUPERSEDED = "superseded"
 LOST = "lost"
 FAILED = "failed"
 MISCONFIGURED = "misconfigured"
+
+
+Attempt = tuple[TaskId, Generation, int]
+"""One attempt of a task: its generation and its number in it."""
 
 
 class State(StrEnum):
@@ -68,6 +72,16 @@ class TaskStatus:
     restarts: int = 0
     next_ms: int = 0
     version: str | None = None
+
+    @property
+    def key(self) -> Attempt:
+        """Which attempt speaks."""
+        return self.task, self.generation, self.attempt
+
+    @property
+    def at_work(self) -> bool:
+        """It has begun, and may have a transaction open."""
+        return self.state in (State.RUNNING, State.PAUSED) and not self.ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +240,23 @@ def _decode(text: str, value: dict[str, object]) -> StatusRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class StatusState:
-    """The status topic, folded: the newest record under each key."""
+    """The status topic, folded: the newest record under each key.
+
+    leaving: attempts that were at work when a newer one was announced, and have not said that they have ended. A round
+    gives them their moment; nothing else is decided by them.
+    """
 
     connectors: Mapping[ConnectorName, ConnectorStatus] = field(default_factory=dict)
     tasks: Mapping[TaskId, TaskStatus] = field(default_factory=dict)
     workers: Mapping[WorkerId, WorkerRecord] = field(default_factory=dict)
     leader: LeaderRecord | None = None
     topics: Mapping[ConnectorName, frozenset[str]] = field(default_factory=dict)
+    leaving: Mapping[Attempt, TaskStatus] = field(default_factory=dict)
+
+    def at_work(self, connector: ConnectorName) -> Iterator[TaskStatus]:
+        """The last reports of the connector's attempts that have begun and, as far as anybody knows, not ended."""
+        known = (*self.tasks.values(), *self.leaving.values())
+        return (found for found in known if found.task.connector == connector and found.at_work)
 
 
 def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:
@@ -252,6 +276,19 @@ def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:
     return announced or record.since_ms >= held.since_ms
 
 
+def _leaving(state: StatusState, record: TaskStatus) -> Mapping[Attempt, TaskStatus]:
+    """Who is leaving after this report: its own attempt not, and nobody of a task whose newest attempt is at work."""
+    held = state.tasks.get(record.task)
+    left = {key: found for key, found in state.leaving.items() if key != record.key}
+    if not replaces(record, held):
+        return left
+    if record.at_work:  # it has fenced all attempts before it
+        return {key: found for key, found in left.items() if found.task != record.task}
+    if held is not None and held.at_work and held.key != record.key:
+        left[held.key] = held
+    return left
+
+
 def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
     """The state after one more record."""
     match record:
@@ -260,8 +297,10 @@ def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
         case ConnectorStatus():
             return replace(state, connectors={**state.connectors, record.connector: record})
         case TaskStatus():
-            held = state.tasks.get(record.task)
-            return replace(state, tasks={**state.tasks, record.task: record}) if replaces(record, held) else state
+            leaving = _leaving(state, record)
+            if not replaces(record, state.tasks.get(record.task)):
+                return state if leaving == state.leaving else replace(state, leaving=leaving)
+            return replace(state, tasks={**state.tasks, record.task: record}, leaving=leaving)
         case TopicStatus(connector, topic):
             known = state.topics.get(connector, frozenset())
             return replace(state, topics={**state.topics, connector: known | {topic}})
@@ -274,6 +313,7 @@ def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
                 state,
                 connectors={n: s for n, s in state.connectors.items() if f"status-connector-{n}" != key},
                 tasks={t: s for t, s in state.tasks.items() if f"status-task-{t}" != key},
+                leaving={a: s for a, s in state.leaving.items() if f"status-task-{s.task}" != key},
                 workers={w: s for w, s in state.workers.items() if f"worker-{w}" != key},
                 leader=None if key == "leader" else state.leader,
                 topics=_without(state.topics, key),

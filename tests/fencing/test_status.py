@@ -155,3 +155,28 @@ def test_active_topics_fold_by_connector_and_a_tombstone_takes_one_out() -> None
     state = apply(state, Removed(key_of(name, "t")))
     assert state.topics == {name: {"u"}, other: {"t"}}
     assert apply(state, Removed(key_of(name, "u"))).topics == {other: {"t"}}
+
+
+def test_an_attempt_that_is_at_work_is_waited_for_after_the_next_generation_was_announced() -> None:
+    announced = replace(running, state=State.UNASSIGNED, why=PLACED, generation=Generation(9), attempt=1)
+    state = fold(running, announced)
+    assert state.tasks == {TASK: announced}
+    assert list(state.at_work(TASK.connector)) == [running]
+    assert list(state.at_work(ConnectorName("a"))) == []
+    newer = replace(announced, generation=Generation(12))
+    assert list(apply(state, newer).at_work(TASK.connector)) == [running]
+
+
+@pytest.mark.parametrize("why", [SUPERSEDED, LOST, FAILED])
+def test_it_is_waited_for_no_longer_when_it_has_ended_whatever_ended_it(why: str) -> None:
+    announced = replace(running, state=State.UNASSIGNED, why=PLACED, generation=Generation(9), attempt=1)
+    ended = replace(running, state=State.UNASSIGNED, why=why, ended=True)
+    assert list(fold(running, announced, ended).at_work(TASK.connector)) == []
+
+
+def test_nobody_is_leaving_once_the_newest_attempt_is_at_work_or_the_task_is_gone() -> None:
+    announced = replace(running, state=State.UNASSIGNED, why=PLACED, generation=Generation(9), attempt=1)
+    works = replace(announced, state=State.RUNNING, why="", since_ms=2_000)
+    assert fold(running, announced, works).leaving == {}
+    assert fold(running, announced, Removed("status-task-a-1-0")).leaving == {}
+    assert fold(running, announced, Removed("status-task-a-1-1")).leaving != {}

@@ -143,14 +143,9 @@ class Reconciler:
 
     def _busy(self, round_: Round) -> bool:
         """Whether tasks of the generation before are still at work, as far as their reports tell. Any thread."""
-        reported = self._status().tasks
         return any(
-            found.state in (State.RUNNING, State.PAUSED)
-            and not found.ended
-            and found.generation != round_.generation
-            and (found.worker, found.incarnation) in self._live
-            for task, found in reported.items()
-            if task.connector == round_.connector
+            found.generation != round_.generation and (found.worker, found.incarnation) in self._live
+            for found in self._status().at_work(round_.connector)
         )
 
     def _write_task_sets(self) -> None:
