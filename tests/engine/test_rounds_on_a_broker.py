@@ -1,60 +1,48 @@
-"""Fencing rounds on the real broker, with a real leader: the old tasks' moment."""
+"""Fencing rounds on the real broker, with a real leader; the test plays the tasks."""
 
-import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable
 
-from fencing.clock import Deadline
-from fencing.kafka.reporter import Reporter
-from fencing.status import State
-from fencing.topic_log import TopicLog
-from ringfence.engine.task_host import run_spec
-from tests.engine.test_restarts_on_a_broker import C, Cluster, cluster  # noqa: F401 - a fixture
+from fencing.status import PLACED, SUPERSEDED, State, TaskStatus
+from tests.engine.test_restarts_on_a_broker import T0, C, Cluster, cluster  # noqa: F401 - a fixture
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.waiting import eventually
 
 
-def visible(cluster: Cluster, topic: str) -> int:  # noqa: F811 - no fixture here
-    log = TopicLog(cluster.connection, topic)
-    try:
-        return sum(1 for _ in log.read_to_end(Deadline.after(30)))
-    finally:
-        log.close()
-
-
-def run(cluster: Cluster) -> threading.Thread:  # noqa: F811 - no fixture here
-    """The newest attempt, on a thread."""
+def at_work(cluster: Cluster) -> TaskStatus:  # noqa: F811 - no fixture here
+    """The newest attempt says that it runs."""
     placement = eventually(cluster.placement, 30)
-    assert placement
-    reporter = Reporter(cluster.connection, cluster.config.status_topic, cluster.config.events_topic)
-    task = threading.Thread(target=run_spec, args=(cluster.spec(placement), reporter), daemon=True)
-    task.start()
-    return task
+    assert placement is not None
+    status = TaskStatus(
+        T0, State.RUNNING, placement.worker, placement.generation, placement.attempt, placement.incarnation,
+        since_ms=cluster.reporter.now_ms(),
+    )  # fmt: skip
+    cluster.reporter.status(status)
+    eventually(lambda: cluster.status() == status, 30, "it is read")
+    return status
 
 
-def round_stages(cluster: Cluster) -> list[Mapping[str, object]]:  # noqa: F811 - no fixture here
-    return [event for event in cluster.events() if event["type"] == "round"]
+def ended(status: TaskStatus) -> TaskStatus:
+    return TaskStatus(
+        T0, State.UNASSIGNED, status.worker, status.generation, status.attempt, status.incarnation,
+        ended=True, why=SUPERSEDED, since_ms=status.since_ms + 1,
+    )  # fmt: skip
 
 
-def test_old_tasks_commit_what_is_open_though_their_successors_are_announced_before_the_fence(
+def test_a_round_waits_for_old_tasks_though_their_successors_are_announced(
     cluster: Cluster,  # noqa: F811 - the fixture that is imported above
     unique: Callable[[str], str],
 ) -> None:
-    topic = unique("numbers")
-    minutes = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "240000"}
-    config = {"name": C, "connector.class": "VerifiableSource", "topic": topic, "throughput": "1000", **minutes}
+    config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers")}
     cluster.command("create", {"config": config})
-    old = run(cluster)
-    eventually(lambda: cluster.status().state is State.RUNNING, 30, "the first generation runs")
-
-    def polled() -> int:
-        reports = [event for event in cluster.events() if event["type"] == "progress"]
-        return int(str(reports[-1]["open_records"])) if reports else 0
-
-    eventually(lambda: polled() > 500, 30, "an open transaction", pause=0.2)
-    cluster.command("configure", {"config": {**config, "throughput": "999"}})
+    old = at_work(cluster)
+    began = time.monotonic()
+    cluster.command("configure", {"config": {**config, "throughput": "9"}})
+    eventually(lambda: cluster.status().why == PLACED and cluster.status().generation > old.generation, 30)
+    while time.monotonic() - began < 1.5:
+        assert cluster.leader.state().connector(C).round_pending
+        time.sleep(0.05)
+    cluster.reporter.status(ended(old))
     eventually(lambda: cluster.leader.state().connector(C).runnable, 30, "the round is over")
-    old.join(30)
-    assert not old.is_alive()
-    assert visible(cluster, topic) > 500
-    done = [event for event in round_stages(cluster) if event["stage"] == "done"]
-    assert "1 fenced" in str(done[-1]["message"])
+    (done,) = [event for event in cluster.events() if event["type"] == "round" and "1 fenced" in str(event["message"])]
+    assert int(str(done["ms"])) > 1000
