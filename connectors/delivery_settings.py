@@ -152,13 +152,11 @@ def delivery_settings(keys: ConfigDef) -> None:
             TRANSACTION_BOUNDARY,
             ConfigType.STRING,
             default="poll",
-            validator=AllOf(
-                OneOf("poll", "interval", "connector", ignore_case=True),
-                not_yet("transactions that the connector defines are", "poll", "interval"),
-            ),
-            recommender=Choices("poll", "interval"),
+            validator=OneOf("poll", "interval", "connector", ignore_case=True),
+            recommender=Choices("poll", "interval", "connector"),
             importance=_MEDIUM,
-            documentation="When to commit: after each batch that the task returns (poll) or after a time (interval).",
+            documentation="When to commit: after each batch that the task returns (poll), after a time (interval), or "
+            "where the connector says so (connector), if it can.",
             group=_EXACTLY_ONCE,
             width=Width.SHORT,
             display_name="Transaction boundary",

@@ -12,6 +12,7 @@ class Boundary(StrEnum):
 
     POLL = "poll"
     INTERVAL = "interval"
+    CONNECTOR = "connector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,9 @@ class Boundaries:
         """From a connector's configuration; the default interval is the worker's `offset.flush.interval.ms`."""
         name = (config.get("transaction.boundary") or "poll").lower()
         if name not in list(Boundary):
-            raise Invalid(f"transaction.boundary={name}: use poll or interval")
-        if name == Boundary.POLL:
-            return cls(Boundary.POLL)
+            raise Invalid(f"transaction.boundary={name}: use poll, interval or connector")
+        if name != Boundary.INTERVAL:
+            return cls(Boundary(name))
         text = config.get("transaction.boundary.interval.ms") or str(default_interval_ms)
         if not text.isdecimal() or int(text) < 1:
             raise Invalid(f"transaction.boundary.interval.ms={text}: a whole number of at least 1 is expected")
@@ -39,7 +40,13 @@ class Boundaries:
 
     def due(self, now: float, last_commit: float) -> bool:
         """Whether to commit after a batch (or an empty poll) at monotonic time `now`."""
-        return self.kind is Boundary.POLL or now - last_commit >= self.interval_s
+        match self.kind:
+            case Boundary.POLL:
+                return True
+            case Boundary.INTERVAL:
+                return now - last_commit >= self.interval_s
+            case Boundary.CONNECTOR:
+                return False  # only on request: `fencing.transaction_context`
 
     def transaction_timeout_ms(self, configured_ms: int) -> int:
         """At least three intervals, so that a slow commit does not look like a dead task."""

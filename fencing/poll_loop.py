@@ -1,4 +1,9 @@
-"""Step 8 of a source task: poll, send, end transactions where the boundary says so, obey the verdict (invariant 4)."""
+"""Step 8 of a source task: poll, send, end transactions where the boundary says so, obey the verdict (invariant 4).
+
+With `transaction.boundary=connector` only the plugin ends transactions, as in Kafka Connect: what it left open is
+aborted when the task stops or pauses, and read again from the committed offsets later. Its aborted records are never
+visible; their source offsets are committed in a transaction of their own, or they would come again for ever.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -10,6 +15,7 @@ from fencing.status import State
 from fencing.task_plugin import overrides
 from fencing.task_report import TaskReport
 from fencing.task_view import TaskView, Verdict
+from fencing.transaction_context import Ending, Part, RequestedEndings
 from fencing.transactions import Committed, Counters, Transactions
 
 _PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
@@ -18,7 +24,8 @@ _PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
 class PollLoop:
     """One life of a plugin, from its first `poll` until the verdict ends it or something is raised.
 
-    renew: gives the transactions a new producer after a commit that may have been sent twice (invariant 11).
+    requests: the plugin's, where it defines transactions itself. renew(transactions, why): gives the transactions a new
+    producer after an abort, and after a commit that may have been sent twice (invariant 11).
     """
 
     def __init__(
@@ -31,7 +38,8 @@ class PollLoop:
         counters: Counters,
         clock: Clock,
         *,
-        renew: Callable[[Transactions], None],
+        requests: RequestedEndings | None,
+        renew: Callable[[Transactions, str], None],
     ) -> None:
         self._plugin = plugin
         self._transactions = transactions
@@ -40,33 +48,52 @@ class PollLoop:
         self._report = report
         self._counters = counters
         self._clock = clock
+        self._requests = requests
         self._renew = renew
         # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
         self._overlap = not (overrides(plugin, "commit") or overrides(plugin, "commit_record"))
         self._pause = 0.1
 
-    def run(self) -> None:
-        """Returns when the attempt shall end, with nothing left open."""
-        transactions = self._transactions
+    def run(self) -> bool:
+        """True when the attempt shall end. False when it shall start anew from the committed offsets, soon or after a
+        pause: the open transaction was the plugin's to commit, and a plugin cannot be rewound (invariant 12).
+        """
         while True:
             verdict = self._view.verdict
             if verdict is not Verdict.RUN:
-                self._finish()
+                self._finish(verdict)
                 if verdict not in _PAUSED_OR_WAITING:
-                    return
+                    return True
+                if self._transactions.has_work:
+                    return False
                 self._wait(verdict)
                 continue
             batch = self._poll()
-            prepared = self._prepared(batch) if batch else None
-            self._settled(transactions.settle())
-            if transactions.spent:
-                self._renew(transactions)
-            if prepared is not None:
-                transactions.send(prepared)
-            if transactions.has_work and self._boundaries.due(self._clock.monotonic(), transactions.last_commit_at):
-                transactions.start_commit()
-                if not self._overlap:
-                    self._settled(transactions.settle())
+            if self._requests is None or batch is None:
+                self._take(Part(batch))
+            else:
+                for part in self._requests.parts(batch):
+                    self._take(part)
+
+    def _take(self, part: Part) -> None:
+        transactions = self._transactions
+        prepared = self._prepared(part.batch) if part.batch else None
+        self._settled(transactions.settle())
+        if transactions.spent:
+            self._renew(transactions, "a commit was perhaps sent twice; its late copy is shut out")
+        if prepared is not None:
+            transactions.send(prepared)
+        if part.ending is not None or self._boundaries.due(self._clock.monotonic(), transactions.last_commit_at):
+            self._end(part.ending)
+            if not self._overlap:
+                self._settled(transactions.settle())
+
+    def _end(self, ending: Ending | None) -> None:
+        transactions = self._transactions
+        if ending is Ending.ABORT and transactions.abort():
+            self._renew(transactions, "the connector aborted a transaction")
+        if transactions.has_work:
+            transactions.start_commit()
 
     def _wait(self, verdict: Verdict) -> None:
         self._report.running(State.PAUSED)
@@ -95,12 +122,14 @@ class PollLoop:
             self._settled(self._transactions.settle())
             raise
 
-    def _finish(self) -> None:
-        """Commit what is open (invariant 4)."""
+    def _finish(self, verdict: Verdict) -> None:
+        """Commit what is open (invariant 4), unless that is the plugin's to say."""
         self._settled(self._transactions.settle())
-        if self._transactions.has_work:
-            self._transactions.start_commit()
-            self._settled(self._transactions.settle())
+        ending = Ending.COMMIT if self._requests is None else self._requests.at_the_end()
+        if ending is None or (ending is Ending.ABORT and verdict is Verdict.END):
+            return  # aborted as the life ends; a superseded attempt takes no new producer, which would fence the next
+        self._end(ending)
+        self._settled(self._transactions.settle())
 
     def _settled(self, committed: Committed | None) -> None:
         if committed is None:
@@ -113,6 +142,6 @@ class PollLoop:
 
 def due_in(transactions: Transactions | None, boundaries: Boundaries, clock: Clock) -> float:
     """Seconds until the open transaction has to be committed: for as long may a plugin wait for its source."""
-    if transactions is None or not transactions.has_work or boundaries.kind is Boundary.POLL:
+    if transactions is None or not transactions.has_work or boundaries.kind is not Boundary.INTERVAL:
         return 3600.0
     return transactions.last_commit_at + boundaries.interval_s - clock.monotonic()

@@ -52,6 +52,10 @@ class GatheredOffsets:
         self._newest.clear()
         return taken
 
+    def peek(self) -> list[tuple[Partition, Offset | None]]:
+        """All of them, as they stand."""
+        return list(self._newest.values())
+
     def __bool__(self) -> bool:
         return bool(self._newest)
 

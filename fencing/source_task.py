@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from connectors.api import SourceTask
-from fencing.boundaries import Boundaries
+from fencing.boundaries import Boundaries, Boundary
 from fencing.client_settings import transaction_timeout_ms
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
@@ -37,6 +37,7 @@ from fencing.task_plugin import Outcome, Plugin, overrides, readable
 from fencing.task_report import TaskReport
 from fencing.task_spec import TaskSpec
 from fencing.task_view import TaskView, Verdict
+from fencing.transaction_context import RequestedEndings
 from fencing.transactions import Counters, TransactionalClient, Transactions
 
 log = logging.getLogger(__name__)
@@ -113,8 +114,9 @@ class SourceTaskRun:
                 return Outcome("superseded")
             committed = self._counters.transactions
             try:
-                self._life()
-                return Outcome("superseded")
+                if self._life():
+                    return Outcome("superseded")
+                continue
             except _Ended:
                 return Outcome("superseded")
             except Fenced as error:
@@ -147,11 +149,13 @@ class SourceTaskRun:
                 return verdict
             self._view.wait_while(frozenset({verdict}), 60)
 
-    def _life(self) -> None:
+    def _life(self) -> bool:
+        """Steps 3 to 8. False where the next life follows at once (`PollLoop.run`)."""
         self._report.stage("initialising the producer")
         producer = self._take_id()  # 3, 4
         transactions: Transactions | None = None
         plugin: SourceTask | None = None
+        requests = RequestedEndings() if self._boundaries.kind is Boundary.CONNECTOR else None
         try:
             self._report.stage("reading source offsets")
             kept = TaskOffsets(self._spec, self._clock)
@@ -163,6 +167,7 @@ class SourceTaskRun:
                 self._plugin.config,
                 offsets,
                 self._plugin.convert.raw,
+                requests,
                 self._view,
                 lambda: due_in(transactions, self._boundaries, self._clock),
                 self._clock,
@@ -171,7 +176,7 @@ class SourceTaskRun:
             plugin.start(self._plugin.config)  # 7
             self._report.producer(producer)
             self._report.running(State.RUNNING)
-            self._loop(plugin, transactions, kept).run()  # 8
+            return self._loop(plugin, transactions, kept, requests).run()  # 8
         finally:
             if transactions is not None:
                 transactions.abandon(5.0)
@@ -180,7 +185,9 @@ class SourceTaskRun:
             if plugin is not None:
                 plugin.stop()
 
-    def _loop(self, plugin: SourceTask, transactions: Transactions, kept: TaskOffsets) -> PollLoop:
+    def _loop(
+        self, plugin: SourceTask, transactions: Transactions, kept: TaskOffsets, requests: RequestedEndings | None
+    ) -> PollLoop:
         return PollLoop(
             plugin,
             transactions,
@@ -189,7 +196,8 @@ class SourceTaskRun:
             self._report,
             self._counters,
             self._clock,
-            renew=lambda spent: self._renew(spent, kept),
+            requests=requests,
+            renew=lambda spent, why: self._renew(spent, kept, why),
         )
 
     def _take_id(self) -> TransactionalClient:
@@ -226,11 +234,12 @@ class SourceTaskRun:
         if self._view.verdict is Verdict.END:
             raise _Ended
 
-    def _renew(self, transactions: Transactions, kept: TaskOffsets) -> None:
-        """After a commit that may have been sent twice: a new epoch, and a look at what was really committed."""
-        self._report.stage("taking a new producer", "a commit was perhaps sent twice; its late copy is shut out")
+    def _renew(self, transactions: Transactions, kept: TaskOffsets, why: str) -> None:
+        """A new epoch, which shuts out what the old producer may still send; and a look at what is really committed."""
+        self._report.stage("taking a new producer", why)
         transactions.retire()
         producer = self._take_id()
         transactions.take_over(producer)
         transactions.check(kept.read(self._ends))
         self._report.producer(producer)
+        self._report.stage("running")

@@ -18,6 +18,7 @@ class TaskContext:
         config: Mapping[str, str],
         offsets: SourceOffsets,
         raw_batches: bool,
+        transaction_context: TransactionContext | None,
         view: TaskView,
         due_in: Callable[[], float],
         clock: Clock,
@@ -26,6 +27,7 @@ class TaskContext:
         self._config = config
         self._offsets = offsets
         self._raw_batches = raw_batches
+        self._transaction_context = transaction_context
         self._view = view
         self._due_in = due_in
         self._clock = clock
@@ -40,7 +42,7 @@ class TaskContext:
 
     @property
     def transaction_context(self) -> TransactionContext | None:
-        return None
+        return self._transaction_context
 
     @property
     def raw_batches(self) -> bool:

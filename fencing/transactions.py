@@ -4,6 +4,7 @@ A commit runs on a thread of its own, so that the plugin reads the next batch me
 outcome is known. `settle` is where the outcome comes in, on the task's thread.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,9 +15,13 @@ from fencing.clock import Clock, Deadline
 from fencing.errors import Abortable
 from fencing.kafka.translation import kafka_errors
 from fencing.measures import Measures
-from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
+from fencing.offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from fencing.offsets_copy import OffsetsCopy
 from fencing.record_path import GatheredOffsets, Prepared, Produce, RecordPath
+
+log = logging.getLogger(__name__)
+
+_ABORT_S = 10.0
 
 
 class TransactionalClient(Protocol):
@@ -101,6 +106,7 @@ class Transactions:
         self._stopping = stopping
         self._copy = copy
         self._gathered = GatheredOffsets()
+        self._own = GatheredOffsets()  # committed since `known` was read
         self._records: list[SourceRecord] = []
         self._topics: set[str] = set()
         self._open = False
@@ -117,7 +123,7 @@ class Transactions:
 
     @property
     def has_work(self) -> bool:
-        """Something was gathered since the last commit."""
+        """Something was gathered since the last commit; after `abort`, source offsets without their records."""
         return bool(self._gathered)
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
@@ -127,10 +133,7 @@ class Transactions:
     def send(self, prepared: Prepared) -> None:
         """Put a batch into the open transaction; opens one where none is. Settle the last commit first."""
         assert self._pending is None, "settle the last commit before the next batch"
-        if not self._open:
-            self._producer.begin()
-            self._open = True
-            self._counters.open_since = self._clock.wall()
+        self._begin()
         before = self._path.bytes
         with kafka_errors("producing"):
             sent = self._path.send(prepared, self._producer.produce, self._make_room, self._gathered)
@@ -142,6 +145,12 @@ class Transactions:
         if self._keep and not isinstance(prepared.batch, RecordBatch):
             self._records.extend(prepared.batch)
 
+    def _begin(self) -> None:
+        if not self._open:
+            self._producer.begin()
+            self._open = True
+            self._counters.open_since = self._clock.wall()
+
     def _make_room(self) -> None:
         with kafka_errors("producing"):
             self._producer.serve(0.02)
@@ -149,6 +158,7 @@ class Transactions:
 
     def start_commit(self) -> None:
         """Produce the offsets, and commit on the other thread. `settle` tells how it went."""
+        self._begin()
         offsets = self._gathered.take()
         if self._copy is not None:
             self._copy.before(offsets)
@@ -191,7 +201,29 @@ class Transactions:
         counters.open_since = 0.0
         counters.last_commit = self._clock.wall()
         self.last_commit_at = self._clock.monotonic()
+        for partition, offset in self._pending_batch.offsets:
+            self._own.put(partition, offset)
         return self._pending_batch
+
+    def abort(self) -> bool:
+        """Abort at the connector's request; false where nothing is open. Settle the last commit first.
+
+        What was gathered stays: the next commit, through the next producer, covers the source offsets of the aborted
+        records. Until then `spent` is true.
+        """
+        assert self._pending is None, "settle the last commit before an abort"
+        if not self._open:
+            log.warning("The connector asked to abort a transaction in which there is nothing")
+            return False
+        self._producer.abort(Deadline.after(_ABORT_S, self._clock))
+        self._counters.aborted += 1
+        self._nothing_open()
+        return True
+
+    def _nothing_open(self) -> None:
+        self._open = False
+        self._counters.open_records = 0
+        self._counters.open_since = 0.0
 
     def retire(self) -> None:
         """Let the spent producer go; `take_over` brings the next."""
@@ -202,12 +234,17 @@ class Transactions:
         self._producer = producer
 
     def check(self, now: SourceOffsets) -> None:
-        """Raise `Abortable` unless the offsets committed last are still the newest ones."""
-        for partition, offset in self._pending_batch.offsets:
-            if now.offset(partition) != offset:
+        """Raise `Abortable` unless what this life counts on is still the newest: what it committed, and what it read of
+        the partitions that it is about to commit.
+        """
+        expected = {canonical(p): (p, self._known.offset(p)) for p, _ in self._gathered.peek()}
+        expected.update((canonical(p), (p, offset)) for p, offset in self._own.take())
+        for partition, offset in expected.values():
+            found = now.offset(partition)
+            if _as_read(found) != _as_read(offset):
                 raise Abortable(
-                    f"The committed offset of {dict(partition)} is {now.offset(partition)} where {offset} was "
-                    "committed: the task starts again from what is in Kafka"
+                    f"The committed offset of {dict(partition)} is {found} where {offset} was expected: the task "
+                    "starts again from what is in Kafka"
                 )
         self._known = now
 
@@ -220,10 +257,12 @@ class Transactions:
         elif self._open:
             self._producer.abort(Deadline.after(seconds, self._clock))
             self._counters.aborted += 1
-        self._open = False
-        self._counters.open_records = 0
-        self._counters.open_since = 0.0
+        self._nothing_open()
         self._committer.shutdown(wait=False)
         self._producer.close()
         if self._copy is not None:
             self._copy.close()
+
+
+def _as_read(offset: Offset | None) -> str | None:
+    return None if offset is None else canonical(offset)

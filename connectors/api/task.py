@@ -9,14 +9,23 @@ from connectors.api.records import RecordBatch, SourceRecord
 
 
 class TransactionContext(Protocol):
-    """Lets a connector define transactions (`transaction.boundary=connector`; KIP-618, "Transaction context")."""
+    """Lets a task define transactions (`transaction.boundary=connector`; KIP-618, "Transaction context").
+
+    With it nothing is committed unless the task asks. Records are told apart by identity: name the very object that
+    `poll` returns. A request outlasts polls that return None; an empty list is a batch and ends a transaction. Asking
+    for commit and abort of the same record or batch fails the task. What was not asked for when the task stops or
+    pauses is aborted and read again, by a new instance.
+    """
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
         """Commit after the next batch that `poll` returns, or right after the given record."""
         ...
 
     def abort_transaction(self, record: SourceRecord | None = None) -> None:
-        """Abort with the next batch, or with the given record as the last one: these records never become visible."""
+        """Abort with the next batch, or with the given record as the last one: these records never become visible.
+
+        Their source offsets are committed all the same, so they are not read again.
+        """
         ...
 
 
@@ -74,7 +83,9 @@ class SourceTask(ABC):
         """
 
     def commit_record(self, record: SourceRecord) -> None:  # noqa: B027 - optional to override
-        """Called for each record after the transaction that carried it was committed. Not for records of a batch."""
+        """Called for each record after its source offset was committed: also for those that a transform dropped or the
+        task itself aborted. Not for records of a `RecordBatch`.
+        """
 
     def commit(self) -> None:  # noqa: B027 - optional to override
         """Called after each commit: all that `poll` returned before is in Kafka. May be missed in a crash."""

@@ -9,9 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from connectors.api import ConnectorError
+from connectors.api import ConnectorError, ConnectorTransactionBoundaries
 from connectors.plugins import PluginRegistry, class_path, load_task_class
 from connectors.source_config import source_config_def
+from fencing.transaction_context import Ending, RequestedEndings
 from tests.connectors.fakes import FakeContext, FakeOffsets, poll_all
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -19,11 +20,11 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 @pytest.fixture
 def inbox() -> Iterator[ModuleType]:
-    code = re.search(r"```python\n(.*?)```", (DOCS / "writing-a-connector.md").read_text(), re.DOTALL)
-    assert code is not None
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "writing-a-connector.md").read_text(), re.DOTALL)
     module = ModuleType("inbox")
     sys.modules["inbox"] = module
-    exec(compile(code[1], "inbox.py", "exec"), module.__dict__)
+    for code in blocks:
+        exec(compile(code, "inbox.py", "exec"), module.__dict__)
     yield module
     del sys.modules["inbox"]
 
@@ -62,6 +63,27 @@ def test_the_example_is_found_validated_and_delivers_each_file_once(inbox: Modul
     tmp_path.rename(tmp_path.with_name("gone"))
     with pytest.raises(ConnectorError, match="is gone"):
         again.poll()
+
+
+def test_the_example_with_transactions_commits_whole_files_and_aborts_broken_ones(
+    inbox: ModuleType, tmp_path: Path
+) -> None:
+    config = {"folder": str(tmp_path), "topic": "lines"}
+    connector = inbox.WholeFilesConnector()
+    assert connector.can_define_transaction_boundaries(config) is ConnectorTransactionBoundaries.SUPPORTED
+    (tmp_path / "a.txt").write_text("".join(f"{number}\n" for number in range(700)) + "END 700\n")
+    (tmp_path / "b.txt").write_text("torn\nEND 2\n")
+    (tmp_path / "c.txt").write_text("END 0")
+    task = load_task_class(class_path(connector.task_class()))()
+    task.context = context = FakeContext()
+    task.start(config)
+    with pytest.raises(ConnectorError, match=r"transaction\.boundary=connector"):
+        task.poll()
+    context.transaction_context = asked = RequestedEndings()
+    found: list[tuple[int, Ending | None]] = []
+    while (batch := task.poll()) is not None:
+        found += [(len(part.batch or ()), part.ending) for part in asked.parts(batch)]
+    assert found == [(500, None), (200, Ending.COMMIT), (1, Ending.ABORT), (0, Ending.COMMIT)]
 
 
 def test_every_setting_of_the_built_ins_is_documented() -> None:

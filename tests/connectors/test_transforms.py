@@ -90,7 +90,6 @@ def test_what_is_not_there_yet_is_refused_and_never_ignored() -> None:
         "errors.log.include.messages": "true",
         "topic.creation.groups": "g",
         "topic.creation.default.partitions": "3",
-        "transaction.boundary": "Connector",
         "value.converter": "JsonConverter",
         "value.converter.schemas.enable": "true",
     }

@@ -22,6 +22,7 @@ from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
 from fencing.offsets import read_offsets
+from fencing.record_path import Convert
 from fencing.source_task import SourceTaskRun
 from fencing.status import StatusState, TaskStatus, apply, decode
 from fencing.task_plugin import Outcome, Plugin
@@ -161,6 +162,7 @@ class Stage:
         *,
         kind: type[Counting] = Counting,
         raw: bool = True,
+        convert: Convert | None = None,
         new_producer: Callable[[TaskSpec, int], TransactionalClient] | None = None,
         worker: Mapping[str, str] | None = None,
     ) -> "Attempt":
@@ -168,7 +170,7 @@ class Stage:
         placement = self.place(attempt)
         settings = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000", **(worker or {})}
         spec = TaskSpec(self.connection, self.group, self.topics, self.task, placement, "", config, config, settings)
-        started = Attempt(spec, script, config, kind, raw, new_producer)
+        started = Attempt(spec, script, config, kind, convert or Plain(raw), new_producer)
         self.attempts.append(started)
         return started
 
@@ -180,11 +182,22 @@ class Stage:
 
     def visible(self) -> list[int]:
         """What a read_committed reader sees now."""
+        return [number for transaction in self.transactions() for number in transaction]
+
+    def transactions(self) -> list[list[int]]:
+        """The same, one list for each transaction: a marker stands behind each, and takes an offset."""
+        found: list[list[int]] = []
+        after = -1
         log = TopicLog(self.connection, self.data)
         try:
-            return [int(record.value or b"-1") for record in log.read_to_end(Deadline.after(60))]
+            for record in log.read_to_end(Deadline.after(60)):
+                if record.offset != after:
+                    found.append([])
+                found[-1].append(int(record.value or b"-1"))
+                after = record.offset + 1
         finally:
             log.close()
+        return found
 
     def offset(self) -> int:
         """The committed source offset."""
@@ -228,13 +241,13 @@ class Attempt:
         script: Script,
         config: Mapping[str, str],
         kind: type[Counting],
-        raw: bool,
+        convert: Convert,
         new_producer: Callable[[TaskSpec, int], TransactionalClient] | None,
     ) -> None:
         self.outcome: Outcome | None = None
         self._script = script
         made = type("Scripted", (kind,), {"script": script})
-        plugin = Plugin(made, config, Plain(raw))
+        plugin = Plugin(made, config, convert)
         reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
         self.run = SourceTaskRun(spec, plugin, reporter, new_producer=new_producer)
         self.thread = threading.Thread(target=self._run, daemon=True)

@@ -157,7 +157,7 @@ class EmbeddedKafka:
         identity.setdefault("cluster_id", _new_cluster_id())
         controller = identity.get("controller_port")
         if controller is None or not port_is_free("127.0.0.1", int(controller)):
-            identity["controller_port"] = str(free_port())
+            identity["controller_port"] = str(next(port for port in iter(free_port, None) if port != self.port))
         scratch = path.with_suffix(".tmp")
         scratch.write_text(json.dumps(identity))
         scratch.replace(path)

@@ -1,0 +1,93 @@
+"""Where a connector wants its transactions to end (`transaction.boundary=connector`; KIP-618, `TransactionContext`).
+
+The plugin asks, the poll loop takes the requests with the batch that they are about. Requests that contradict each
+other are told to the poll loop, not to the plugin that made them: it might go on in spite of the error.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from connectors.api import ConnectorError, RecordBatch, SourceRecord
+
+
+class Ending(StrEnum):
+    """How a transaction ends."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Records that go into the open transaction, and how it ends with the last of them; None leaves it open."""
+
+    batch: Sequence[SourceRecord] | RecordBatch | None
+    ending: Ending | None = None
+
+
+class RequestedEndings:
+    """The framework's `TransactionContext` of one plugin instance. The plugin may call it from any thread.
+
+    Records are told apart by identity, so that equal ones do not answer for each other.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._batch: set[Ending] = set()
+        self._records: dict[int, tuple[SourceRecord, set[Ending]]] = {}  # holds them: an id must not be used again
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None:
+        """See `connectors.api.TransactionContext`."""
+        self._ask(Ending.COMMIT, record)
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None:
+        """See `connectors.api.TransactionContext`."""
+        self._ask(Ending.ABORT, record)
+
+    def _ask(self, ending: Ending, record: SourceRecord | None) -> None:
+        if record is not None and not isinstance(record, SourceRecord):
+            raise TypeError(f"{ending}_transaction: name a SourceRecord, or nothing for the next batch, not {record!r}")
+        with self._lock:
+            if record is None:
+                self._batch.add(ending)
+            else:
+                self._records.setdefault(id(record), (record, set()))[1].add(ending)
+
+    def parts(self, batch: Sequence[SourceRecord] | RecordBatch) -> list[Part]:
+        """The batch, cut after each named record. A batch may be empty, and still end a transaction.
+
+        Raises `ConnectorError` for a contradiction, before anything of the batch is sent.
+        """
+        with self._lock:
+            last = self._of_the_batch()
+            if isinstance(batch, RecordBatch) or not self._records:
+                return [Part(batch, last)]
+            parts: list[Part] = []
+            start = 0
+            for end, record in enumerate(batch, 1):
+                if (named := self._records.pop(id(record), None)) is not None:
+                    parts.append(Part(batch[start:end], _only(named[1], f"the record {record!r}")))
+                    start = end
+            if last is not None or start < len(batch):
+                parts.append(Part(batch[start:], last))
+            return parts
+
+    def at_the_end(self) -> Ending | None:
+        """What was asked for a next batch that does not come, because the task stops or pauses."""
+        with self._lock:
+            return self._of_the_batch()
+
+    def _of_the_batch(self) -> Ending | None:
+        asked, self._batch = self._batch, set()
+        return _only(asked, "the same batch")
+
+
+def _only(asked: set[Ending], what: str) -> Ending | None:
+    if len(asked) > 1:
+        raise ConnectorError(
+            f"The connector asked for both commit and abort of the transaction of {what}. This is an error in the "
+            "connector: nothing of the open transaction is visible. Mend it, or use transaction.boundary=poll"
+        )
+    return next(iter(asked), None)
