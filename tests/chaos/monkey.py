@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ class Monkey:
     def __init__(self, up: Up, flow: Flow) -> None:
         self._up = up
         self._flow = flow
-        self._frozen: dict[str, tuple[Sequence[int], float]] = {}
+        self._frozen: dict[str, tuple[Sequence[int], threading.Timer]] = {}
         self._turn = 0
         self._began = time.monotonic()
         self.done: Counter[Act] = Counter()
@@ -50,18 +51,18 @@ class Monkey:
         print(self.log[-1], flush=True)
 
     def _rest(self, seconds: float) -> None:
-        """Peace, in which records are read and what was frozen for long enough wakes up."""
+        """Peace, in which records are read."""
         end = time.monotonic() + seconds
-        while True:
-            for worker, (_, until) in list(self._frozen.items()):
-                if time.monotonic() >= until:
-                    self._thaw(worker)
-            if time.monotonic() >= end:
-                return
+        while time.monotonic() < end:
             self._flow.reader.poll(0.1)
 
     def _thaw(self, worker: str) -> None:
-        pids, _ = self._frozen.pop(worker)
+        """Also on a timer's thread: a command may wait for just this worker. Once, whoever comes first."""
+        found = self._frozen.pop(worker, None)
+        if found is None:
+            return
+        pids, timer = found
+        timer.cancel()
         self._say(f"  {worker} wakes up")
         for pid in reversed(pids):
             with contextlib.suppress(ProcessLookupError):
@@ -130,10 +131,13 @@ class Monkey:
             return
         self._say(f"  {victim} for {step.seconds:.0f} s")
         pids = processes.tree(self._up.pid(victim))
-        self._frozen[victim] = (pids, time.monotonic() + step.seconds)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
+        timer = threading.Timer(step.seconds, self._thaw, [victim])
+        timer.daemon = True
+        self._frozen[victim] = (pids, timer)
+        timer.start()
 
     def _kill_task(self, step: Step) -> None:
         running = [pid for name in self._names for pid in processes.tasks(self._up.pid(name))]
