@@ -16,7 +16,7 @@ from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.cluster_state import ClusterState
 from fencing.codec import ConfigRecord, encode
 from fencing.config_log import ConfigLog
-from fencing.errors import Abortable, Conflict, Fenced, FencingError, NotLeader, Retriable
+from fencing.errors import Abortable, Fenced, FencingError, NotLeader, Retriable
 from fencing.ids import leader_transactional_id
 from fencing.kafka.membership import GroupMetadata
 from fencing.kafka.producer import TransactionalProducer
@@ -136,6 +136,7 @@ class Term:
         self,
         decide: Callable[[ClusterState], Sequence[ConfigRecord | TopicRecord]],
         deadline: Deadline,
+        doubt: Deadline | None = None,
     ) -> tuple[ClusterState, int]:
         """Write what `decide` answers for the state at the end of the log, in one transaction.
 
@@ -144,6 +145,8 @@ class Term:
         raises `Conflict` or `Invalid` where the caller's expectation no longer holds. An unknown outcome is resolved by
         claiming again and reading the log: within a term nobody else writes it, so what stands behind the old end is
         ours. Raises `NotLeader` or `Retriable`; nothing was written then, unless `in_doubt` says otherwise.
+
+        `doubt`: how long to go on finding out, where that is worth more time than the write itself.
         """
         while True:
             self.in_doubt = False
@@ -152,7 +155,7 @@ class Term:
                 self.claim(deadline)
             state = self._log.refresh(deadline)
             if deadline.expired:
-                raise Conflict("The command's time ran out before it was written: nothing was changed")
+                raise Retriable("The time ran out before anything was written: nothing was changed")
             records = list(decide(state))
             if not records:
                 return state, -1
@@ -169,7 +172,7 @@ class Term:
                 self.in_doubt = False
                 return after, after.end - 1
             log.info("A write to the config topic is in doubt: %s", trouble)
-            after = self.claim(deadline)
+            after = self.claim(doubt or deadline if self.in_doubt else deadline)
             self.in_doubt = False
             if after.end > before:
                 return after, after.end - 1

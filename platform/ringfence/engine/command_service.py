@@ -19,7 +19,8 @@ from fencing.offsets import Offset, Partition, canonical
 from fencing.status import Removed
 from ringfence.engine import commands
 from ringfence.engine.commands import Plan
-from ringfence.engine.leader import Leader, Written
+from ringfence.engine.jobs import Written
+from ringfence.engine.leader import Leader
 from ringfence.engine.offsets_by_hand import OffsetsByHand
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError

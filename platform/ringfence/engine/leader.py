@@ -9,13 +9,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 
 from fencing.assignment import Member
 from fencing.client_settings import connection_of
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState
-from fencing.errors import Conflict, FencingError, NotLeader, Retriable
+from fencing.errors import FencingError, NotLeader, Retriable
 from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_client_id
 from fencing.kafka.membership import GroupMetadata, GroupSeat
 from fencing.kafka.overrides import Role
@@ -26,6 +25,7 @@ from fencing.status import LeaderRecord, StatusState, WorkerRecord
 from ringfence.engine.commands import Plan
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.instances import Instances
+from ringfence.engine.jobs import Job, Jobs, Written
 from ringfence.engine.members import live_members
 from ringfence.engine.offset_carrier import OffsetCarrier
 from ringfence.engine.plugins import PluginHost
@@ -40,27 +40,15 @@ log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.05
 _MEMBERS_SECONDS = 0.5
 _AGAIN_SECONDS = 5.0
+_CLAIM_SECONDS = 10.0
+_TRY_SECONDS = 8.0
+_DOUBT_SECONDS = 20.0
+_AGAIN_POLL_SECONDS = 0.3
 _NOT_LEADING = "Cannot complete request because this worker does not lead (any more). Send the request again"
 _IN_DOUBT = (
     "Request timed out. The config topic was being written when this worker lost it ({error}). Whether the request was "
     "carried out is unknown: look again before sending it once more."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The outcome of a plan: the state with it, and the offset of its last record, -1 where nothing was due."""
-
-    state: ClusterState
-    offset: int
-
-
-@dataclass(slots=True)
-class _Job:
-    plan: Plan
-    deadline: Deadline
-    expired: Callable[[], bool]
-    result: "Future[Written]" = field(default_factory=Future)
 
 
 class Leader:
@@ -77,7 +65,7 @@ class Leader:
         self._worker = worker
         self._reporter = reporter
         self._connection = config.connection(f"ringfence-{worker.worker}-leader")
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs = Jobs()
         self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
         self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets")
@@ -96,7 +84,7 @@ class Leader:
 
     def wake(self) -> None:
         """Something has come to an end: do not wait for the next tick."""
-        self._jobs.put(None)
+        self._jobs.wake()
 
     def state(self) -> ClusterState:
         """The config topic as the term knows it. Raises `Refusal` where this worker does not lead."""
@@ -132,7 +120,7 @@ class Leader:
 
     def submit(self, plan: Plan, deadline: Deadline, expired: Callable[[], bool]) -> "Future[Written]":
         """Write what the plan answers. `expired` is asked right before the write, so by then nothing is done late."""
-        job = _Job(plan, deadline, expired)
+        job = Job(plan, deadline, expired)
         self._jobs.put(job)
         return job.result
 
@@ -184,7 +172,7 @@ class Leader:
     def _turn(self) -> None:
         assert self._seat is not None
         try:
-            self._seat.poll(0)
+            self._seat.poll(_AGAIN_POLL_SECONDS if self._jobs.waiting else 0)
             self._status.poll()
             self._lead()
             self._work()
@@ -206,7 +194,7 @@ class Leader:
         assert seat is not None
         term = Term(self._connection, self._config.group_id, self._config.config_topic, metadata, lambda: seat.owns)
         try:
-            term.claim(Deadline.after(20))
+            term.claim(Deadline.after(_CLAIM_SECONDS))
         except FencingError:
             term.close()
             raise
@@ -236,17 +224,11 @@ class Leader:
             log.info("Worker %s leads no more: %s", self._worker.worker, reason)
             self._reporter.event("leader", worker=self._worker.worker, stage="stood down", message=reason)
             term.close()
-        while not self._jobs.empty():
-            job = self._jobs.get_nowait()
-            if job is not None:
-                job.result.set_exception(Refusal(409, _NOT_LEADING, passing=True))
+        self._jobs.refuse(lambda: Refusal(409, _NOT_LEADING, passing=True))
 
     def _work(self) -> None:
         """Wait a tick for commands; carry them out; reconcile."""
-        try:
-            job = self._jobs.get(timeout=_TICK_SECONDS)
-        except queue.Empty:
-            job = None
+        job = self._jobs.next(_TICK_SECONDS)
         if self._term is None or self._reconciler is None:
             if job is not None:
                 job.result.set_exception(Refusal(409, _NOT_LEADING, passing=True))
@@ -260,24 +242,18 @@ class Leader:
             self._members_at = time.monotonic()
         self._reconciler.step(self._members)
 
-    def _carry_out(self, term: Term, reconciler: Reconciler, job: _Job) -> None:
-        def plan(state: ClusterState) -> object:
-            if job.expired():
-                raise Refusal(500, "Request timed out before it was carried out: nothing was changed. Send it again")
-            return job.plan(state)
-
+    def _carry_out(self, term: Term, reconciler: Reconciler, job: Job) -> None:
         before = term.state
+        # One try must not take long: a group that rebalances waits for this member, and the write for the group.
+        limit, doubt = (Deadline.after(job.deadline.slice(seconds)) for seconds in (_TRY_SECONDS, _DOUBT_SECONDS))
         try:
-            state, offset = term.write(plan, job.deadline)  # type: ignore[arg-type]
+            state, offset = term.write(job.due, limit, doubt)  # type: ignore[arg-type]
         except NotLeader as error:
             moved = Refusal(409, f"{_NOT_LEADING} ({error})", passing=True)
             job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error)) if term.in_doubt else moved)
             raise
         except Refusal as refusal:
             job.result.set_exception(refusal)
-            return
-        except Conflict as error:
-            job.result.set_exception(Refusal(500, f"Request timed out: {error}"))
             return
         except FencingError as error:
             late = "Request timed out: nothing was changed. " if isinstance(error, Retriable) else ""

@@ -35,7 +35,7 @@ from ringfence.engine.round_runner import RoundRunner
 
 log = logging.getLogger(__name__)
 
-_WRITE_SECONDS = 20.0
+_WRITE_SECONDS = 8.0
 _SAY_AGAIN_SECONDS = 3.0
 _SILENT_SECONDS = 60.0
 
