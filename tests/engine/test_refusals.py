@@ -8,16 +8,23 @@ from typing import Any
 import pytest
 
 from fencing.clock import Deadline
+from fencing.ids import Incarnation, WorkerId
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.membership import GroupSeat
+from fencing.status import StatusState, WorkerRecord
 from ringfence.engine import client_overrides
 from ringfence.engine.findings import Check, Result, idempotence, lagging
+from ringfence.engine.members import worker_modes
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight import Question, checks
 from ringfence.engine.refusals import Asked, Modes, Refusals, add_to
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
+from tests.support.waiting import eventually
 
 CONFIG = {"name": "c", "connector.class": "VerifiableSource", "topic": "data"}
 REQUIRED = {**CONFIG, "exactly.once.support": "required"}
+MIXED = {"w1": "enabled", "w2": "preparing", "w3": "disabled"}
 BOTH = {"w1": "enabled", "w2": "enabled"}
 
 
@@ -87,6 +94,34 @@ def test_exactly_once_is_required_and_a_worker_lags_behind(broker: Broker, uniqu
     assert "w1" not in text
     assert errors(refused(worker, CONFIG, {"w1": "enabled", "w2": "preparing"})) == {}  # requested
     assert errors(refused(worker, REQUIRED, None)) == {}  # nobody knows
+
+
+@pytest.mark.broker
+def test_the_modes_are_those_of_the_workers_that_live(broker: Broker, unique: Callable[[str], str]) -> None:
+    group, topic = unique("g"), unique("configs")
+    worker = worker_at(broker.bootstrap, group)
+    connection = worker.connection()
+    create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
+    records = [WorkerRecord(WorkerId(name), Incarnation("i"), mode, 1, "1", 0) for name, mode in MIXED.items()]
+    status = StatusState(workers={record.worker: record for record in records})
+    seats = [
+        GroupSeat(connection, group, topic, f"{name}@i", lambda _: None, lambda: None, session_timeout_ms=6000)
+        for name in ("w1", "w2")
+    ]
+
+    def modes(limit: Deadline) -> dict[str, str] | None:
+        for seat in seats:
+            seat.poll(0.05)
+        return worker_modes(connection, group, status, limit)
+
+    eventually(lambda: modes(Deadline.after(5)) == {"w1": "enabled", "w2": "preparing"}, 30, "both, and not w3")
+    (behind,) = asked(worker, modes, {**REQUIRED, "name": unique("c")}, 30)
+    assert "w2 (preparing)" in behind.message
+    seats.pop().close()
+    eventually(lambda: modes(Deadline.after(5)) == {"w1": "enabled"}, 30, "the second has left")
+    assert asked(worker, modes, {**REQUIRED, "name": unique("c")}, 30) == []
+    seats.pop().close()
+    assert worker_modes(worker_at("127.0.0.1:1").connection(), group, status, Deadline.after(0.5)) is None
 
 
 @pytest.mark.parametrize("away", [False, True])

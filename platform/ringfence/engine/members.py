@@ -1,11 +1,16 @@
 """Who can run tasks: the group's live members, joined with their `worker-<id>` records."""
 
+import logging
+
 from fencing.assignment import Member
 from fencing.clock import Deadline
+from fencing.errors import FencingError
 from fencing.ids import parse_member_client_id
 from fencing.kafka.groups import group_members
 from fencing.kafka.settings import Connection
 from fencing.status import StatusState, WorkerRecord
+
+log = logging.getLogger(__name__)
 
 
 def live_members(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[Member]:
@@ -23,3 +28,15 @@ def live_workers(connection: Connection, group_id: str, status: StatusState, dea
         if parsed is not None and record is not None and record.incarnation == parsed[1]:
             records.append(record)
     return records
+
+
+def worker_modes(
+    connection: Connection, group_id: str, status: StatusState, deadline: Deadline
+) -> dict[str, str] | None:
+    """`exactly.once.source.support` of each live worker, by its name; None where no broker tells who lives."""
+    try:
+        live = live_workers(connection, group_id, status, deadline)
+    except FencingError as error:
+        log.info("Which workers live could not be found out: %s", error)
+        return None
+    return {record.worker: record.mode for record in live}

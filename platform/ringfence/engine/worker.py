@@ -24,7 +24,7 @@ from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.launcher import Launcher
 from ringfence.engine.leader import Leader, identity
-from ringfence.engine.members import live_workers
+from ringfence.engine.members import worker_modes
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.projection import ProjectionSeat
 from ringfence.engine.refusals import Refusals
@@ -104,8 +104,12 @@ class Worker:
         plugins = PluginHost(lambda name: leader[0].reconfigure(name))
         leader.append(Leader(config, record, plugins, reporter))
         commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
-        refusals = Refusals(config, lambda limit: self._modes(leader[0], limit))
-        provide(Services(commands, plugins, config, refusals, lambda limit: self._modes(leader[0], limit)))
+
+        def modes(limit: Deadline) -> dict[str, str] | None:
+            return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
+
+        refusals = Refusals(config, modes)
+        provide(Services(commands, plugins, config, refusals, modes))
         launcher = Launcher(config, record, reporter)
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))
@@ -121,15 +125,6 @@ class Worker:
             refusals.close()
             self._end(spark, plugins, reporter)
         return self._exit_code
-
-    def _modes(self, leader: Leader, limit: Deadline) -> dict[str, str] | None:
-        """The mode of each live worker; None where no broker tells who lives."""
-        try:
-            live = live_workers(self._connection, self._config.group_id, leader.statuses(), limit)
-        except FencingError as error:
-            log.info("Which workers live could not be found out: %s", error)
-            return None
-        return {record.worker: record.mode for record in live}
 
     def _introduce(self, reporter: Reporter, record: WorkerRecord) -> None:
         reporter.status(record)
