@@ -8,9 +8,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from fencing.kafka.overrides import Role
+from fencing.kafka.overrides import BOOTSTRAP, Role
 
 _OVERRIDES: Final = tuple(f"{role}.override." for role in Role)
+
+
+def may_keep_own_offsets(config: Mapping[str, str]) -> bool:
+    """Whether the connector's offsets may be in another topic than the worker's; a worker knows for certain."""
+    return OFFSETS_STORAGE_TOPIC in config or f"{Role.PRODUCER}.override.{BOOTSTRAP}" in config
 
 
 def target_of(config: Mapping[str, str]) -> dict[str, str]:

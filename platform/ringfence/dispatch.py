@@ -105,6 +105,12 @@ def validate(
     return cast(dict[str, Any], _plugins("validate", body, timeout))
 
 
+def offsets(connector: str, config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT) -> list[dict[str, Any]]:
+    """The committed source offsets as a worker reads them from Kafka: those in a topic of the connector's own first."""
+    body = {"connector": connector, "config": dict(config), "deadline": time.time() + timeout}
+    return cast(list[dict[str, Any]], _plugins("offsets", body, timeout))
+
+
 def preflight(config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT) -> list[dict[str, Any]]:
     """The preflight checks of a configuration: name, result, message, remedy, key."""
     body = {"config": dict(config), "deadline": time.time() + timeout}

@@ -29,6 +29,7 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     fake = FakeLeader()
     for name in ("command", "validate", "list_plugins", "config_keys", "preflight"):
         monkeypatch.setattr(dispatch, name, getattr(fake, name))
+    monkeypatch.setattr(dispatch, "offsets", fake.offsets_of)
     monkeypatch.setattr(masking, "config_keys", fake.config_keys)
     masking._asked_in_vain.clear()
     root._cache.until = 0.0

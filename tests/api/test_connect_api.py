@@ -18,8 +18,8 @@ CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
 JSON = "application/json"
 
 
-def create(client: Client, name: str = "c", **more: Any) -> Any:
-    return client.post("/connectors", {"name": name, "config": CONFIG, **more}, content_type=JSON)
+def create(client: Client, name: str = "c", config: dict[str, str] | None = None, **more: Any) -> Any:
+    return client.post("/connectors", {"name": name, "config": config or CONFIG, **more}, content_type=JSON)
 
 
 def body(response: Any) -> Any:
@@ -316,6 +316,14 @@ def test_offsets(client: Client, leader: FakeLeader) -> None:
     ]
     for bad in bodies:
         assert client.patch("/connectors/unknown/offsets", bad, content_type=JSON).status_code == 400
+
+
+def test_offsets_in_a_topic_of_the_connectors_own_are_asked_of_a_worker(client: Client, leader: FakeLeader) -> None:
+    create(client, config={**CONFIG, "offsets.storage.topic": "mine"})
+    leader.offsets.offset("c", {"id": 0}, {"seqno": 41})  # a copy, which may be older
+    leader.project()
+    assert body(client.get("/connectors/c/offsets")) == {"offsets": [{"partition": {"id": 0}, "offset": {"seqno": 43}}]}
+    assert leader.asked[-1][:2] == ("offsets", "c")
 
 
 def test_plugins(client: Client) -> None:

@@ -91,6 +91,10 @@ def test_offsets_follow_their_topic_and_are_moved_by_hand_where_they_are(
 
     move(cluster, 5000)
     assert at(cluster, first) == at(cluster, workers) == 5000
+    shown = cluster.leader.offsets.view(C, own, Deadline.after(30))
+    assert [(found.partition, found.offset) for found in shown] == [(PARTITION, {"seqno": 5000})]
+    not_there = {**config, "offsets.storage.topic": unique("none")}
+    assert len(cluster.leader.offsets.view(C, not_there, Deadline.after(30))) == 1, "the worker's fill the gap"
     assert cluster.command("reset_offsets")["ok"] is True
     assert kept(cluster, first).present() == kept(cluster, workers).present() == []
     assert len(kept(cluster, workers).all()) == 1, "a tombstone of its own, for the time when compaction took the other"

@@ -119,6 +119,10 @@ class FakeLeader:
             {"name": "client settings", "result": "failed", "message": quoted, "remedy": "Mend it", "key": ""},
         ]
 
+    def offsets_of(self, connector: str, config: Mapping[str, str], *, timeout: float = 30) -> list[dict[str, Any]]:
+        self.asked.append(("offsets", connector, dict(config)))
+        return [{"partition": {"id": 0}, "offset": {"seqno": 43}}]
+
     def list_plugins(self, *, timeout: float = 30) -> list[dict[str, Any]]:
         return [
             {"class": PLUGIN, "type": "source", "version": "0.1.0", "names": [PLUGIN]},

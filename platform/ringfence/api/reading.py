@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fencing.targets import may_keep_own_offsets
+from ringfence import dispatch
 from ringfence.api.errors import ConnectError, not_found
 from ringfence.api.masking import Masker
 from ringfence.mirror.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
@@ -129,7 +131,9 @@ def topics(name: str) -> list[str]:
 
 
 def offsets(name: str) -> Json:
-    """`GET …/offsets`."""
-    connector(name)
+    """`GET …/offsets`. The database follows the worker's topic only; where that may hold copies, a worker is asked."""
+    row = connector(name)
+    if may_keep_own_offsets(row.settings):
+        return {"offsets": dispatch.offsets(name, row.settings)}
     rows = SourceOffset.objects.filter(connector=name).order_by("partition").values_list("partition", "offset")
     return {"offsets": [{"partition": json.loads(part), "offset": json.loads(offset)} for part, offset in rows]}

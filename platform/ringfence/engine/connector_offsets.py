@@ -7,10 +7,11 @@ from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState
 from fencing.config_log import ConfigLog
 from fencing.ids import ConnectorName
+from fencing.kafka.admin import topic_exists
 from fencing.kafka.plain_producer import PlainProducer
 from fencing.offset_moves import Records, guard_id, write
 from fencing.offset_stores import OffsetStores, prepared, read_merged, settled, stores_of
-from fencing.offsets import SourceOffsets, read_offsets
+from fencing.offsets import SourceOffset, SourceOffsets, canonical, read_offsets
 from fencing.task_clients import connector_producer
 from fencing.transactions import TransactionalClient
 from ringfence.worker_config import WorkerConfig
@@ -49,6 +50,15 @@ class ConnectorOffsets:
         if stores.own is None:
             return read_offsets(self._connection, stores.worker.name, name, limit)
         return read_merged(stores, name, limit)
+
+    def view(self, name: ConnectorName, config: Config, limit: Deadline) -> list[SourceOffset]:
+        """The merged view as people see it, ordered; a topic of its own that is not there yet is a gap all over."""
+        stores = self.stores(config, limit)
+        if stores.own is not None and not topic_exists(stores.admin, stores.own.name, limit):
+            found = read_offsets(self._connection, stores.worker.name, name, limit)
+        else:
+            found = self.read(name, stores, limit)
+        return sorted(found.present(), key=lambda each: canonical(each.partition))
 
     def guard(self, name: ConnectorName) -> str:
         """The transactional id under which `write` works."""

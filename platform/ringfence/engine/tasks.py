@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencing.clock import Deadline
+from fencing.errors import FencingError
+from fencing.ids import ConnectorName
 from ringfence.celery import app
 from ringfence.engine import client_overrides, preflight, refusals
 from ringfence.engine.command_service import CommandService
+from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.refusal import Refusal
@@ -80,6 +83,21 @@ def plugins_validate(
         found = services.plugins.validate(plugin, config, min(10.0, left), exactly_once=exactly_once)
         found = client_overrides.add_to(found, config, services.config)
         return _value(refusals.add_to(found, asked.within(limit.slice(refusals.PATIENCE_SECONDS))))
+
+    return _answered(call)
+
+
+@task(name="ringfence.plugins.offsets")
+def plugins_offsets(connector: str, config: dict[str, str], deadline: float) -> dict[str, object]:
+    """The committed offsets of a connector that may keep them in a topic of its own: both topics, merged."""
+
+    def call() -> dict[str, object]:
+        kept = ConnectorOffsets(_current().config, "ringfence-offsets-view")
+        try:
+            found = kept.view(ConnectorName(connector), config, Deadline.after(deadline - time.time()))
+        except FencingError as error:
+            raise Refusal(500, f"The offsets of connector {connector} cannot be read now: {error}") from error
+        return _value([{"partition": each.partition, "offset": each.offset} for each in found])
 
     return _answered(call)
 

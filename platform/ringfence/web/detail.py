@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Sum
 
+from fencing.targets import may_keep_own_offsets
 from ringfence.api.masking import Masker
 from ringfence.mirror.models import ClusterInfo, Connector, Event, GenerationRow, MetricCell, SourceOffset, Task
 from ringfence.web.listing import LIVE_MS, rate_of
@@ -91,6 +92,7 @@ def detail(connector: Connector) -> dict[str, Any]:
         "hour_records": sum(cell["records"] for cell in by_minute),
         "offsets": [(_pretty(row.partition), _pretty(row.offset), row.updated_ms) for row in offsets[:SHOWN_OFFSETS]],
         "offset_count": offsets.count(),
+        "own_offsets": may_keep_own_offsets(config),
         "generations": [
             GenerationView(row, stage_look(row.stage), row.generation == connector.generation) for row in history
         ],
