@@ -73,6 +73,7 @@ class TransactionalProducer:
         overrides: dict[str, object] | None = None,
     ) -> None:
         self.transactional_id = transactional_id
+        self._timeout_ms = transaction_timeout_ms
         self.spent = False
         self._evidence = _Evidence()
         self._pause = Pause()
@@ -113,7 +114,7 @@ class TransactionalProducer:
 
     def init(self, deadline: Deadline) -> None:
         """`init_transactions`: fences the holder before and ends its open transaction. Retries till `deadline`."""
-        doing = f"initialising the producer {self.transactional_id}"
+        doing = f"initialising the producer {self.transactional_id}, transaction timeout {self._timeout_ms} ms"
         # Connects first: else the coordinator is asked for before there is a broker to ask, and again 0.5 s later.
         try:
             with kafka_errors(doing):

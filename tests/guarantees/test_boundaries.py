@@ -1,0 +1,114 @@
+"""Boundaries `poll` and `interval` on the real broker: where transactions end, and for how long they may last."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from connectors.api import SourceRecord
+from fencing.clock import Deadline
+from fencing.codec import TargetState, TargetStateRecord
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.task_spec import TaskSpec
+from tests.guarantees.stage import Counting, Listening, Plain, Script, Stage
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("ends"))
+    yield made
+    made.close()
+
+
+def ready(stage: Stage, boundary: str, interval_ms: int = 200_000) -> dict[str, str]:
+    made = {"topic": stage.data, "transaction.boundary": boundary}
+    if boundary == "interval":
+        made["transaction.boundary.interval.ms"] = str(interval_ms)
+    stage.configure(made)
+    stage.count()
+    return made
+
+
+def stop(stage: Stage) -> None:
+    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    assert stage.attempts[-1].ended().trace is None
+
+
+def test_with_poll_each_batch_is_one_transaction(stage: Stage) -> None:
+    stage.start(Script(limit=300, batch=70), ready(stage, "poll"))
+    stage.wait_for(300)
+    assert [len(transaction) for transaction in stage.transactions()] == [70, 70, 70, 70, 20]
+
+
+def test_with_interval_batches_share_a_transaction_until_its_time_has_come(stage: Stage) -> None:
+    script = Script(limit=300, batch=10)
+    stage.start(script, ready(stage, "interval"))
+    eventually(lambda: bool(script.instances) and script.instances[0].next == 300, 60, "all is polled")
+    stop(stage)
+    assert [len(transaction) for transaction in stage.transactions()] == [300]
+
+
+class Nothing(Plain):
+    """Transforms that drop all but the numbers from 1000 on."""
+
+    transforms = True
+
+    def record(self, record: SourceRecord) -> SourceRecord | None:
+        assert isinstance(record.value, bytes)
+        return record if int(record.value) >= 1000 else None
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval"])
+def test_offsets_of_dropped_records_are_committed_and_the_plugin_hears_of_them(stage: Stage, boundary: str) -> None:
+    script = Script(limit=100, batch=30)
+    made = ready(stage, boundary)
+    stage.start(script, made, kind=Listening, convert=Nothing(raw=False))
+    eventually(lambda: bool(script.instances) and script.instances[0].next == 100, 60, "all is polled")
+    stop(stage)
+    assert (stage.visible(), stage.offset()) == ([], 100)
+    assert script.committed == list(range(100))
+    assert script.commits == (4 if boundary == "poll" else 1)
+
+
+@pytest.mark.parametrize("boundary", ["poll", "connector"])
+def test_the_flush_timeout_does_not_limit_a_commit(stage: Stage, boundary: str) -> None:
+    allowed: list[float] = []
+
+    class Watched(TransactionalProducer):
+        def commit(self, deadline: Deadline) -> None:
+            allowed.append(deadline.remaining)
+            super().commit(deadline)
+
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> Watched:
+        return Watched(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+
+    def ask(task: Counting) -> None:
+        if task.context.transaction_context:
+            task.context.transaction_context.commit_transaction()
+
+    script = Script(limit=100, before_poll=ask)
+    worker = {"offset.flush.timeout.ms": "1", "offset.flush.interval.ms": "1"}
+    stage.start(script, ready(stage, boundary), worker=worker, new_producer=new_producer)
+    stage.wait_for(100)
+    assert min(allowed) > 50, "a commit may take as long as its transaction may last: 60 s"
+
+
+def test_a_transaction_may_last_three_intervals(stage: Stage) -> None:
+    asked: list[int] = []
+
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
+        asked.append(timeout_ms)
+        return TransactionalProducer(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+
+    stage.start(Script(limit=10), ready(stage, "interval", 50_000), new_producer=new_producer)
+    eventually(lambda: bool(asked), 30, "a producer is made")
+    assert asked == [150_000]
+
+
+def test_a_timeout_above_the_brokers_maximum_fails_with_the_remedies(stage: Stage) -> None:
+    attempt = stage.start(Script(limit=10), ready(stage, "interval", 400_000))
+    trace = attempt.ended().trace or ""
+    for part in ("1200000 ms", "transaction.max.timeout.ms", "transaction.boundary.interval.ms", "raise the broker's"):
+        assert part in trace
