@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fencing.ids import Incarnation, WorkerId
 from fencing.status import FAILED, State, WorkerRecord
 from ringfence.metrics.text import Family, Kind, labels, number, render
+from ringfence.metrics.views import exposition
 from ringfence.mirror.models import Connector, Task
 from tests.mirror.test_projection import project
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
@@ -74,7 +75,7 @@ def busy(now_ms: int) -> None:
     config.config(connector("c"), *generation("c", 1, 1))
     worker = WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 4, "1", 1)
     running = task_status("c", 0, State.RUNNING, generation=2)
-    status.status(worker, connector_status("c", State.RUNNING), running)
+    status.status(worker, replace(connector_status("c", State.RUNNING), version="2.1.0"), running)
     report: dict[str, Any] = {"type": "progress", "connector": "c", "task": 0, "generation": 2, "attempt": 1}
     spreads = "poll_ms batch_records active_records commit_times_ms commit_failed transaction_records"
     report |= dict.fromkeys(spreads.split(), MINUTE) | {"commit_failed": {"min": 0, "max": 1, "sum": 1, "count": 4}}
@@ -106,6 +107,28 @@ def test_every_metric_says_what_it_means_and_when_it_is_bad(client: Client) -> N
     assert missing == []
 
 
+def test_every_metric_has_its_help_and_its_type_before_its_samples(client: Client) -> None:
+    busy(int(time.time() * 1000))
+    lines = client.get("/metrics").content.decode().splitlines()
+    kinds: dict[str, str] = {}
+    for place, line in enumerate(lines):
+        if line.startswith("# TYPE "):
+            _, _, name, kinds[name] = line.split(" ")
+            assert lines[place - 1].startswith(f"# HELP {name} ")
+        elif not line.startswith("#"):
+            assert line.partition("{")[0] in kinds
+    assert set(kinds) == EXPECTED
+    assert set(kinds.values()) == {"counter", "gauge", "untyped"}
+
+
+def test_a_connector_whose_instance_never_ran_has_no_version(client: Client) -> None:
+    config = Topic()
+    config.config(connector("c", **{"connector.plugin.version": "9"}))
+    project("config", config)
+    (labelled,) = [dict(labels) for name, labels in scraped(client) if name == "kafka_connect_connector_metrics_info"]
+    assert labelled["connector_version"] == "unknown"  # what is asked for is not what runs
+
+
 def test_the_numbers_are_those_of_the_newest_report(client: Client) -> None:
     busy(int(time.time() * 1000))
     found = scraped(client)
@@ -131,7 +154,7 @@ def test_the_numbers_are_those_of_the_newest_report(client: Client) -> None:
     assert value("ringfence_connector_fencings_total", connector="c") == 1
     assert value("kafka_connect_connect_worker_metrics_task_startup_success_total", worker="w1") == 1
     assert value("kafka_connect_connect_worker_metrics_connector_running_task_count", connector="c") == 1
-    named = {"connector_class": "VerifiableSource", "connector_type": "source", "connector_version": "unknown"}
+    named = {"connector_class": "VerifiableSource", "connector_type": "source", "connector_version": "2.1.0"}
     assert value("kafka_connect_connector_metrics_info", connector="c", **named) == 1
 
 
@@ -160,10 +183,11 @@ def test_a_failed_task_shows_its_next_restart(client: Client) -> None:
     assert shown["ringfence_task_open_transaction_age_seconds", labelled] == 0
 
 
-def test_a_thousand_connectors_cost_the_same_queries_and_little_time(client: Client) -> None:
+def test_a_thousand_connectors_cost_the_same_queries_and_little_time() -> None:
     busy(int(time.time() * 1000))
+    now_ms = int(time.time() * 1000)
     with CaptureQueriesContext(connection) as few:
-        client.get("/metrics")
+        exposition(now_ms)
     task = Task.objects.get()
     names = [f"c{n}" for n in range(1000)]
     Connector.objects.bulk_create(Connector(name=name, known=True, state="RUNNING", config="{}") for name in names)
@@ -176,9 +200,9 @@ def test_a_thousand_connectors_cost_the_same_queries_and_little_time(client: Cli
     )
     start = time.process_time()
     with CaptureQueriesContext(connection) as many:
-        body = client.get("/metrics").content
+        body = exposition(now_ms)
     assert len(many) == len(few) == 4
-    assert body.count(b"source_record_write_total{") == 1001
+    assert body.count("source_record_write_total{") == 1001
     assert time.process_time() - start < 3
 
 

@@ -8,7 +8,7 @@ from ringfence.metrics.text import Family, Kind, Sample, labels
 from ringfence.mirror.models import Connector, Startups, Task, Worker
 
 CONNECTOR_FIELDS: Final = (
-    "name", "config", "class_name", "type", "state", "worker", "unreadable", "generation", "task_count", "fencing",
+    "name", "class_name", "type", "state", "worker", "version", "unreadable", "generation", "task_count", "fencing",
     "rounds_total", "fenced_total",
 )  # fmt: skip
 
@@ -34,7 +34,7 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
                     "connector": row.name,
                     "connector_class": row.class_name,
                     "connector_type": row.type,
-                    "connector_version": row.settings.get("connector.plugin.version") or "unknown",
+                    "connector_version": row.version or "unknown",
                 }
             ),
             1.0,
@@ -60,7 +60,10 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
         ),
         (
             Family(
-                _CONNECTOR + "info", _G, "1; the labels tell the connector's class, type and the version asked for.", ""
+                _CONNECTOR + "info",
+                _G,
+                "1; the labels tell the connector's class, type and running version.",
+                "",
             ),
             info,
         ),
