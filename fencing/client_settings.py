@@ -1,7 +1,8 @@
 """The effective settings of one connector's clients: the worker's, under the connector's own overrides. Pure.
 
 Layers, later ones on top: the worker's connection, its `producer.` keys (`consumer.`, `admin.`), and the connector's
-`producer.override.` keys. Everything runs on the worker's cluster yet, so a bootstrap list must name that one.
+`producer.override.` keys. A connector has one cluster: the one that its producer writes to, where its source offsets
+and its transactional ids are, too. Consumer and admin client go there, whether or not they are told to.
 """
 
 from collections.abc import Mapping
@@ -23,23 +24,69 @@ def effective(role: Role, worker_settings: Settings, connector_config: Settings)
     return merged(role, [(f"{role}.", worker_settings), (f"{role}.override.", connector_config)])
 
 
+def bootstrap_of(base: str, worker_settings: Settings, connector_config: Settings) -> str:
+    """The cluster that the connector's producer writes to. base: the worker's."""
+    for name, settings in (
+        (f"{Role.PRODUCER}.override.{BOOTSTRAP}", connector_config),
+        (f"{Role.PRODUCER}.{BOOTSTRAP}", worker_settings),
+    ):
+        if settings.get(name, "").strip():
+            return settings[name].strip()
+    return base
+
+
+def elsewhere(base: str, worker_settings: Settings, connector_config: Settings) -> bool:
+    """Whether that is another cluster than the worker's, as far as the addresses tell."""
+    return servers(bootstrap_of(base, worker_settings, connector_config)) != servers(base)
+
+
+def astray(base: str, worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
+    """Addresses of consumer and admin client that lead to another cluster than the producer's, by their full name."""
+    where = bootstrap_of(base, worker_settings, connector_config)
+    wrong = {}
+    for role in (Role.CONSUMER, Role.ADMIN):
+        name = f"{role}.override.{BOOTSTRAP}"
+        settings = connector_config
+        if name not in settings and f"{Role.PRODUCER}.override.{BOOTSTRAP}" not in connector_config:
+            name, settings = f"{role}.{BOOTSTRAP}", worker_settings
+        if name in settings and servers(settings[name]) != servers(where):
+            wrong[name] = (
+                f"{name} names another cluster than the producer's {where}: the transactional ids and source offsets "
+                "of a connector are where its producer writes. Give all of them the same addresses, or remove it."
+            )
+    return wrong
+
+
 def _sound(role: Role, base: Connection, worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
     found = effective(role, worker_settings, connector_config)
-    if found.errors:
-        raise Invalid(" ".join(found.errors.values()))
-    elsewhere = found.settings.pop(BOOTSTRAP, base.bootstrap)
-    if servers(elsewhere) != servers(base.bootstrap):
-        raise Invalid(f"{role}.override.{BOOTSTRAP} names another cluster than the worker's: not supported yet")
-    return found.settings
+    lost = astray(base.bootstrap, worker_settings, connector_config) if role is not Role.PRODUCER else {}
+    wrong = {**found.errors, **{name: text for name, text in lost.items() if name.startswith(f"{role}.")}}
+    if wrong:
+        raise Invalid(" ".join(wrong.values()))
+    return {name: value for name, value in found.settings.items() if name != BOOTSTRAP}
+
+
+def _is_security(name: str) -> bool:
+    return name.startswith(("ssl.", "sasl.", "security."))
 
 
 def connection_of(role: Role, base: Connection, worker_settings: Settings, connector_config: Settings) -> Connection:
-    """How this connector's clients of a role reach the cluster. Raises `Invalid` where its settings cannot be used."""
+    """How this connector's clients of a role reach its cluster. Raises `Invalid` where its settings cannot be used.
+
+    The worker's own login is for the worker's own cluster and is sent to no other one: there `producer.override.` (or
+    the worker's `producer.`) brings one, for consumer and admin client, too, where these have none of their own.
+    """
     settings = _sound(role, base, worker_settings, connector_config)
     client_id = settings.pop("client.id", base.client_id)
     shared = {name: value for name, value in settings.items() if name in _ANY_CLIENT or name.startswith("ssl.")}
     reading = {name: value for name, value in settings.items() if name not in shared} if role is Role.CONSUMER else {}
-    return Connection(base.bootstrap, overlay(base.settings, shared), client_id, reading)
+    where = bootstrap_of(base.bootstrap, worker_settings, connector_config)
+    if servers(where) == servers(base.bootstrap):
+        return Connection(base.bootstrap, overlay(base.settings, shared), client_id, reading)
+    if role is not Role.PRODUCER and not any(map(_is_security, shared)):
+        lent = _sound(Role.PRODUCER, base, worker_settings, connector_config)
+        shared |= {name: value for name, value in lent.items() if _is_security(name)}
+    return Connection(where, shared, client_id, reading)
 
 
 def producer_overrides(

@@ -6,7 +6,7 @@ topic of the worker's name on that cluster. It is read first; the worker's topic
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
@@ -66,18 +66,8 @@ def stores_of(
     named = connector_config.get(OFFSETS_STORAGE_TOPIC, "").strip()
     separate = (named or worker_topic) != worker_topic or (elsewhere and (transactional or bool(named)))
     if not separate:
-        return OffsetStores(OffsetsTopic(worker_topic, _at(reading, base.bootstrap)), None, admin)
-    own = OffsetsTopic(named or worker_topic, _unless_told(reading, base, where))
-    return OffsetStores(OffsetsTopic(worker_topic, base), own, _unless_told(admin, base, where))
-
-
-def _at(connection: Connection, bootstrap: str) -> Connection:
-    return replace(connection, bootstrap=bootstrap)
-
-
-def _unless_told(connection: Connection, base: Connection, where: str) -> Connection:
-    """Offsets stand where the producer writes; a client that was sent nowhere else goes there, too."""
-    return _at(connection, where) if servers(connection.bootstrap) == servers(base.bootstrap) else connection
+        return OffsetStores(OffsetsTopic(worker_topic, base if elsewhere else reading), None, admin)
+    return OffsetStores(OffsetsTopic(worker_topic, base), OffsetsTopic(named or worker_topic, reading), admin)
 
 
 def settled(stores: OffsetStores, deadline: Deadline) -> OffsetStores:

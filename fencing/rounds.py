@@ -12,7 +12,7 @@ from fencing.cluster_state import ClusterState, ConnectorState
 from fencing.codec import ConfigRecord, TaskCountRecord
 from fencing.errors import Conflict
 from fencing.ids import ConnectorName, Generation, TaskId, task_transactional_id
-from fencing.targets import target_of
+from fencing.targets import target_of, without_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def plan(state: ConnectorState, group_id: str) -> Round | None:
     known = state.count is not None and state.count.generation is not None
     target = dict(state.count.target) if state.count is not None and known else None
     # A deleted connector's offsets stay where they are, for one that is created under its name.
-    writes = (target or {}) if state.config is None else target_of(state.config)
+    writes = without_secrets(target or {}) if state.config is None else target_of(state.config)
     return Round(state.name, state.commit.generation, ids, state.commit.tasks, target, writes)
 
 

@@ -1,7 +1,6 @@
 """A task's own clients, with the effective settings of worker and connector."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from fencing.client_settings import connection_of, producer_overrides
 from fencing.kafka.overrides import Role
@@ -26,10 +25,8 @@ def connector_producer(
 ) -> TransactionalProducer:
     """A producer with a connector's settings, not initialised yet. Raises `Invalid`."""
     overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
-    where = connection_of(Role.PRODUCER, base, worker_settings, connector_config).bootstrap
-    return TransactionalProducer(
-        replace(base, bootstrap=where), transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides
-    )
+    there = connection_of(Role.PRODUCER, base, worker_settings, connector_config)
+    return TransactionalProducer(there, transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides)
 
 
 def reading_connection(spec: TaskSpec) -> Connection:

@@ -41,6 +41,8 @@ class Fencer:
             )
         except KafkaError as error:
             raise Retriable(f"No broker of {connection.bootstrap} answers: {error}. It is tried again") from error
+        except (OSError, ValueError) as error:  # a certificate file that is not there, an address that is none
+            raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {error}") from error
 
     def __enter__(self) -> "Fencer":
         return self

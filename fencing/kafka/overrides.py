@@ -179,6 +179,12 @@ def known(role: Role) -> list[str]:
     return sorted([*plain, *_STORES, "sasl.jaas.config", *levels, *FIXED[role]])
 
 
+def any_client(name: str) -> bool:
+    """Whether this Java setting says how to reach a cluster: the same for every role."""
+    rule = RULES.get(name)
+    return len(rule.roles) == len(_EVERY) if rule else name in _STORES or name == "sasl.jaas.config"
+
+
 def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | None = None) -> Translated:
     """Translate one client's settings, prefixes taken off. `names`: how each was called where the user wrote it."""
     called = names or {}

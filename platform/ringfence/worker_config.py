@@ -108,7 +108,9 @@ class WorkerConfig:
             elsewhere = found.settings.get(BOOTSTRAP, self.bootstrap)
             if servers(elsewhere) != servers(self.bootstrap):
                 raise Invalid(
-                    f"{role}.{BOOTSTRAP} names another cluster than {BOOTSTRAP}: not supported yet, remove it"
+                    f"{role}.{BOOTSTRAP} names another cluster than {BOOTSTRAP}: remove it, and name the cluster in "
+                    f"{Role.PRODUCER}.override.{BOOTSTRAP} of the connectors that write there. Each generation's task "
+                    "count record keeps that setting, so that old tasks are fenced where they write"
                 )
             for warning in found.warnings.values():
                 log.warning("%s", warning)

@@ -53,10 +53,12 @@ def test_no_placeholder_may_say_where(key: str) -> None:
     assert len(errors[key]) == 1
 
 
-def test_another_cluster_is_refused_with_the_reason_and_the_same_is_not() -> None:
-    errors = errors_of({"producer.override.bootstrap.servers": "three:9092"}, worker())
-    assert "another cluster" in errors["producer.override.bootstrap.servers"][0]
+def test_another_cluster_is_the_producers_choice_and_the_others_follow() -> None:
+    assert errors_of({"producer.override.bootstrap.servers": "three:9092"}, worker()) == {}
     assert errors_of({"producer.override.bootstrap.servers": "two:9092, one:9092"}, worker()) == {}
+    for role in ("admin", "consumer"):
+        errors = errors_of({f"{role}.override.bootstrap.servers": "three:9092"}, worker())
+        assert "another cluster" in errors[f"{role}.override.bootstrap.servers"][0]
 
 
 def test_an_offsets_topic_of_its_own_is_refused_and_the_workers_is_not() -> None:

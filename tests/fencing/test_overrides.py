@@ -151,11 +151,39 @@ def test_the_transaction_timeout(worker: dict[str, str], connector: dict[str, st
     assert transaction_timeout_ms(worker, connector) == expected
 
 
-def test_another_cluster_is_refused_and_the_workers_own_is_not() -> None:
-    assert producer_overrides(BASE, {}, {"producer.override.bootstrap.servers": " 127.0.0.1:9092 ,"}, 60_000) == {}
-    with pytest.raises(Invalid, match="another cluster"):
-        producer_overrides(BASE, {}, {"producer.override.bootstrap.servers": "elsewhere:9092"}, 60_000)
+ELSEWHERE = {"producer.override.bootstrap.servers": "elsewhere:9092"}
+
+
+def test_the_producers_cluster_is_everybodys() -> None:
+    for role in Role:
+        assert connection_of(role, BASE, {}, ELSEWHERE).bootstrap == "elsewhere:9092"
+        same = {"producer.override.bootstrap.servers": " 127.0.0.1:9092 ,"}
+        assert connection_of(role, BASE, {}, same).bootstrap == BASE.bootstrap
     assert servers("a:1,b:2") == servers("B:2, a:1")
+    assert "bootstrap.servers" not in producer_overrides(BASE, {}, ELSEWHERE, 60_000)
+
+
+def test_the_workers_login_is_not_sent_to_another_cluster() -> None:
+    assert connection_of(Role.PRODUCER, BASE, {}, {}).settings == BASE.settings
+    assert connection_of(Role.PRODUCER, BASE, {}, ELSEWHERE).settings == {}
+
+
+def test_where_the_producer_goes_its_login_serves_all_that_have_none() -> None:
+    config = {**ELSEWHERE, "producer.override.sasl.jaas.config": SCRAM, "producer.override.linger.ms": "5"}
+    login = {"sasl.username": "ann", "sasl.password": "secret"}
+    assert connection_of(Role.ADMIN, BASE, {}, config).settings == login
+    assert connection_of(Role.CONSUMER, BASE, {}, config).settings == login
+    own = {**config, "admin.override.sasl.username": "bob", "admin.override.sasl.password": "other"}
+    assert connection_of(Role.ADMIN, BASE, {}, own).settings["sasl.username"] == "bob"
+
+
+@pytest.mark.parametrize("role", ["consumer", "admin"])
+def test_no_client_may_be_led_away_from_the_producers_cluster(role: str) -> None:
+    astray_ = {f"{role}.override.bootstrap.servers": "third:9092"}
+    for config in (astray_, {**ELSEWHERE, **astray_}):
+        with pytest.raises(Invalid, match="another cluster than the producer's"):
+            connection_of(Role(role), BASE, {}, config)
+    connection_of(Role(role), BASE, {}, {**ELSEWHERE, f"{role}.override.bootstrap.servers": "elsewhere:9092"})
 
 
 def test_an_unreadable_override_ends_the_task_with_its_name() -> None:

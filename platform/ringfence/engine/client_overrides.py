@@ -11,8 +11,8 @@ from typing import Any, Final
 from connectors.api import ConfigType
 from connectors.api.config_types import ConfigKey, ConfigValue, Importance
 from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from fencing.client_settings import effective
-from fencing.kafka.overrides import BOOTSTRAP, Role, servers
+from fencing.client_settings import astray, effective
+from fencing.kafka.overrides import BOOTSTRAP, Role
 from fencing.kafka.security import SECRETS
 from ringfence.worker_config import WorkerConfig
 
@@ -60,14 +60,9 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
     for role in Role:
         for name, text in effective(role, worker.settings, given).errors.items():
             errors.setdefault(name, []).append(text)
-        where = f"{role}.override.{BOOTSTRAP}"
-        if where not in errors and servers(given.get(where, worker.bootstrap)) != servers(worker.bootstrap):
-            text = (
-                f"{where} names another cluster than this worker's {BOOTSTRAP}. Source offsets would have to be kept "
-                "there too, in the records' transaction, and that is not supported yet: remove it, or run the "
-                "connector on workers of that cluster."
-            )
-            errors.setdefault(where, []).append(text)
+    for name, text in astray(worker.bootstrap, worker.settings, given).items():
+        if name not in errors:
+            errors[name] = [text]
     return errors
 
 

@@ -11,17 +11,16 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from fencing.assignment import Member
-from fencing.client_settings import connection_of
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState
 from fencing.errors import FencingError, NotLeader, Retriable
 from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_client_id
 from fencing.kafka.membership import GroupMetadata, GroupSeat
-from fencing.kafka.overrides import Role
 from fencing.kafka.reporter import Reporter
-from fencing.kafka.settings import Connection
 from fencing.leadership import Term
+from fencing.rounds import Round
 from fencing.status import LeaderRecord, StatusState, WorkerRecord
+from fencing.targets import Way, ways
 from ringfence.engine.commands import Plan
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.instances import Instances
@@ -71,7 +70,7 @@ class Leader:
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets")
         self.instances = Instances(plugins, self.offsets, self.wake)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
-        self._rounds = RoundRunner(self._fencing_connection, graceful, self.wake, OffsetCarrier(self.offsets))
+        self._rounds = RoundRunner(self._ways, graceful, self.wake, OffsetCarrier(self.offsets))
         self._gained: GroupMetadata | None = None
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None
@@ -93,11 +92,11 @@ class Leader:
             raise Refusal(409, _NOT_LEADING, passing=True)
         return term.state
 
-    def _fencing_connection(self, connector: ConnectorName) -> Connection:
-        """With the connector's own admin credentials; the worker's where it has none, or is deleted."""
+    def _ways(self, due: Round) -> list[Way]:
+        """With the old generation's own admin credentials first."""
         term = self._term
-        config = (term.state.connector(connector).config if term else None) or {}
-        return connection_of(Role.ADMIN, self._connection, self._config.settings, config)
+        config = term.state.connector(due.connector).config if term else None
+        return ways(due.target, config, self._connection, self._config.settings)
 
     @property
     def worker_config(self) -> WorkerConfig:

@@ -8,6 +8,7 @@ from fencing.errors import Conflict, Fatal, FencingError
 from fencing.offset_moves import Records, carried, moved
 from fencing.offsets import SourceOffsets
 from fencing.rounds import Round
+from fencing.targets import place_of
 from ringfence.engine.connector_offsets import ConnectorOffsets
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class OffsetCarrier:
 
     def carry(self, due: Round) -> int:
         """Make the new topic say what the old one says; how many offsets that were. Safe to repeat."""
-        if due.target is None or due.target == due.writes:
+        if due.target is None or place_of(due.target) == place_of(due.writes):
             return 0
         limit = Deadline.after(_SECONDS)
         old, new = self._offsets.stores(due.target, limit), self._offsets.stores(due.writes, limit)

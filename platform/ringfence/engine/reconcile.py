@@ -12,8 +12,8 @@ from fencing.cluster_state import ClusterState, ConnectorState, Placement
 from fencing.codec import ConfigRecord, TargetState
 from fencing.decisions import Steps, decide, shown_restarts, status_of
 from fencing.errors import Conflict, FencingError
+from fencing.fence import Fenced
 from fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
-from fencing.kafka.fencer import FencedProducer
 from fencing.kafka.reporter import Reporter
 from fencing.leadership import Term
 from fencing.rounds import Round, finish
@@ -117,18 +117,21 @@ class Reconciler:
                 self._report_round(round_, "cancelled", str(error))
                 continue
             elapsed = time.monotonic() - running.started
-            self._report_round(round_, "done", f"{len(fenced)} fenced in {elapsed:.3f} s", fenced, elapsed)
+            self._report_round(
+                round_, "done", f"{len(fenced.producers)} fenced in {elapsed:.3f} s{fenced.told}", fenced, elapsed
+            )
 
     def _report_round(
         self,
         round_: Round,
         stage: str,
         message: str,
-        fenced: list[FencedProducer] | None = None,
+        fenced: Fenced | None = None,
         elapsed: float = 0.0,
     ) -> None:
         shown = [
-            {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch} for one in fenced or ()
+            {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch}
+            for one in (fenced.producers if fenced else ())
         ]
         self._reporter.event(
             "round",

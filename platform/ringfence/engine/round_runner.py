@@ -7,21 +7,21 @@ leader's own write, when `done` brings the result.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from fencing.clock import Deadline
-from fencing.errors import FencingError
+from fencing.errors import Conflict, FencingError
+from fencing.fence import Fenced, fence
 from fencing.ids import ConnectorName, Generation
-from fencing.kafka.fencer import FencedProducer, Fencer
-from fencing.kafka.settings import Connection
 from fencing.rounds import Round
+from fencing.targets import Way
 from ringfence.engine.offset_carrier import OffsetCarrier
 
 log = logging.getLogger(__name__)
 
-_FENCE_SECONDS = 30.0
+_THREADS = 32  # most wait: for old tasks, or for a cluster that does not answer while others' rounds go on
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class RunningRound:
     """A round under way. `result` holds what was fenced, or raises what stopped it."""
 
     round: Round
-    result: Future[list[FencedProducer]]
+    result: Future[Fenced]
     started: float = field(default_factory=time.monotonic)
 
 
@@ -38,17 +38,17 @@ class RoundRunner:
 
     def __init__(
         self,
-        connection: Callable[[ConnectorName], Connection],
+        ways: Callable[[Round], Sequence[Way]],
         graceful_s: float,
         wake: Callable[[], None],
         carrier: OffsetCarrier,
     ) -> None:
-        """`connection`: how a connector's ids are fenced; `wake` is called when a round has come to its end."""
-        self._connection = connection
+        """`ways`: how a round's ids are reached; `wake` is called when a round has come to its end."""
+        self._ways = ways
         self._carrier = carrier
         self._graceful_s = graceful_s
         self._wake = wake
-        self._pool = ThreadPoolExecutor(8, thread_name_prefix="round")
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="round")
         self._running: dict[ConnectorName, RunningRound] = {}
         self._not_before: dict[tuple[ConnectorName, Generation], tuple[int, float]] = {}
 
@@ -65,17 +65,23 @@ class RoundRunner:
         result.add_done_callback(lambda _: self._wake())
         return True
 
-    def _carry_out(self, due: Round, busy: Callable[[Round], bool]) -> list[FencedProducer]:
+    def _carry_out(self, due: Round, busy: Callable[[Round], bool]) -> Fenced:
         ids = due.ids or self._carrier.guards(due)
-        fenced: list[FencedProducer] = []
+        fenced = Fenced()
         if ids:
             graceful = Deadline.after(self._graceful_s)  # 1
-            while busy(due) and not graceful.expired:
+            while busy(due) and not graceful.expired and not self._cancelled(due):
                 time.sleep(0.01)
-            with Fencer(self._connection(due.connector)) as fencer:  # 2
-                fenced = fencer.fence(ids, Deadline.after(_FENCE_SECONDS))
+            if self._cancelled(due):  # a late fence would hit tasks that may run by now
+                raise Conflict(f"Connector {due.connector} has a newer generation than {due.generation}")
+            fenced = fence(ids, self._ways(due))  # 2
         self._carrier.carry(due)  # 4
         return fenced
+
+    def _cancelled(self, due: Round) -> bool:
+        """Whether a newer generation's round has taken this one's place."""
+        running = self._running.get(due.connector)
+        return running is not None and running.round.generation != due.generation
 
     def finished(self) -> list[RunningRound]:
         """Rounds that have come to an end since the last call."""

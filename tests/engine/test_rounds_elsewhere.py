@@ -1,0 +1,101 @@
+"""Fencing rounds on another cluster that asks for a login: where the old tasks wrote, as who they were."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from fencing.clock import Deadline
+from fencing.errors import Fenced, FencingError
+from fencing.fence import fence
+from fencing.ids import TaskId, task_transactional_id
+from fencing.kafka.overrides import Role
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.targets import Way, ways
+from tests.engine.test_preflight import ALLOW, IDS, WRITE, grant, login, worker  # noqa: F401 - a fixture
+from tests.engine.test_restarts_on_a_broker import C, Cluster, cluster  # noqa: F401 - a fixture
+from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from tests.support.waiting import eventually
+
+
+def overrides(bootstrap: str, user: str, password: str = "") -> dict[str, str]:
+    return {
+        "producer.override.bootstrap.servers": bootstrap,
+        **{f"{role}.override.security.protocol": "SASL_PLAINTEXT" for role in Role},
+        **{f"{role}.override.sasl.mechanism": "PLAIN" for role in Role},
+        **{f"{role}.override.sasl.jaas.config": login(user, password) for role in Role},
+    }
+
+
+@pytest.fixture
+def away(worker: object) -> Connection:  # noqa: F811 - the fixture that is imported above
+    return worker.connection()  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.fixture
+def holder(away: Connection, unique: Callable[[str], str]) -> Iterator[TransactionalProducer]:
+    """An old task that has a transaction open."""
+    held = TransactionalProducer(away, unique("g-c") + "-0")
+    held.init(Deadline.after(30))
+    held.begin()
+    held.produce("data", b"too late")
+    assert held.flush(20) == 0
+    yield held
+    held.close()
+
+
+def test_a_round_fences_on_the_old_generations_cluster_though_the_newest_configuration_has_left_it(
+    cluster: Cluster,  # noqa: F811 - the fixture that is imported above
+    away: Connection,
+    unique: Callable[[str], str],
+) -> None:
+    plain = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers")}
+    created = cluster.command("create", {"config": {**plain, **overrides(away.bootstrap, "root")}})
+    assert created["ok"] is True
+    eventually(lambda: cluster.leader.state().connector(C).runnable, 30, "the first round is over")
+    held = TransactionalProducer(away, task_transactional_id(cluster.config.group_id, TaskId(C, 0)))
+    held.init(Deadline.after(30))
+    held.begin()
+    cluster.command("configure", {"config": plain})
+    eventually(lambda: cluster.leader.state().connector(C).runnable, 60, "the round is over")
+    held.produce("data", b"too late")
+    with pytest.raises(Fenced):
+        held.commit(Deadline.after(20))
+    held.close()
+
+
+def test_the_first_credentials_that_work_fence_and_it_is_said_whose_they_were(
+    away: Connection, holder: TransactionalProducer
+) -> None:
+    old, new = overrides(away.bootstrap, "root", "no-more"), overrides(away.bootstrap, "root")
+    home = Connection("127.0.0.1:1")
+    done = fence([holder.transactional_id], ways(old, new, home, {}))
+    assert done.whose == "the newest configuration's credentials"
+    assert "the old generation's credentials did not do" in done.told
+    assert "no-more" not in done.told
+    with pytest.raises(Fenced):
+        holder.commit(Deadline.after(20))
+
+
+def test_a_principal_that_may_not_fence_is_named_with_the_remedy_until_it_is_granted(
+    worker: object,  # noqa: F811 - the fixture that is imported above
+    away: Connection,
+    holder: TransactionalProducer,
+) -> None:
+    found: Mapping[str, str] = overrides(away.bootstrap, "u11")
+    tries: list[Way] = ways(found, None, Connection("127.0.0.1:1"), {})
+    with pytest.raises(FencingError, match=r"TransactionalIdAuthorizationFailed.*tried again.*grant it") as refused:
+        fence([holder.transactional_id], tries)
+    assert "u11" not in str(refused.value)
+    grant(worker, "u11", (IDS, holder.transactional_id, WRITE, ALLOW))  # type: ignore[arg-type]
+    done = eventually(lambda: _fenced(holder.transactional_id, tries), 20, "it is granted")
+    assert done
+    with pytest.raises(Fenced):
+        holder.commit(Deadline.after(20))
+
+
+def _fenced(id_: str, tries: list[Way]) -> bool:
+    try:
+        return fence([id_], tries).told == ""
+    except FencingError:
+        return False
