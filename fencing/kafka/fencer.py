@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, for_code
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    TransactionalIdAuthorizationFailedError,
+    for_code,
+)
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import InitProducerIdRequest
 
@@ -20,6 +25,19 @@ from fencing.kafka.settings import Connection
 
 _IN_FLIGHT = 10_000  # requests on one connection; more than that wait for the next round
 _NOT_YET = {14, 15, 16, 51}  # coordinator loading, not available, moved; the old transaction's markers on their way
+
+
+_DENIED = (TransactionalIdAuthorizationFailedError, ClusterAuthorizationFailedError)
+
+
+def _denied(what: str, name: str) -> Fatal:
+    """KIP-618, "Inability to fence out producers": with how to mend it."""
+    return Fatal(
+        f"Fencing {what}: {name}. Grant the principal of the connector's admin client (admin.override., else the "
+        "worker's) Write and Describe on TransactionalId <group.id>-<connector>- as a prefix; brokers before Kafka 2.8 "
+        "also want IdempotentWrite on the Cluster",
+        name,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +95,8 @@ class Fencer:
 
         try:
             return dict(self._admin._manager.run(call))
+        except TransactionalIdAuthorizationFailedError as error:
+            raise _denied("these transactional ids", type(error).__name__) from error
         except KafkaError as error:
             raise Retriable(f"Fencing: {error}. It is tried again") from error
 
@@ -109,7 +129,11 @@ class Fencer:
                     transactional_id, response.producer_id, response.producer_epoch
                 )
             else:
-                name = for_code(response.error_code).__name__
+                kind = for_code(response.error_code)
+                name = kind.__name__
+                if kind in _DENIED:
+                    answers[transactional_id] = _denied(transactional_id, name)
+                    continue
                 text = f"Fencing {transactional_id}: {name}"
                 retriable = response.error_code in _NOT_YET
                 answers[transactional_id] = Retriable(text, name) if retriable else Fatal(text, name)

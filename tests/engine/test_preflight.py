@@ -280,9 +280,17 @@ def test_the_overrides_principals_are_the_ones_that_write_read_and_fence(
         denied.init(Deadline.after(20))
     with pytest.raises(FencingError):
         read_offsets(reading_connection(spec), OFFSETS, spec.task.connector, Deadline.after(3))
-    with pytest.raises(FencingError), Fencer(admin) as fencer:
+    with pytest.raises(Fatal, match="Grant the principal of the connector's admin client"), Fencer(admin) as fencer:
         fencer.fence([spec.transactional_id], Deadline.after(3))
 
+    grant(worker, user, (IDS, spec.transactional_id, DESCRIBE, ALLOW))
+
+    def named() -> bool:  # it finds the coordinator now, and that one refuses
+        with pytest.raises(Fatal) as refused, Fencer(admin) as fencer:
+            fencer.fence([spec.transactional_id], Deadline.after(3))
+        return f"Fencing {spec.transactional_id}: TransactionalIdAuthorizationFailedError" in str(refused.value)
+
+    eventually(named, pause=0.2)
     grant(worker, user, (IDS, spec.transactional_id, WRITE, ALLOW), (TOPIC, OFFSETS, READ, ALLOW))
     grant(worker, user, (TOPIC, DATA, WRITE, ALLOW))
     eventually(lambda: ask(worker, name=name, user=user)["producer Write Topic data"].result is Result.OK, pause=0.2)

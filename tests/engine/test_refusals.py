@@ -185,6 +185,15 @@ def test_the_three_answers_of_a_connector(hole: str, support: str, results: list
         assert [check.refuses for check in about] == [level == "required" and support != "supported"]
 
 
+@pytest.mark.parametrize("defines", [False, True])
+def test_a_connector_that_cannot_define_transactions_is_refused_where_it_is_to(hole: str, defines: bool) -> None:
+    config = {**CONFIG, "transaction.boundary": "connector", "producer.override.acks": "0"}  # asks no broker
+    found = checks(Question(config, "supported", defines, lambda: 0, {}, BOTH), worker_at(hole))
+    (about,) = [check for check in found if check.name == "transaction.boundary"]
+    assert about.refuses is not defines
+    assert "poll or interval" in about.remedy or defines
+
+
 def test_old_brokers_ask_for_one_more_permission() -> None:
     assert idempotence((2, 8)) is None
     old = idempotence((2, 7))

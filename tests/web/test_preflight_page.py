@@ -1,7 +1,9 @@
 """The checks below a form that is being filled in."""
 
+import pytest
 from django.test import Client
 
+from ringfence import dispatch
 from ringfence.dispatch import Refused
 from tests.support.leader import FakeLeader
 
@@ -34,6 +36,18 @@ def test_a_configuration_that_is_edited_can_be_checked_before_it_is_saved(client
     other = '{"name": "c", "connector.class": "VerifiableSource", "topic": "t"}'
     assert "match connector name" in client.post("/ui/connectors/edited/preflight", {"json": other}).content.decode()
     assert client.post("/ui/connectors/none/preflight", {"json": edited}).status_code == 404
+
+
+def test_what_refuses_the_configuration_looks_worse_than_a_warning(
+    client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [{"name": "transaction timeout", "result": "failed", "message": "too long", "remedy": "", "key": ""}]
+    monkeypatch.setattr(dispatch, "preflight", lambda config: found)
+    page = client.post("/ui/new/preflight", FORM).content.decode()
+    assert "the connector can be created" in page.replace("A warning: ", "")
+    found[0]["decides"] = True  # type: ignore[assignment]
+    page = client.post("/ui/new/preflight", FORM).content.decode()
+    assert "is refused because of this" in page
 
 
 def test_trouble_is_said_in_place(client: Client, leader: FakeLeader) -> None:
