@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fencing.clock import Deadline
 from fencing.kafka.settings import Connection
+from fencing.offsets import read_offsets
 from fencing.task_spec import TaskSpec
-from tests.guarantees.stage import Script, Stage
+from tests.guarantees.stage import PARTITION, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -20,7 +22,10 @@ COMMIT = 5
 """The commit in which it happens; each carries ten records."""
 ALL = 400
 
-FirstAttempt = Callable[[str], "subprocess.Popen[str]"]
+APART = {"offset.storage.replication.factor": "1", "offset.storage.partitions": "3"}
+"""What the worker says of offsets topics, for connectors that want one of their own."""
+
+FirstAttempt = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
@@ -35,11 +40,11 @@ def first_attempt(stage: Stage) -> Iterator[FirstAttempt]:
     """Starts the first attempt in a process of its own; returns when that has stopped itself."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(kind: str) -> "subprocess.Popen[str]":
-        config = {"topic": stage.data}
+    def start(kind: str, own_topic: str | None = None) -> "subprocess.Popen[str]":
+        config = config_of(stage, own_topic)
         stage.configure(config)
         stage.count()
-        settings = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000"}
+        settings = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000", **APART}
         placed = stage.place(1)
         spec = TaskSpec(stage.connection, stage.group, stage.topics, stage.task, placed, "", config, config, settings)
         command = [sys.executable, "-m", "tests.fencing.driver", kind, str(COMMIT), spec.dumps()]
@@ -57,8 +62,12 @@ def first_attempt(stage: Stage) -> Iterator[FirstAttempt]:
         process.stdout.close()
 
 
-def second_attempt(stage: Stage) -> None:
-    stage.start(Script(batch=10, limit=ALL), {"topic": stage.data}, attempt=2)
+def config_of(stage: Stage, own_topic: str | None) -> dict[str, str]:
+    return {"topic": stage.data, **({"offsets.storage.topic": own_topic} if own_topic else {})}
+
+
+def second_attempt(stage: Stage, own_topic: str | None = None) -> None:
+    stage.start(Script(batch=10, limit=ALL), config_of(stage, own_topic), attempt=2, worker=APART)
 
 
 def woken(process: "subprocess.Popen[str]") -> str:
@@ -84,6 +93,22 @@ def test_a_frozen_process_that_wakes_after_a_take_over_commits_nothing(
     assert woken(zombie) == "superseded"
     stage.wait_for(ALL)
     assert stage.exact(ALL) == ALL
+
+
+@pytest.mark.parametrize("ends", ["killed", "woken"])
+def test_the_same_holds_with_an_offsets_topic_of_its_own(stage: Stage, first_attempt: FirstAttempt, ends: str) -> None:
+    own_topic = f"{stage.data}-offsets"
+    first = first_attempt("transactions", own_topic)
+    if ends == "killed":
+        first.kill()
+    second_attempt(stage, own_topic)
+    stage.wait_for(ALL // 2)
+    if ends == "woken":
+        assert woken(first) == "superseded"
+    stage.wait_for(ALL)
+    assert stage.visible() == list(range(ALL))
+    offset = read_offsets(stage.connection, own_topic, stage.connector, Deadline.after(60)).offset(PARTITION)
+    assert offset == {"next": ALL}
 
 
 def test_without_transactions_a_killed_process_is_seen_to_duplicate(stage: Stage, first_attempt: FirstAttempt) -> None:

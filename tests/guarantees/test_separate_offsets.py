@@ -1,12 +1,15 @@
 """A connector with an offsets topic of its own, on the real broker (KIP-618, "Per-connector offsets topics")."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
 from connectors.api import SourceRecord
+from fencing import task_offsets
 from fencing.clock import Deadline
+from fencing.errors import Fatal
 from fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_setting
+from fencing.kafka.plain_producer import PlainProducer
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.offsets import Offset, SourceOffsets, encode_key, encode_value, read_offsets
@@ -137,6 +140,33 @@ def test_a_deleted_offset_is_gone_from_both_topics(stage: Stage) -> None:
         found = kept(stage, topic)
         assert found.present() == []
         assert len(found.all()) == 1
+
+
+class Refusing(PlainProducer):
+    """The workers' topic cannot be written."""
+
+    def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline) -> None:
+        raise Fatal("writing the workers' topic: denied")
+
+
+def test_nothing_is_committed_where_the_workers_topic_does_not_take_the_tombstone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_offsets, "PlainProducer", Refusing)
+    attempt = stage.start(Script(limit=100, batch=50), ready(stage), kind=Forgetting, worker=WORKER)
+    assert "denied" in (attempt.ended().trace or "")
+    assert stage.visible() == list(range(50))
+    assert next_of(kept(stage, own_topic(stage)).offset(PARTITION)) == 50
+
+
+def test_a_copy_that_fails_does_not_disturb_the_task(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_offsets, "PlainProducer", Refusing)
+    attempt = stage.start(Script(limit=1000), ready(stage), worker=WORKER)
+    attempt.finish_after(1000)
+    assert attempt.ended().trace is None
+    assert stage.visible() == list(range(1000))
+    assert next_of(kept(stage, own_topic(stage)).offset(PARTITION)) == 1000
+    assert kept(stage, stage.topics.offsets).all() == []
 
 
 def test_two_attempts_in_turn_and_a_killed_one_stay_exact(stage: Stage) -> None:
