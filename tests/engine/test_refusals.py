@@ -18,6 +18,7 @@ from ringfence.engine.members import worker_modes
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight import Question, checks
 from ringfence.engine.refusals import Asked, Modes, Refusals, add_to
+from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
@@ -122,6 +123,24 @@ def test_the_modes_are_those_of_the_workers_that_live(broker: Broker, unique: Ca
     assert asked(worker, modes, {**REQUIRED, "name": unique("c")}, 30) == []
     seats.pop().close()
     assert worker_modes(worker_at("127.0.0.1:1").connection(), group, status, Deadline.after(0.5)) is None
+
+
+@pytest.mark.broker
+def test_a_connector_that_writes_to_another_cluster_is_checked_there(
+    broker: Broker, own_broker: EmbeddedKafka, unique: Callable[[str], str]
+) -> None:
+    worker = worker_at(broker.bootstrap, unique("g"), CONNECT_OFFSET_STORAGE_TOPIC=unique("offsets"))
+    topic = worker.offsets_topic
+    create_topics(worker.connection(), [TopicSpec(topic, config={"cleanup.policy": "delete"})], Deadline.after(30))
+    config = {**CONFIG, "name": unique("c"), "producer.override.bootstrap.servers": own_broker.bootstrap}
+    question = Question(config, "supported", False, lambda: 0, {}, BOTH)
+    found = {check.name: check for check in checks(question, worker)}
+    # The topic of that name here is not the one that the offsets go to.
+    assert found["offsets topic compaction"].message == f"{topic} is not there yet: it will be created, compacted."
+    assert found[f"admin Create Topic {topic}"].result is Result.OK
+    assert [check for check in found.values() if check.result is Result.FAILED] == []
+    at_home = Question(CONFIG, "supported", False, lambda: 0, {}, BOTH)
+    assert {check.name for check in checks(at_home, worker) if check.refuses} == {"offsets topic compaction"}
 
 
 @pytest.mark.parametrize("away", [False, True])
