@@ -93,9 +93,9 @@ class PlacementRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionKeyRecord:
-    """`session-key` (KIP-507)."""
+    """`session-key` (KIP-507). key: base64, a secret."""
 
-    key: str
+    key: str = field(repr=False)
     algorithm: str
     created_ms: int
 

@@ -12,6 +12,7 @@ from fencing.client_settings import effective
 from fencing.errors import Invalid
 from fencing.kafka.overrides import BOOTSTRAP, Role, servers, translate
 from fencing.kafka.settings import Connection
+from fencing.session_keys import SessionKeys
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ class WorkerConfig:
                 )
             for warning in found.warnings.values():
                 log.warning("%s", warning)
-        _ = self.override_policy
+        _ = self.override_policy, self.session_keys
 
     def flag(self, key: str) -> bool:
         """A boolean setting. Raises `Invalid` for anything but true and false, in any case."""
@@ -153,6 +154,11 @@ class WorkerConfig:
     @property
     def events_topic(self) -> str:
         return self.settings["events.storage.topic"]
+
+    @property
+    def session_keys(self) -> SessionKeys:
+        """Raises `Invalid`."""
+        return SessionKeys.of(self.settings)
 
     @property
     def override_policy(self) -> str:

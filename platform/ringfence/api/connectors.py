@@ -1,5 +1,6 @@
 """`/connectors` and everything below it."""
 
+import base64
 from urllib.parse import quote
 
 from rest_framework.request import Request
@@ -11,6 +12,8 @@ from ringfence.api.base import ConnectView
 from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of
 
+SIGNATURE_HEADER = "X-Connect-Authorization"
+ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 _CREATE_FIELDS = {"name", "config", "initial_state"}
 
 
@@ -68,6 +71,18 @@ class Config(ConnectView):
 class Status(ConnectView):
     def get(self, request: Request, name: str) -> Response:
         return Response(reading.status_of(name))
+
+
+class Fence(ConnectView):
+    """Internal (KIP-618): the leader checks the signature, which takes the place of a login."""
+
+    def put(self, request: Request, name: str) -> Response:
+        signature, algorithm = request.headers.get(SIGNATURE_HEADER), request.headers.get(ALGORITHM_HEADER)
+        if not signature or not algorithm:
+            raise bad_request(f"Internal request missing required signature: {SIGNATURE_HEADER} and {ALGORITHM_HEADER}")
+        payload = base64.b64encode(self.raw_body).decode()
+        dispatch.command("fence", name, {"payload": payload, "signature": signature, "algorithm": algorithm})
+        return Response(status=204)
 
 
 class Restart(ConnectView):

@@ -20,6 +20,7 @@ urlpatterns = [
     path("connectors/<name:name>/tasks/<int:task>/restart", connectors.TaskRestart.as_view()),
     path("connectors/<name:name>/topics", connectors.Topics.as_view()),
     path("connectors/<name:name>/topics/reset", connectors.TopicsReset.as_view()),
+    path("connectors/<name:name>/fence", connectors.Fence.as_view()),
     path("connectors/<name:name>/offsets", connectors.Offsets.as_view()),
     path("admin/loggers", loggers.Loggers.as_view()),
     path("admin/loggers/<name:name>", loggers.Logger.as_view()),

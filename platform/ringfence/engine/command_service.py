@@ -19,6 +19,7 @@ from fencing.offsets import Offset, Partition, canonical
 from fencing.status import Removed
 from ringfence.engine import commands
 from ringfence.engine.commands import Plan
+from ringfence.engine.internal_requests import check_signature, fence
 from ringfence.engine.jobs import Written
 from ringfence.engine.leader import Leader
 from ringfence.engine.offsets_by_hand import OffsetsByHand
@@ -98,6 +99,11 @@ class CommandService:
             self._report(command, "done", "", written.offset)
             return {"offset": written.offset}
         name = ConnectorName(str(command["connector"]))
+        if kind == "fence":
+            check_signature(self._leader.worker_config.session_keys, state, body)
+            fence(state, name, self._await_round, limit)
+            self._report(command, "done", "")
+            return {"value": None}
         connector = state.connector(name)
         plan, value = self._plan(kind, name, connector, body, limit)
         written = self._write(plan, limit, expired)

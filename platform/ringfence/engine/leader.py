@@ -24,6 +24,7 @@ from fencing.targets import Way, ways
 from ringfence.engine.commands import Plan
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.instances import Instances
+from ringfence.engine.internal_requests import rotate_key
 from ringfence.engine.jobs import Job, Jobs, Written
 from ringfence.engine.members import live_members
 from ringfence.engine.offset_carrier import OffsetCarrier
@@ -239,6 +240,7 @@ class Leader:
         if time.monotonic() - self._members_at > _MEMBERS_SECONDS:
             self._members = live_members(self._connection, self._config.group_id, self._status.state, Deadline.after(5))
             self._members_at = time.monotonic()
+        rotate_key(self._term, self._config.session_keys, self._reporter.now_ms())
         self._reconciler.step(self._members)
 
     def _carry_out(self, term: Term, reconciler: Reconciler, job: Job) -> None:
