@@ -3,7 +3,8 @@
 RINGFENCE_DATABASE_URL   sqlite:///path (default ./ringfence.sqlite3) or postgres://user:password@host:port/name
 RINGFENCE_REDIS_URL      redis://host:port/db
 RINGFENCE_HTTP           host:port that the web process is bound to; loopback means: no login is asked
-RINGFENCE_TOKEN          the token that every request must carry where RINGFENCE_HTTP is not loopback
+RINGFENCE_TOKEN          a token that may do everything, where RINGFENCE_HTTP is not loopback: to begin with
+RINGFENCE_BEHIND_PROXY   1 where a proxy stands before it: its X-Forwarded-For and X-Forwarded-Proto are believed
 RINGFENCE_ALLOWED_HOSTS  comma separated host names to answer to; needed only behind a name of its own
 RINGFENCE_SECRET_KEY     signs sessions; without it a random one, so that sessions end with the process
 RINGFENCE_DEBUG          1 shows Django's own error pages; for developers only
@@ -39,6 +40,8 @@ INSTALLED_APPS = [
     "lucide",
     "rest_framework",
     "ringfence.mirror",
+    "ringfence.access",
+    "ringfence.audit",
     "ringfence.api",
     "ringfence.web",
 ]
@@ -49,7 +52,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "ringfence.api.middleware.AccessMiddleware",
+    "ringfence.access.middleware.AccessMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -99,7 +102,8 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_NAME = "ringfence_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_FAILURE_VIEW = "ringfence.web.errors.csrf_failure"
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if os.environ.get("RINGFENCE_BEHIND_PROXY") else None
+BEHIND_PROXY = bool(os.environ.get("RINGFENCE_BEHIND_PROXY"))
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
 REST_FRAMEWORK = {

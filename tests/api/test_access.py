@@ -21,6 +21,7 @@ from tests.support.topics import connector_status
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
 JSON = "application/json"
 OPEN = {"health", "ui/login"}
+SIGNED = ("connectors/<name:name>/fence", "put")
 
 
 def routes(patterns: Any = None, prefix: str = "") -> Iterator[str]:
@@ -64,6 +65,9 @@ def test_every_route_asks_for_a_token_when_others_can_reach_it(client: Client, o
     for route in listed:
         for method in ("get", "post", "put", "patch", "delete"):
             response = getattr(client, method)(concrete(route))
+            if (route, method) == SIGNED:
+                assert response.status_code == 400
+                continue
             if route in OPEN:
                 assert response.status_code != 401, route
             elif route == "ui" or route.startswith("ui/"):
@@ -71,6 +75,41 @@ def test_every_route_asks_for_a_token_when_others_can_reach_it(client: Client, o
             else:
                 assert response.status_code == 401, (route, method)
                 assert "Basic" in response["www-authenticate"]
+
+
+def views(patterns: Any = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for entry in get_resolver().url_patterns if patterns is None else patterns:
+        if isinstance(entry, URLResolver):
+            yield from views(entry.url_patterns, prefix + str(entry.pattern))
+        elif isinstance(entry, URLPattern):
+            yield prefix + str(entry.pattern), entry.callback
+
+
+def test_every_route_declares_what_each_of_its_methods_needs() -> None:
+    from ringfence.access.routes import Reach, declared, methods_of
+
+    for route, view in views():
+        needs = declared(view)
+        assert needs, f"{route} declares no verb: nobody may use it"
+        answered = methods_of(view)
+        if answered is not None:
+            assert answered - {"HEAD"} == set(needs) - {"HEAD"}, f"{route} must declare each method it answers"
+        for method, need in needs.items():
+            assert (need.reach is Reach.PUBLIC) <= (route in OPEN), f"{route} is open to everybody"
+            assert (need.reach is Reach.SIGNED) == ((route, method.lower()) == SIGNED)
+            assert need.verbs or need.reach in (Reach.PUBLIC, Reach.SIGNED, Reach.ANYONE), f"{method} {route} names no verb"
+            assert "<name:name>" in route or need.reach is not Reach.CONNECTOR, f"{route} names no connector"
+
+
+def test_every_route_that_changes_something_is_a_write_with_its_own_verb() -> None:
+    from ringfence.access.routes import Reach, declared
+
+    asks_only = {"connector-plugins/<name:name>/config/validate", "api/v1/preflight", "ui/new/field", "ui/logout"}
+    for route, view in views():
+        for method, need in declared(view).items():
+            harmless = method in ("GET", "HEAD", "OPTIONS") or route in asks_only or "preflight" in route
+            assert need.writes or harmless or need.reach in (Reach.PUBLIC, Reach.SIGNED), f"{method} {route} leaves no audit entry"
+            assert not (need.writes and need.verbs[0] in ("view", "view-config")), f"{method} {route}"
 
 
 def test_bearer_and_basic_carry_the_token(client: Client, outside: None) -> None:
@@ -240,7 +279,7 @@ def test_the_database_away_is_said_in_plain_words(client: Client, monkeypatch: p
 
     from ringfence.api import reading
 
-    def away() -> list[str]:
+    def away(who: object) -> list[str]:
         raise OperationalError("unable to open database file")
 
     monkeypatch.setattr(reading, "names", away)

@@ -27,8 +27,14 @@ def migrate() -> None:
 
 
 def empty() -> None:
-    """Empty all tables of the projection."""
+    """Empty all tables of the projection, of accounts, and of the audit trail, which takes SQL."""
     from django.apps import apps
+    from django.contrib.auth.models import User
+    from django.db import connection
 
-    for model in apps.get_app_config("mirror").get_models():
-        model._default_manager.all().delete()
+    for label in ("mirror", "access"):
+        for model in apps.get_app_config(label).get_models():
+            model._default_manager.all().delete()
+    User.objects.all().delete()
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM audit_auditentry")

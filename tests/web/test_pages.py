@@ -277,8 +277,8 @@ def test_logging_in_with_the_token(client: Client) -> None:
 
     with override_settings(LOOPBACK=False, ACCESS_TOKEN="s3same", ALLOWED_HOSTS=["*"]):
         assert client.get("/ui/connectors")["location"] == "/ui/login"
-        assert "not the token" in text(client.post("/ui/login", {"token": "wrong"}))
-        assert client.post("/ui/login", {"token": "s3same"}).status_code == 302
+        assert "This is not right" in text(client.post("/ui/login", {"secret": "wrong"}))
+        assert client.post("/ui/login", {"secret": "s3same"}).status_code == 302
         assert client.get("/ui/connectors").status_code == 200
         assert client.get("/connectors").status_code == 200
         client.post("/ui/logout")
@@ -347,7 +347,7 @@ def test_the_database_away_has_its_page(client: Client, monkeypatch: pytest.Monk
 
     from ringfence.web import views
 
-    def away(query: object) -> None:
+    def away(query: object, who: object) -> None:
         raise OperationalError("unable to open database file")
 
     monkeypatch.setattr(views, "listing", away)

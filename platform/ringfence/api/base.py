@@ -1,6 +1,6 @@
 """What every view of the API shares: content types as Kafka Connect takes them, bodies, flags."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.http import HttpResponse
@@ -8,7 +8,13 @@ from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from ringfence.access.authorise import authorise, authorise_everywhere, principal_of
+from ringfence.access.principal import Principal
+from ringfence.access.routes import Need
+from ringfence.access.verbs import Verb
 from ringfence.api import jsonbody
+from ringfence.api.masking import has_mask
+from ringfence.audit.trail import tell
 
 
 def allowed(methods: Iterable[str]) -> HttpResponse:
@@ -18,7 +24,12 @@ def allowed(methods: Iterable[str]) -> HttpResponse:
 
 
 class ConnectView(APIView):
-    """A view at the root of the port. CSRF does not apply: `AccessMiddleware` refuses other sites' pages."""
+    """A view of the API: `access` says what each of its methods needs, and `AccessMiddleware` asks for it.
+
+    Exempt from Django's CSRF check, which tokens do not need; the middleware does it for sessions.
+    """
+
+    access: Mapping[str, Need] = {}
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -47,5 +58,27 @@ class ConnectView(APIView):
         return values[0].lower() == "true" if values else default
 
     @property
+    def principal(self) -> Principal:
+        return principal_of(self.request._request)
+
+    @property
     def user_name(self) -> str:
-        return str(getattr(self.request._request, "ringfence_user", ""))
+        return self.principal.name
+
+    def authorise(self, verb: Verb, connector: str) -> None:
+        """For a connector that the path does not name. Raises Forbidden, a 403."""
+        authorise(self.request._request, verb, connector)
+
+    def authorise_everywhere(self, verb: Verb) -> None:
+        """For what concerns every connector. Raises Forbidden, a 403."""
+        authorise_everywhere(self.request._request, verb)
+
+    def tell(self, *, before: object, after: object) -> None:
+        """For the audit entry of a write that concerns no connector."""
+        tell(self.request._request, before=before, after=after)
+
+    def authorise_masks(self, config: Mapping[str, str]) -> None:
+        """A mask stands for what is stored under that name: only for those who could read and change it anyway."""
+        if has_mask(config):
+            self.authorise(Verb.EDIT, config.get("name", ""))
+            self.authorise(Verb.VIEW_CONFIG, config.get("name", ""))

@@ -7,25 +7,33 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.identify import address_of
+from ringfence.access.principal import Principal
+from ringfence.access.routes import SIGNED, on_connector, somewhere
+from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
 from ringfence.api.base import ConnectView
 from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of
+from ringfence.audit.models import Outcome
+from ringfence.audit.trail import record
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 _CREATE_FIELDS = {"name", "config", "initial_state"}
 
 
-def _created(request: Request, name: str) -> Response:
+def _created(request: Request, name: str, who: Principal) -> Response:
     location = request.build_absolute_uri(f"/connectors/{quote(name, safe='')}")
-    return Response(reading.info_of(name), status=201, headers={"Location": location})
+    return Response(reading.info_of(name, who), status=201, headers={"Location": location})
 
 
 class Connectors(ConnectView):
+    access = {"GET": somewhere(Verb.VIEW), "POST": somewhere(Verb.EDIT).writing()}
+
     def get(self, request: Request) -> Response:
         expansions = request.query_params.getlist("expand")
-        return Response(reading.expanded(expansions) if expansions else reading.names())
+        return Response(reading.expanded(expansions, self.principal) if expansions else reading.names(self.principal))
 
     def post(self, request: Request) -> Response:
         body = object_of(self.json_body(), "The request body")
@@ -38,13 +46,16 @@ class Connectors(ConnectView):
         if initial_state not in writing.INITIAL_STATES:
             raise bad_request(f"initial_state must be one of {', '.join(writing.INITIAL_STATES)}.")
         stripped = str(name or "").strip()
+        self.authorise(Verb.EDIT, stripped)
         writing.create(stripped, config_of(body.get("config")), initial_state, self.user_name)
-        return _created(request, stripped)
+        return _created(request, stripped, self.principal)
 
 
 class Connector(ConnectView):
+    access = {"GET": on_connector(Verb.VIEW), "DELETE": on_connector(Verb.DELETE).writing()}
+
     def get(self, request: Request, name: str) -> Response:
-        return Response(reading.info_of(name))
+        return Response(reading.info_of(name, self.principal))
 
     def delete(self, request: Request, name: str) -> Response:
         dispatch.command("delete", name, {}, user=self.user_name)
@@ -52,23 +63,31 @@ class Connector(ConnectView):
 
 
 class Config(ConnectView):
+    access = {
+        "GET": on_connector(Verb.VIEW_CONFIG),
+        "PUT": on_connector(Verb.EDIT).writing(),
+        "PATCH": on_connector(Verb.EDIT).writing(),
+    }
+
     def get(self, request: Request, name: str) -> Response:
-        return Response(reading.info_of(name)["config"])
+        return Response(reading.info_of(name, self.principal)["config"])
 
     def put(self, request: Request, name: str) -> Response:
         if writing.configure(name, config_of(self.json_body()), self.user_name):
-            return _created(request, name)
-        return Response(reading.info_of(name))
+            return _created(request, name, self.principal)
+        return Response(reading.info_of(name, self.principal))
 
     def patch(self, request: Request, name: str) -> Response:
         patch = object_of(self.json_body(), "The request body")
         if patch.get("name", name) != name:
             raise bad_request(f"A connector cannot be renamed: name is {name}.")
         writing.patch_config(name, patch, self.user_name)
-        return Response(reading.info_of(name))
+        return Response(reading.info_of(name, self.principal))
 
 
 class Status(ConnectView):
+    access = {"GET": on_connector(Verb.VIEW)}
+
     def get(self, request: Request, name: str) -> Response:
         return Response(reading.status_of(name))
 
@@ -76,16 +95,23 @@ class Status(ConnectView):
 class Fence(ConnectView):
     """Internal (KIP-618): the leader checks the signature, which takes the place of a login."""
 
+    access = {"PUT": SIGNED}
+
     def put(self, request: Request, name: str) -> Response:
         signature, algorithm = request.headers.get(SIGNATURE_HEADER), request.headers.get(ALGORITHM_HEADER)
         if not signature or not algorithm:
             raise bad_request(f"Internal request missing required signature: {SIGNATURE_HEADER} and {ALGORITHM_HEADER}")
         payload = base64.b64encode(self.raw_body).decode()
         dispatch.command("fence", name, {"payload": payload, "signature": signature, "algorithm": algorithm})
+        # Not before: anybody could fill the trail with requests that are not signed by a worker.
+        address = address_of(request._request)
+        record("fence", user="", via="signature", address=address, connector=name, outcome=Outcome.DONE, status=204)
         return Response(status=204)
 
 
 class Restart(ConnectView):
+    access = {"POST": on_connector(Verb.OPERATE).writing()}
+
     def post(self, request: Request, name: str) -> Response:
         include_tasks, only_failed = self.flag("includeTasks"), self.flag("onlyFailed")
         flags = {"include_tasks": include_tasks, "only_failed": only_failed}
@@ -98,51 +124,73 @@ class Restart(ConnectView):
 
 
 class Pause(ConnectView):
+    access = {"PUT": on_connector(Verb.OPERATE).writing()}
+
     def put(self, request: Request, name: str) -> Response:
         dispatch.command("pause", name, {}, user=self.user_name)
         return Response(status=202)
 
 
 class Resume(ConnectView):
+    access = {"PUT": on_connector(Verb.OPERATE).writing()}
+
     def put(self, request: Request, name: str) -> Response:
         dispatch.command("resume", name, {}, user=self.user_name)
         return Response(status=202)
 
 
 class Stop(ConnectView):
+    access = {"PUT": on_connector(Verb.OPERATE).writing()}
+
     def put(self, request: Request, name: str) -> Response:
         dispatch.command("stop", name, {}, user=self.user_name)
         return Response(status=204)
 
 
 class Tasks(ConnectView):
+    access = {"GET": on_connector(Verb.VIEW_CONFIG)}
+
     def get(self, request: Request, name: str) -> Response:
         return Response(reading.task_configs(name))
 
 
 class TaskStatus(ConnectView):
+    access = {"GET": on_connector(Verb.VIEW)}
+
     def get(self, request: Request, name: str, task: int) -> Response:
         return Response(reading.task_status_of(name, task))
 
 
 class TaskRestart(ConnectView):
+    access = {"POST": on_connector(Verb.OPERATE).writing()}
+
     def post(self, request: Request, name: str, task: int) -> Response:
         dispatch.command("restart_task", name, {"task": task}, user=self.user_name)
         return Response(status=204)
 
 
 class Topics(ConnectView):
+    access = {"GET": on_connector(Verb.VIEW)}
+
     def get(self, request: Request, name: str) -> Response:
         return Response({name: {"topics": reading.topics(name)}})
 
 
 class TopicsReset(ConnectView):
+    access = {"PUT": on_connector(Verb.OPERATE).writing()}
+
     def put(self, request: Request, name: str) -> Response:
         dispatch.command("reset_topics", name, {}, user=self.user_name)
         return Response(status=202)
 
 
 class Offsets(ConnectView):
+    access = {
+        "GET": on_connector(Verb.VIEW),
+        "PATCH": on_connector(Verb.OFFSETS).writing(),
+        "DELETE": on_connector(Verb.OFFSETS).writing(),
+    }
+
     def get(self, request: Request, name: str) -> Response:
         return Response(reading.offsets(name))
 

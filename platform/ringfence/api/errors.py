@@ -8,6 +8,7 @@ from rest_framework import status
 from rest_framework.exceptions import APIException
 from rest_framework.response import Response
 
+from ringfence.access.authorise import Forbidden
 from ringfence.dispatch import Refused
 
 RETRY_AFTER_SECONDS = "1"
@@ -53,6 +54,8 @@ def handle(error: Exception, context: dict[str, object]) -> Response | None:
             if error.retry:
                 response["Retry-After"] = RETRY_AFTER_SECONDS
             return response
+        case Forbidden():
+            return Response(body(403, error.message), status=403)
         case OperationalError() | InterfaceError():
             log.error("The database does not answer: %s", error)
             message = DATABASE_AWAY.format(error=type(error).__name__)

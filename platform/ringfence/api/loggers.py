@@ -13,6 +13,8 @@ from fencing import log_levels
 from fencing.errors import Invalid
 from fencing.log_levels import LoggerLevel
 from ringfence import dispatch
+from ringfence.access.routes import everywhere, somewhere
+from ringfence.access.verbs import Verb
 from ringfence.api.base import ConnectView
 from ringfence.api.errors import bad_request, not_found
 from ringfence.api.jsonbody import object_of, text_of
@@ -24,11 +26,15 @@ def _body(level: LoggerLevel) -> dict[str, Any]:
 
 
 class Loggers(ConnectView):
+    access = {"GET": somewhere(Verb.VIEW)}
+
     def get(self, request: Request) -> Response:
         return Response({name: _body(level) for name, level in log_levels.levels().items()})
 
 
 class Logger(ConnectView):
+    access = {"GET": somewhere(Verb.VIEW), "PUT": everywhere(Verb.ADMIN).writing()}
+
     def get(self, request: Request, name: str) -> Response:
         level = log_levels.level_of(name)
         if level is None:
@@ -47,6 +53,8 @@ class Logger(ConnectView):
             log_levels.check(name, level)
         except Invalid as error:
             raise bad_request(str(error)) from error
+        before = log_levels.level_of(name)
+        self.tell(before={name: before.level if before else None}, after={name: level})
         if request.query_params.get("scope", "").lower() == "cluster":
             follower.look(now=True)  # so that this process has a stand that the new level comes after
             dispatch.command("set_log_level", None, {"logger": name, "level": level}, user=self.user_name)

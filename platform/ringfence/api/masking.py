@@ -73,6 +73,15 @@ class Masker:
         return text
 
 
+def hidden(config: Mapping[str, str]) -> dict[str, str]:
+    """The configuration for somebody who may not read it: sent back, every mask keeps what is stored."""
+    return {key: value if key in ("name", "connector.class") or not value else HIDDEN for key, value in config.items()}
+
+
+def has_mask(config: Mapping[str, str]) -> bool:
+    return HIDDEN in config.values()
+
+
 def unmasked(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
     """The configuration with each mask replaced by what is stored. A mask is never stored itself."""
     result = dict(config)

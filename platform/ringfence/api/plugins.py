@@ -4,6 +4,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_of
@@ -11,6 +13,8 @@ from ringfence.api.masking import unmasked
 
 
 class Plugins(ConnectView):
+    access = {"GET": somewhere(Verb.VIEW)}
+
     def get(self, request: Request) -> Response:
         plugins = dispatch.list_plugins()
         if self.flag("connectorsOnly", default=True):
@@ -20,13 +24,18 @@ class Plugins(ConnectView):
 
 
 class PluginConfig(ConnectView):
+    access = {"GET": somewhere(Verb.VIEW)}
+
     def get(self, request: Request, name: str) -> Response:
         return Response(dispatch.config_keys(name))
 
 
 class PluginValidate(ConnectView):
+    access = {"PUT": somewhere(Verb.EDIT)}
+
     def put(self, request: Request, name: str) -> Response:
         config = config_of(self.json_body())
+        self.authorise_masks(config)
         config = unmasked(config, writing.stored_settings(config.get("name", "")))
         found = dispatch.validate(name, config)
         class_name = config.get("connector.class", name)

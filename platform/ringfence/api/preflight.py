@@ -7,6 +7,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
 from ringfence.api.base import ConnectView
 from ringfence.api.errors import bad_request
@@ -30,16 +32,20 @@ def checks_of(config: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 class Preflight(ConnectView):
+    access = {"GET": somewhere(Verb.VIEW_CONFIG), "PUT": somewhere(Verb.EDIT)}
+
     def get(self, request: Request) -> Response:
         """Of a connector that is there: `?connector=`."""
         name = request.query_params.get("connector", "")
         if not name:
             raise bad_request("Which connector? Use ?connector=<name>, or PUT a configuration.")
+        self.authorise(Verb.VIEW_CONFIG, name)
         return Response({"connector": name, "checks": checks_of(reading.connector(name).settings)})
 
     def put(self, request: Request) -> Response:
         """Of the configuration in the body, as it is sent to `/connectors/<name>/config`, with its name in it."""
         config = config_of(self.json_body())
+        self.authorise_masks(config)
         name = config.get("name", "")
         complete = writing.named(name, unmasked(config, writing.stored_settings(name)))
         return Response({"connector": name, "checks": checks_of(complete)})

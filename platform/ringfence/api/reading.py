@@ -6,16 +6,18 @@ from typing import Any
 
 from fencing.targets import may_keep_own_offsets
 from ringfence import dispatch
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
 from ringfence.api.errors import ConnectError, not_found
-from ringfence.api.masking import Masker
+from ringfence.api.masking import Masker, hidden
 from ringfence.mirror.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
 
 Json = dict[str, Any]
 
 
-def names() -> list[str]:
-    """All connectors, sorted."""
-    return list(Connector.objects.filter(known=True).order_by("name").values_list("name", flat=True))
+def names(who: Principal) -> list[str]:
+    """All connectors that may be seen, sorted."""
+    return list(Connector.objects.filter(who.query(), known=True).order_by("name").values_list("name", flat=True))
 
 
 def connector(name: str) -> Connector:
@@ -31,19 +33,20 @@ def tasks(name: str) -> list[Task]:
     return list(Task.objects.filter(connector=name, known=True).order_by("number"))
 
 
-def info(row: Connector, numbers: Iterable[int], masker: Masker) -> Json:
-    """`ConnectorInfo`."""
+def info(row: Connector, numbers: Iterable[int], masker: Masker, who: Principal) -> Json:
+    """`ConnectorInfo`. Without the verb `view-config` every value is masked."""
+    readable = who.may(Verb.VIEW_CONFIG, row.name)
     return {
         "name": row.name,
-        "config": masker.masked(row.settings),
+        "config": masker.masked(row.settings) if readable else hidden(row.settings),
         "tasks": [{"connector": row.name, "task": number} for number in numbers],
         "type": row.type,
     }
 
 
-def info_of(name: str) -> Json:
+def info_of(name: str, who: Principal) -> Json:
     row = connector(name)
-    return info(row, [task.number for task in tasks(name)], Masker([row.class_name]))
+    return info(row, [task.number for task in tasks(name)], Masker([row.class_name]), who)
 
 
 def status(row: Connector, rows: Iterable[Task], masker: Masker) -> Json | None:
@@ -92,13 +95,14 @@ def task_status_of(name: str, number: int) -> Json:
     return task_status(task, row.settings, Masker([row.class_name]))
 
 
-def expanded(expansions: Iterable[str]) -> Json:
+def expanded(expansions: Iterable[str], who: Principal) -> Json:
     """`GET /connectors?expand=…`: for every connector what was asked for; three queries for any number of them."""
     wanted = set(expansions)
-    rows = list(Connector.objects.filter(known=True).order_by("name"))
+    rows = list(Connector.objects.filter(who.query(), known=True).order_by("name"))
     masker = Masker({row.class_name for row in rows})
     of: dict[str, list[Task]] = {}
-    for task in Task.objects.filter(known=True).defer("config", "recent").order_by("connector", "number"):
+    found = Task.objects.filter(who.query(field="connector"), known=True).defer("config", "recent")
+    for task in found.order_by("connector", "number"):
         of.setdefault(task.connector, []).append(task)
     body: Json = {}
     for row in rows:
@@ -108,7 +112,7 @@ def expanded(expansions: Iterable[str]) -> Json:
             if parts["status"] is None:
                 continue  # as Kafka Connect: one without a status is about to come or to go
         if "info" in wanted:
-            parts["info"] = info(row, [task.number for task in of.get(row.name, [])], masker)
+            parts["info"] = info(row, [task.number for task in of.get(row.name, [])], masker, who)
         body[row.name] = parts
     return body
 

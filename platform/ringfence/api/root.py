@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import __version__, dispatch
+from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.api.base import ConnectView, allowed
 from ringfence.api.errors import json_error
 from ringfence.dispatch import Refused
@@ -22,6 +23,7 @@ _PING_SECONDS = 3.0
 _CACHED_SECONDS = 1.0
 
 
+@requires(GET=ANYONE, OPTIONS=ANYONE)
 @csrf_exempt
 def root(request: HttpRequest) -> HttpResponse:
     """The dashboard for a browser, Kafka Connect's version object for anything else."""
@@ -81,6 +83,8 @@ def _missing() -> str:
 
 
 class Health(ConnectView):
+    access = {"GET": PUBLIC}
+
     def get(self, request: Request) -> Response:
         code, status, message = health()
         return Response({"status": status, "message": message}, status=code)

@@ -5,6 +5,10 @@ import time
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
+from ringfence.access.authorise import principal_of
+from ringfence.access.principal import EVERYBODY_HERE, Principal
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
 from ringfence.api.errors import json_error
 from ringfence.metrics import cluster, connect_tasks, own_tasks
 from ringfence.metrics.task_view import FIELDS, TaskView
@@ -19,17 +23,20 @@ _STATUS = Family(
 )
 
 
+@requires(GET=somewhere(Verb.VIEW))
 @csrf_exempt
 def metrics(request: HttpRequest) -> HttpResponse:
     """Everything, in Prometheus' text format."""
     if request.method not in ("GET", "HEAD"):
         return json_error(405, "HTTP 405 Method Not Allowed")
-    return HttpResponse(exposition(int(time.time() * 1000)), content_type=CONTENT_TYPE)
+    return HttpResponse(exposition(int(time.time() * 1000), principal_of(request)), content_type=CONTENT_TYPE)
 
 
-def exposition(now_ms: int) -> str:
-    """Four queries, for any number of connectors and tasks."""
-    connectors = list(Connector.objects.filter(known=True).only(*cluster.CONNECTOR_FIELDS).order_by("name"))
+def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
+    """Of the connectors that may be seen. Four queries, for any number of connectors and tasks."""
+    connectors = list(
+        Connector.objects.filter(who.query(), known=True).only(*cluster.CONNECTOR_FIELDS).order_by("name")
+    )
     names = {row.name for row in connectors}
     rows = Task.objects.filter(known=True).only(*FIELDS).order_by("connector", "number")
     shown = [task for task in rows if task.connector in names]

@@ -1,56 +1,81 @@
 """What the buttons do. Always POST; the answer is one line next to them, and the state changes only from the topics."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.web.views import is_fragment
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button: the leader's command, and what to say once it is written."""
+    """A button: its name in the path, the leader's command, the verb it needs, what to say once it is written."""
 
+    name: str
     kind: str
+    verb: Verb
     body: dict[str, Any]
     told: str
 
 
-ACTIONS = {
-    "pause": Action("pause", {}, "Pause requested. Tasks commit what they have, then rest."),
-    "resume": Action("resume", {}, "Resume requested."),
-    "stop": Action("stop", {}, "Stop requested. Tasks commit what they have, then end."),
-    "restart": Action("restart", {"include_tasks": True, "only_failed": False}, "Restart of all tasks requested."),
-    "restart-failed": Action(
-        "restart", {"include_tasks": True, "only_failed": True}, "Restart of the failed tasks requested."
+ACTIONS = (
+    Action("pause", "pause", Verb.OPERATE, {}, "Pause requested. Tasks commit what they have, then rest."),
+    Action("resume", "resume", Verb.OPERATE, {}, "Resume requested."),
+    Action("stop", "stop", Verb.OPERATE, {}, "Stop requested. Tasks commit what they have, then end."),
+    Action(
+        "restart",
+        "restart",
+        Verb.OPERATE,
+        {"include_tasks": True, "only_failed": False},
+        "Restart of all tasks requested.",
     ),
-    "delete": Action("delete", {}, "Deleted. Its source offsets are kept."),
-    "reset-offsets": Action("reset_offsets", {}, "Offsets reset. Resume to start from the beginning."),
-}
+    Action(
+        "restart-failed",
+        "restart",
+        Verb.OPERATE,
+        {"include_tasks": True, "only_failed": True},
+        "Restart of the failed tasks requested.",
+    ),
+    Action("delete", "delete", Verb.DELETE, {}, "Deleted. Its source offsets are kept."),
+    Action("reset-offsets", "reset_offsets", Verb.OFFSETS, {}, "Offsets reset. Resume to start from the beginning."),
+)
 
 
-@require_POST
-def act(request: HttpRequest, name: str, action: str) -> HttpResponse:
-    """Carry out one of ACTIONS. Deleting and resetting ask for the name once more."""
-    chosen = ACTIONS.get(action)
-    if chosen is None:
-        raise Http404(f"There is no action {action}")
-    if action in ("delete", "reset-offsets") and request.POST.get("confirm") != name:
+def view_of(chosen: Action) -> Callable[[HttpRequest, str], HttpResponse]:
+    """The view of one action, with a route of its own since each needs its own verb."""
+
+    @requires(POST=on_connector(chosen.verb).writing())
+    @require_POST
+    def act(request: HttpRequest, name: str) -> HttpResponse:
+        return _act(request, name, chosen)
+
+    return act
+
+
+def _act(request: HttpRequest, name: str, chosen: Action) -> HttpResponse:
+    """Deleting and resetting ask for the name once more."""
+    if chosen.name in ("delete", "reset-offsets") and request.POST.get("confirm") != name:
         return _told(request, name, "bad", "The name does not match: nothing was changed.", 400)
     answer = _carry_out(request, name, chosen.kind, chosen.body, chosen.told)
-    if action == "delete" and answer.status_code < 400:
+    if chosen.name == "delete" and answer.status_code < 400:
         if is_fragment(request):
             return HttpResponse(status=204, headers={"HX-Redirect": "/ui/connectors"})
         return HttpResponseRedirect("/ui/connectors")
     return answer
 
 
+@requires(POST=on_connector(Verb.OPERATE).writing())
 @require_POST
 def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
     """Start one task again."""
@@ -59,7 +84,7 @@ def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
 
 def _carry_out(request: HttpRequest, name: str, kind: str, body: dict[str, Any], told: str) -> HttpResponse:
     try:
-        dispatch.command(kind, name, body, user=getattr(request, "ringfence_user", ""))
+        dispatch.command(kind, name, body, user=principal_of(request).name)
     except Refused as refused:
         return _told(request, name, "bad", refused.message, refused.status)
     return _told(request, name, "motion", told, 200)
@@ -68,6 +93,8 @@ def _carry_out(request: HttpRequest, name: str, kind: str, body: dict[str, Any],
 def _told(request: HttpRequest, name: str, tone: str, text: str, status: int) -> HttpResponse:
     if not is_fragment(request) and status < 400:
         return HttpResponseRedirect(f"/ui/connectors/{quote(name, safe='')}")
+    if status >= 400:
+        note(request, text)
     template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
     context = {"tone": tone, "text": text, "title": "That did not work", "code": status}
     response = render(request, template, context, status=status)

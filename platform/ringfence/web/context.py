@@ -4,15 +4,21 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from ringfence import __version__
+from ringfence.access.authorise import principal_of
+from ringfence.access.principal import NOBODY
+from ringfence.access.verbs import Verb
 
 THEME_COOKIE = "ringfence_theme"
 
 
 def page(request: HttpRequest) -> dict[str, object]:
     theme = request.COOKIES.get(THEME_COOKIE, "")
+    who = principal_of(request)
     return {
         "theme": theme if theme in ("light", "dark") else "",
         "loopback": settings.LOOPBACK,
         "version": __version__,
-        "user_name": getattr(request, "ringfence_user", ""),
+        "user_name": who.name,
+        "logged_in": who is not NOBODY and who.via.startswith("session"),
+        "may_create": who.may_somewhere(Verb.EDIT),
     }

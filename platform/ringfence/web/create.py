@@ -8,9 +8,13 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ringfence import dispatch
+from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.routes import on_connector, requires, somewhere
+from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.errors import ConnectError
 from ringfence.api.masking import Masker, unmasked
+from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import Connector
 from ringfence.web import forms
@@ -22,9 +26,10 @@ def _page_of(name: str) -> HttpResponseRedirect:
 
 
 def _user(request: HttpRequest) -> str:
-    return str(getattr(request, "ringfence_user", ""))
+    return principal_of(request).name
 
 
+@requires(GET=somewhere(Verb.EDIT), POST=somewhere(Verb.EDIT).writing())
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """`?class=` the form of that plugin, `?mode=json` a text to paste into, neither: the plugins to choose from."""
@@ -46,9 +51,13 @@ def _catalog(request: HttpRequest, status: int = 200) -> HttpResponse:
 
 
 def _form(
-    request: HttpRequest, class_name: str, name: str = "", config: dict[str, str] | None = None, **more: Any
+    request: HttpRequest,
+    class_name: str,
+    name: str = "",
+    config: dict[str, str] | None = None,
+    status: int = 200,
+    **more: Any,
 ) -> HttpResponse:
-    status = 400 if config is not None else 200
     context: dict[str, Any] = {"section": "new", "class_name": class_name, "name": name, "state": "RUNNING", **more}
     try:
         fields = forms.fields_of(dispatch.config_keys(class_name), config or {})
@@ -79,7 +88,7 @@ def _create_filled(request: HttpRequest) -> HttpResponse:
     try:
         _create(request, name, {**config, "connector.class": class_name}, state)
     except (ConnectError, Refused) as error:
-        return _form(request, class_name, name, config, problem=error.message, state=state)
+        return _form(request, class_name, name, config, _failed(request, error), problem=error.message, state=state)
     return _page_of(name)
 
 
@@ -89,17 +98,24 @@ def _create_pasted(request: HttpRequest) -> HttpResponse:
         name, config = forms.pasted(text)
         _create(request, name, config, state)
     except (ConnectError, Refused) as error:
-        status = error.status if isinstance(error, Refused) else error.status_code
         context = {"section": "new", "text": text, "problem": error.message, "state": state}
-        return render(request, "ringfence/new_json.html", context, status=status)
+        return render(request, "ringfence/new_json.html", context, status=_failed(request, error))
     return _page_of(name)
 
 
+def _failed(request: HttpRequest, error: ConnectError | Refused) -> int:
+    """The status to answer with; the trail is told, too."""
+    note(request, error.message)
+    return error.status if isinstance(error, Refused) else error.status_code
+
+
 def _create(request: HttpRequest, name: str, config: dict[str, str], state: str) -> None:
+    authorise(request, Verb.EDIT, name)
     initial = state if state in writing.INITIAL_STATES else "RUNNING"
     writing.create(name, config, initial, _user(request))
 
 
+@requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def field(request: HttpRequest) -> HttpResponse:
     """The errors of one setting, while the form is filled in: `?key=`."""
@@ -116,6 +132,10 @@ def field(request: HttpRequest) -> HttpResponse:
     return render(request, "ringfence/parts/field_errors.html", {"errors": values.get(key, [])})
 
 
+@requires(
+    GET=on_connector(Verb.EDIT, Verb.VIEW_CONFIG),
+    POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing(),
+)
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, name: str) -> HttpResponse:
     """The configuration as JSON. A save names the version it was loaded from: a newer one is not overwritten."""
@@ -132,6 +152,5 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         writing.configure(name, unmasked(config, row.settings), _user(request), expected=row.config_offset)
     except (ConnectError, Refused) as error:
         context["problem"] = error.message
-        status = error.status if isinstance(error, Refused) else error.status_code
-        return render(request, "ringfence/edit.html", context, status=status)
+        return render(request, "ringfence/edit.html", context, status=_failed(request, error))
     return _page_of(name)

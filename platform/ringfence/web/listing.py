@@ -8,6 +8,7 @@ from typing import Any
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, Q, QuerySet, Sum
 
+from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
 from ringfence.web.pictures import Line, line, rates
 from ringfence.web.states import GROUPS, Look, look_of
@@ -65,11 +66,11 @@ def rate_of(tasks: list[Task], now_ms: int) -> float:
     return sum(task.rate for task in tasks if task.reported_ms > now_ms - LIVE_MS)
 
 
-def listing(query: Mapping[str, str]) -> dict[str, Any]:
-    """Everything that the list shows. `query`: q (text), state (a filter's key), page."""
+def listing(query: Mapping[str, str], who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
+    """Everything that the list shows, of what may be seen. `query`: q (text), state (a filter's key), page."""
     now_ms = int(time.time() * 1000)
     search, state = query.get("q", "").strip()[:200], query.get("state", "")
-    known = Connector.objects.filter(known=True)
+    known = Connector.objects.filter(who.query(), known=True)
     found = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search)) if search else known
     counts = {row["health"]: row["n"] for row in found.values("health").annotate(n=Count("name")).order_by()}
     filters = [
@@ -79,7 +80,7 @@ def listing(query: Mapping[str, str]) -> dict[str, Any]:
     shown: QuerySet[Connector] = found.filter(health__in=GROUPS[state][2]) if state in GROUPS else found
     paginator = Paginator(shown.order_by("-severity", "name").defer("config"), PAGE_SIZE)
     page = paginator.get_page(query.get("page"))
-    live = Task.objects.filter(known=True, reported_ms__gt=now_ms - LIVE_MS)
+    live = Task.objects.filter(who.query(field="connector"), known=True, reported_ms__gt=now_ms - LIVE_MS)
     numbers = live.aggregate(rate=Sum("rate"), open=Count("id", filter=Q(open_since_ms__gt=0)))
     tasks = known.aggregate(running=Sum("tasks_running"), failed=Sum("tasks_failed"), all=Sum("task_count"))
     return {

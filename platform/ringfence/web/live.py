@@ -18,6 +18,10 @@ from django.db.models import Sum
 from django.http import HttpRequest, StreamingHttpResponse
 from redis.exceptions import RedisError
 
+from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.principal import EVERYBODY_HERE, Principal
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
 from ringfence.mirror.models import TopicPosition
 from ringfence.mirror.notices import CHANNEL
 
@@ -32,15 +36,16 @@ log = logging.getLogger(__name__)
 
 
 class Listener:
-    """One open page. `name`: the connector it shows, None for all."""
+    """One open page. `name`: the connector it shows, None for all that `who` may see."""
 
-    def __init__(self, name: str | None) -> None:
+    def __init__(self, name: str | None, who: Principal = EVERYBODY_HERE) -> None:
         self.name = name
+        self.who = who
         self.changed = asyncio.Event()
 
     def tell(self, names: list[str]) -> None:
         """Names that changed; an empty list means that anything may have."""
-        if not names or self.name is None or self.name in names:
+        if not names or (bool(self.who.shown(names)) if self.name is None else self.name in names):
             self.changed.set()
 
 
@@ -123,9 +128,9 @@ def hub() -> Hub:
     return _hubs.setdefault(asyncio.get_running_loop(), Hub())
 
 
-async def stream(name: str | None) -> AsyncIterator[str]:
+async def stream(name: str | None, who: Principal = EVERYBODY_HERE) -> AsyncIterator[str]:
     """`event: changed` as the pace allows, a comment as heartbeat."""
-    listener, here = Listener(name), hub()
+    listener, here = Listener(name, who), hub()
     pace = LIST_PACE_SECONDS if name is None else PACE_SECONDS
     here.add(listener)
     try:
@@ -143,8 +148,12 @@ async def stream(name: str | None) -> AsyncIterator[str]:
         here.remove(listener)
 
 
+@requires(GET=somewhere(Verb.VIEW))
 async def events(request: HttpRequest) -> StreamingHttpResponse:
     """`/ui/events?connector=<name>`; without a name, about every connector."""
-    body = stream(request.GET.get("connector"))
+    name = request.GET.get("connector")
+    if name is not None:
+        authorise(request, Verb.VIEW, name)
+    body = stream(name, principal_of(request))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(body, content_type="text/event-stream", headers=headers)

@@ -1,45 +1,112 @@
-"""The login page, for where others can reach the server: Django's accounts, or the token."""
+"""The login page, for where others can reach the server: an account's name and password, or a token."""
 
-import secrets
 from typing import TYPE_CHECKING
 
 from django import forms
-from django.conf import settings
-from django.contrib.auth import login
-from django.contrib.auth.models import User
+from django.contrib.auth import authenticate, login
 from django.contrib.auth.views import RedirectURLMixin
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import rotate_token
 from django.views.generic import FormView
 
+from ringfence.access import throttle, tokens
+from ringfence.access.identify import (
+    MASTER_KEY,
+    TOKEN_KEY,
+    Nobody,
+    address_of,
+    by_secret,
+    is_master,
+    master_mark,
+)
+from ringfence.access.routes import PUBLIC
+from ringfence.audit.models import Outcome
+from ringfence.audit.trail import record
 
-class TokenForm(forms.Form):
-    """One field: the token that RINGFENCE_TOKEN holds."""
+_WRONG = "This is not right. Check the name and the password, or leave the name empty and enter a token."
 
-    token = forms.CharField(widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "autofocus": True}))
 
-    def clean_token(self) -> str:
-        given = str(self.cleaned_data["token"])
-        expected = settings.ACCESS_TOKEN
-        if not expected or not secrets.compare_digest(given.encode(), expected.encode()):
-            raise forms.ValidationError("This is not the token of this server.")
-        return given
+class LoginForm(forms.Form):
+    """A name with its password; without a name the secret is a token."""
+
+    name = forms.CharField(
+        required=False, max_length=150, widget=forms.TextInput(attrs={"autocomplete": "username", "autofocus": True})
+    )
+    secret = forms.CharField(
+        max_length=4096, strip=True, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
+    )
+
+
+class TooMany(Exception):
+    """Too many failures: `wait` seconds until the next try is looked at."""
+
+    def __init__(self, wait: int) -> None:
+        super().__init__(wait)
+        self.wait = wait
 
 
 if TYPE_CHECKING:
-    _TokenView = FormView[TokenForm]
+    _LoginView = FormView[LoginForm]
 else:
-    _TokenView = FormView
+    _LoginView = FormView
 
 
-class Login(RedirectURLMixin, _TokenView):
-    """Who knows the token gets a session, so that pages need not carry it."""
+class Login(RedirectURLMixin, _LoginView):
+    """Who proves who they are gets a session. It may do what the account or the token may, and ends with that."""
 
+    access = {"GET": PUBLIC, "POST": PUBLIC}
+    http_method_names = ["get", "head", "post", "options"]
     template_name = "ringfence/login.html"
-    form_class = TokenForm
+    form_class = LoginForm
     next_page = "/ui/connectors"
     extra_context = {"section": "login"}
 
-    def form_valid(self, form: TokenForm) -> HttpResponse:
-        user, _ = User.objects.get_or_create(username="token")
-        login(self.request, user, backend="django.contrib.auth.backends.ModelBackend")
+    def form_valid(self, form: LoginForm) -> HttpResponse:
+        name, secret = form.cleaned_data["name"], form.cleaned_data["secret"]
+        try:
+            user = _with_password(self.request, name, secret) if name else _with_token(self.request, secret)
+        except TooMany as many:
+            form.add_error(None, f"Too many wrong tries: wait {many.wait} s, then try again.")
+            response = self.render_to_response(self.get_context_data(form=form), status=429)
+            response["Retry-After"] = str(many.wait)
+            return response
+        _remember(self.request, user or name, Outcome.DONE if user else Outcome.REFUSED)
+        if user is None:
+            form.add_error(None, _WRONG)
+            return self.form_invalid(form)
         return super().form_valid(form)
+
+
+def _with_password(request: HttpRequest, name: str, password: str) -> str | None:
+    """Log an account in; its name. A locked account's password is not even looked at. Raises TooMany."""
+    limits = throttle.keys(address_of(request), name)
+    if wait := throttle.wait_seconds(limits):
+        raise TooMany(wait)
+    user = authenticate(request, username=name, password=password)
+    if user is None:
+        throttle.failed(limits)
+        return None
+    throttle.succeeded(name)
+    login(request, user)
+    return user.get_username()
+
+
+def _with_token(request: HttpRequest, secret: str) -> str | None:
+    """Begin a session that is worth what the token is worth; whose it is. Raises TooMany."""
+    who = by_secret(request, secret)
+    if isinstance(who, Nobody):
+        if who.wait:
+            raise TooMany(who.wait)
+        return None
+    request.session.flush()
+    row = tokens.find(secret)
+    if row is not None:
+        request.session[TOKEN_KEY] = row.pk
+    elif is_master(secret):
+        request.session[MASTER_KEY] = master_mark()
+    rotate_token(request)
+    return who.name
+
+
+def _remember(request: HttpRequest, name: str, outcome: Outcome) -> None:
+    record("login", user=name, via="login", address=address_of(request), outcome=outcome)

@@ -1,15 +1,10 @@
 """Headers that let the browser trust only this server's own files, and a page for a database that is away."""
 
-import logging
-
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
-from ringfence.api.errors import DATABASE_AWAY
-from ringfence.web.errors import answer
-
-log = logging.getLogger(__name__)
+from ringfence.web.errors import database_away
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -36,8 +31,4 @@ class DatabaseAwayMiddleware(MiddlewareMixin):
     """Says in plain words that the database does not answer. An open page keeps what it shows and tries again."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if not isinstance(exception, OperationalError | InterfaceError):
-            return None
-        log.error("The database does not answer: %s", exception)
-        text = DATABASE_AWAY.format(error=type(exception).__name__)
-        return answer(request, 503, "The database does not answer", text)
+        return database_away(request, exception) if isinstance(exception, OperationalError | InterfaceError) else None

@@ -7,9 +7,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
+from ringfence.access.authorise import authorise
+from ringfence.access.routes import on_connector, requires, somewhere
+from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.errors import ConnectError
-from ringfence.api.masking import unmasked
+from ringfence.api.masking import has_mask, unmasked
 from ringfence.api.preflight import checks_of
 from ringfence.dispatch import Refused
 from ringfence.web import forms
@@ -28,12 +31,14 @@ def _look(check: Mapping[str, Any]) -> Look:
     return REFUSES if check.get("decides") else LOOKS.get(check["result"], LOOKS["unknown"])
 
 
+@requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def preflight(request: HttpRequest) -> HttpResponse:
     """Of the form's settings, or of pasted JSON."""
     return _checked(request, "")
 
 
+@requires(POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG))
 @require_POST
 def of_connector(request: HttpRequest, name: str) -> HttpResponse:
     """Of a connector's configuration while it is edited: hidden values are those that are stored."""
@@ -50,6 +55,9 @@ def _checked(request: HttpRequest, connector: str) -> HttpResponse:
             name = posted.get("name", "").strip()
             config = {**forms.config_of_form(posted), "connector.class": posted.get("class", "")}
         name = connector or name
+        if has_mask(config):  # it stands for what is stored under that name
+            authorise(request, Verb.EDIT, name)
+            authorise(request, Verb.VIEW_CONFIG, name)
         complete = writing.named(name, unmasked(config, writing.stored_settings(name)))
         found = checks_of(complete)
         context["checks"] = [(_look(check), check) for check in found]

@@ -2,17 +2,17 @@
 
 from django.contrib.auth.views import LogoutView
 from django.urls import path
-from django.views.generic import RedirectView
 
+from ringfence.access.routes import ANYONE, requires
 from ringfence.web import actions, create, live, login, preflight, views
 
 urlpatterns = [
-    path("", RedirectView.as_view(url="/ui/connectors", query_string=True)),
+    path("", views.first),
     path("/connectors", views.connectors),
     path("/connectors/<name:name>", views.connector),
     path("/connectors/<name:name>/edit", create.edit),
     path("/connectors/<name:name>/preflight", preflight.of_connector),
-    path("/connectors/<name:name>/actions/<str:action>", actions.act),
+    *(path(f"/connectors/<name:name>/actions/{action.name}", actions.view_of(action)) for action in actions.ACTIONS),
     path("/connectors/<name:name>/tasks/<int:task>/restart", actions.restart_task),
     path("/new", create.new),
     path("/new/field", create.field),
@@ -20,5 +20,5 @@ urlpatterns = [
     path("/workers", views.workers),
     path("/events", live.events),
     path("/login", login.Login.as_view()),
-    path("/logout", LogoutView.as_view(next_page="/ui/login")),
+    path("/logout", requires(POST=ANYONE)(LogoutView.as_view(next_page="/ui/login"))),
 ]

@@ -2,11 +2,14 @@
 
 import json
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import ANYONE, on_connector, requires, somewhere
+from ringfence.access.verbs import Verb
 from ringfence.api.masking import Masker
 from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
 from ringfence.web.detail import detail
@@ -25,14 +28,24 @@ def is_fragment(request: HttpRequest) -> bool:
     return request.headers.get("HX-Request") == "true" and request.headers.get("HX-History-Restore-Request") != "true"
 
 
+@requires(GET=ANYONE)
+@require_safe
+def first(request: HttpRequest) -> HttpResponse:
+    """`/ui`: the list."""
+    query = request.META.get("QUERY_STRING", "")
+    return HttpResponseRedirect("/ui/connectors" + (f"?{query}" if query else ""))
+
+
+@requires(GET=somewhere(Verb.VIEW))
 @require_safe
 @ensure_csrf_cookie
 def connectors(request: HttpRequest) -> HttpResponse:
     """The list: `?q=&state=&page=`."""
     template = "ringfence/parts/list.html" if is_fragment(request) else "ringfence/connectors.html"
-    return render(request, template, {**listing(request.GET.dict()), "section": "connectors"})
+    return render(request, template, {**listing(request.GET.dict(), principal_of(request)), "section": "connectors"})
 
 
+@requires(GET=on_connector(Verb.VIEW))
 @require_safe
 @ensure_csrf_cookie
 def connector(request: HttpRequest, name: str) -> HttpResponse:
@@ -41,15 +54,17 @@ def connector(request: HttpRequest, name: str) -> HttpResponse:
     if row is None:
         template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
         return render(request, template, {"name": name}, status=200 if is_fragment(request) else 404)
-    context = {**detail(row), "section": "connectors"}
+    may = principal_of(request).verbs_on(name)
+    context = {**detail(row), "section": "connectors", "may": may}
     if is_fragment(request):
         return render(request, "ringfence/parts/connector.html", context)
-    masked = Masker([row.class_name]).masked(row.settings)
+    masked = Masker([row.class_name]).masked(row.settings) if Verb.VIEW_CONFIG in may else {}
     context["config"] = sorted(masked.items(), key=lambda item: (item[0] not in ("name", "connector.class"), item[0]))
     context["config_json"] = json.dumps(masked, indent=2, ensure_ascii=False, sort_keys=True)
     return render(request, "ringfence/connector.html", context)
 
 
+@requires(GET=somewhere(Verb.VIEW))
 @require_safe
 def workers(request: HttpRequest) -> HttpResponse:
     """The members of the group."""

@@ -1,0 +1,8 @@
+"""Django's registration of grants, tokens and rate limits."""
+
+from django.apps import AppConfig
+
+
+class AccessConfig(AppConfig):
+    name = "ringfence.access"
+    label = "access"

@@ -1,0 +1,42 @@
+"""The one question of pages and API: may who asks do this? Views ask it for connectors that the path does not name."""
+
+from django.http import HttpRequest
+
+from ringfence.access.principal import NOBODY, Principal
+from ringfence.access.verbs import Verb
+
+
+class Forbidden(Exception):
+    """A verb is missing. The message names it and the connector; pages and API answer 403."""
+
+    def __init__(self, principal: Principal, verb: Verb, connector: str | None) -> None:
+        self.verb = verb
+        self.connector = connector
+        where = "every connector" if connector is None else f"connector {connector}"
+        who = f"{principal.name} lacks" if principal.name else "You lack"
+        remedy = "Ask an administrator for it, or use a token that has it."
+        self.message = f"{who} the verb `{verb}` on {where} ({verb.meaning}). {remedy}"
+        super().__init__(self.message)
+
+
+def principal_of(request: HttpRequest) -> Principal:
+    """Who asks, as the middleware found out."""
+    found = getattr(request, "ringfence_principal", NOBODY)
+    assert isinstance(found, Principal)
+    return found
+
+
+def authorise(request: HttpRequest, verb: Verb, connector: str) -> None:
+    """Raise Forbidden unless the verb is allowed on that connector; a write's audit entry is about it from here on."""
+    principal = principal_of(request)
+    draft = getattr(request, "ringfence_draft", None)
+    if draft is not None:
+        draft.about(connector)
+    if not principal.may(verb, connector):
+        raise Forbidden(principal, verb, connector)
+
+
+def authorise_everywhere(request: HttpRequest, verb: Verb) -> None:
+    principal = principal_of(request)
+    if not principal.may_everywhere(verb):
+        raise Forbidden(principal, verb, None)

@@ -1,0 +1,105 @@
+"""Who sends a request: a token in its header, or the session of somebody who logged in."""
+
+import base64
+import secrets
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+
+from ringfence.access import throttle, tokens
+from ringfence.access.models import Grant, Token
+from ringfence.access.principal import ALL_RIGHTS, EVERYBODY_HERE, Principal, Right
+
+TOKEN_KEY = "ringfence_token"  # noqa: S105 - names a session's entry
+MASTER_KEY = "ringfence_master"
+
+
+@dataclass(frozen=True, slots=True)
+class Nobody:
+    """No valid proof. `wait`: seconds until the next try is taken, 0 for now."""
+
+    wait: int = 0
+
+
+def address_of(request: HttpRequest) -> str:
+    """Where a request comes from; behind a proxy of ours, what the proxy says, which it puts last."""
+    forwarded = request.headers.get("X-Forwarded-For", "")
+    if settings.BEHIND_PROXY and forwarded:
+        return forwarded.rpartition(",")[2].strip()
+    return str(request.META.get("REMOTE_ADDR") or "")
+
+
+def identify(request: HttpRequest) -> Principal | Nobody:
+    """A header counts before a session, so that a script in a browser's shell is what its token says."""
+    if settings.LOOPBACK:
+        return EVERYBODY_HERE
+    if "Authorization" in request.headers:
+        return _by_header(request)
+    return _by_session(request)
+
+
+def by_secret(request: HttpRequest, secret: str, name: str = "") -> Principal | Nobody:
+    """The principal of a token, or of RINGFENCE_TOKEN. Each wrong one counts against the address."""
+    row = tokens.find(secret) if secret.startswith(tokens.PREFIX) else None
+    if row is not None:
+        tokens.used(row)
+        return of_token(row)
+    limits = throttle.keys(address_of(request))
+    if wait := throttle.wait_seconds(limits):
+        return Nobody(wait)
+    if is_master(secret):
+        return Principal(name or "token", "server token", (ALL_RIGHTS,))
+    if secret:
+        throttle.failed(limits)
+    return Nobody()
+
+
+def is_master(secret: str) -> bool:
+    """Whether this is RINGFENCE_TOKEN, the token that may do everything. An unset one lets nobody in."""
+    expected = settings.ACCESS_TOKEN
+    return bool(expected) and secrets.compare_digest(secret.encode(), expected.encode())
+
+
+def master_mark() -> str:
+    """What a session made with RINGFENCE_TOKEN holds: it ends with that token."""
+    return tokens.digest(settings.SECRET_KEY + settings.ACCESS_TOKEN)
+
+
+def of_token(row: Token, via: str = "token") -> Principal:
+    user = row.user
+    return Principal(user.get_username(), f"{via} {row.name}", rights_of(user), ceiling=row.scope)
+
+
+def rights_of(user: User) -> tuple[Right, ...]:
+    """What an account may do. Django's superusers may do everything."""
+    if user.is_superuser:
+        return (ALL_RIGHTS,)
+    return tuple(grant.right for grant in Grant.objects.filter(user_id=user.pk).order_by("id"))
+
+
+def _by_header(request: HttpRequest) -> Principal | Nobody:
+    scheme, _, credentials = request.headers["Authorization"].partition(" ")
+    name, secret = "", credentials.strip()
+    if scheme.lower() == "basic":
+        try:
+            name, _, secret = base64.b64decode(secret, validate=True).decode().partition(":")
+        except ValueError:
+            return Nobody()
+    elif scheme.lower() != "bearer":
+        return Nobody()
+    return by_secret(request, secret, name)
+
+
+def _by_session(request: HttpRequest) -> Principal | Nobody:
+    if mark := request.session.get(MASTER_KEY):
+        valid = secrets.compare_digest(str(mark), master_mark())  # sessions are not made with an empty token
+        return Principal("token", "session by server token", (ALL_RIGHTS,)) if valid else Nobody()
+    if number := request.session.get(TOKEN_KEY):
+        row = Token.objects.select_related("user").filter(pk=number).first()
+        return of_token(row, "session by token") if row is not None and tokens.usable(row) else Nobody()
+    user = request.user
+    if isinstance(user, User) and user.is_active:
+        return Principal(user.get_username(), "session", rights_of(user))
+    return Nobody()

@@ -1,0 +1,64 @@
+"""What only Django owns about access: grants, tokens, and the count of failed tries."""
+
+import time
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from ringfence.access.patterns import EVERYTHING
+from ringfence.access.principal import Right
+from ringfence.access.verbs import verbs_of
+
+
+class Grant(models.Model):
+    """A user may do `what` (roles and verbs, separated by spaces) to the connectors that match `pattern`."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="grants")
+    what = models.TextField()
+    pattern = models.TextField(default=EVERYTHING)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["user", "what", "pattern"], name="one_grant")]
+
+    @property
+    def right(self) -> Right:
+        return Right(verbs_of(self.what.split()), self.pattern)
+
+
+class Token(models.Model):
+    """A token of a user: never more than the user may, and within the token's own scope.
+
+    `digest`: SHA-256 of the token, which is long and random, so that a slow hash would add nothing. `hint`: its first
+    characters, for people to tell tokens apart. Times are milliseconds; `expires_ms` 0: never.
+    """
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="tokens")
+    name = models.TextField()
+    digest = models.CharField(max_length=64, unique=True)
+    hint = models.CharField(max_length=16)
+    what = models.TextField(default="admin")
+    pattern = models.TextField(default=EVERYTHING)
+    created_ms = models.BigIntegerField()
+    expires_ms = models.BigIntegerField(default=0)
+    revoked_ms = models.BigIntegerField(default=0)
+    last_used_ms = models.BigIntegerField(default=0)
+
+    @property
+    def scope(self) -> Right:
+        return Right(verbs_of(self.what.split()), self.pattern)
+
+    @property
+    def state(self) -> str:
+        """valid, expired or revoked."""
+        if self.revoked_ms:
+            return "revoked"
+        return "expired" if 0 < self.expires_ms <= time.time() * 1000 else "valid"
+
+
+class Throttle(models.Model):
+    """Failed tries to come in, of an address or for an account, since `since_ms`."""
+
+    key = models.CharField(max_length=80, primary_key=True)
+    failures = models.IntegerField(default=0)
+    since_ms = models.BigIntegerField()

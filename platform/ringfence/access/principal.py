@@ -1,0 +1,78 @@
+"""Who asks, and what they may do: grants of verbs on patterns, under the ceiling of a token's scope."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from ringfence.access.patterns import EVERYTHING, matches, regular_expression
+from ringfence.access.verbs import Verb
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Some verbs on the connectors whose names match a pattern."""
+
+    verbs: frozenset[Verb]
+    pattern: str = EVERYTHING
+
+    def allows(self, verb: Verb, name: str) -> bool:
+        return verb in self.verbs and matches(self.pattern, name)
+
+
+ALL_RIGHTS = Right(frozenset(Verb))
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """`name`: "" where nobody logs in. `via`: loopback, session, token …; what a token may is limited by `ceiling`."""
+
+    name: str
+    via: str
+    rights: tuple[Right, ...] = ()
+    ceiling: Right = ALL_RIGHTS
+
+    def may(self, verb: Verb, name: str) -> bool:
+        """Whether the verb is allowed on the connector of that name, which need not be there."""
+        return self.ceiling.allows(verb, name) and any(right.allows(verb, name) for right in self.rights)
+
+    def may_somewhere(self, verb: Verb) -> bool:
+        """Whether there may be a connector on which the verb is allowed: enough for lists, which show no others."""
+        return verb in self.ceiling.verbs and any(verb in right.verbs for right in self.rights)
+
+    def may_everywhere(self, verb: Verb) -> bool:
+        """Whether the verb is allowed on every connector: needed for what concerns all of them."""
+        return (
+            verb in self.ceiling.verbs
+            and self.ceiling.pattern == EVERYTHING
+            and any(verb in right.verbs and right.pattern == EVERYTHING for right in self.rights)
+        )
+
+    def verbs_on(self, name: str) -> frozenset[Verb]:
+        return frozenset(verb for verb in Verb if self.may(verb, name))
+
+    def shown(self, names: Iterable[str], verb: Verb = Verb.VIEW) -> list[str]:
+        """Those of the names on which the verb is allowed."""
+        return list(names) if self.may_everywhere(verb) else [name for name in names if self.may(verb, name)]
+
+    def query(self, verb: Verb = Verb.VIEW, field: str = "name") -> Q:
+        """The same as a database condition on the field that holds a connector's name."""
+        if self.may_everywhere(verb):
+            return Q()
+        allowed = Q(pk__in=[])
+        for right in self.rights:
+            if verb in right.verbs and verb in self.ceiling.verbs:
+                allowed |= _matching(field, right.pattern)
+        return allowed & _matching(field, self.ceiling.pattern)
+
+
+def _matching(field: str, pattern: str) -> Q:
+    if pattern == EVERYTHING:
+        return ~Q(pk__in=[])
+    return Q(**{f"{field}__regex": regular_expression(pattern)})
+
+
+EVERYBODY_HERE = Principal("", "loopback", (ALL_RIGHTS,))
+"""On loopback nobody logs in."""
+
+NOBODY = Principal("", "nobody")

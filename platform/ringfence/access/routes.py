@@ -1,0 +1,86 @@
+"""How a route says what it needs: `access = {"GET": on_connector(Verb.VIEW)}` in a class, `@requires(GET=…)` else.
+
+`AccessMiddleware` reads it before the view runs. A method without a declaration is refused to everybody, and a test
+walks all routes.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from ringfence.access.verbs import Verb
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+class Reach(Enum):
+    """Where the verbs must be allowed."""
+
+    PUBLIC = "for anybody, without a login"
+    SIGNED = "for whoever signs the request: the leader checks it, and the view leaves the audit entry"
+    ANYONE = "for anybody who is logged in"
+    SOMEWHERE = "on some connector: the view shows and touches only those where they are allowed"
+    CONNECTOR = "on the connector that the path names"
+    EVERYWHERE = "on every connector"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one method of a route needs. `writes`: it changes something, and so leaves an audit entry."""
+
+    reach: Reach
+    verbs: tuple[Verb, ...] = ()
+    writes: bool = False
+
+    def writing(self) -> "Need":
+        return Need(self.reach, self.verbs, writes=True)
+
+
+PUBLIC = Need(Reach.PUBLIC)
+ANYONE = Need(Reach.ANYONE)
+SIGNED = Need(Reach.SIGNED)
+
+
+def somewhere(*verbs: Verb) -> Need:
+    return Need(Reach.SOMEWHERE, verbs)
+
+
+def on_connector(*verbs: Verb) -> Need:
+    """The path's `name` is the connector's."""
+    return Need(Reach.CONNECTOR, verbs)
+
+
+def everywhere(*verbs: Verb) -> Need:
+    return Need(Reach.EVERYWHERE, verbs)
+
+
+def requires(**needs: Need) -> Callable[[View], View]:
+    """Declare a function view's needs: `@requires(GET=…, POST=….writing())`, above all other decorators."""
+
+    def declare(view: View) -> View:
+        view.access = needs  # type: ignore[attr-defined]
+        return view
+
+    return declare
+
+
+def declared(view: Callable[..., Any]) -> Mapping[str, Need]:
+    """What a view declares, {} for nothing."""
+    owner = getattr(view, "view_class", None) or getattr(view, "cls", None)
+    found = getattr(view, "access", None) or getattr(owner, "access", None)
+    return found if isinstance(found, Mapping) else {}
+
+
+def methods_of(view: Callable[..., Any]) -> frozenset[str] | None:
+    """The methods that a class view answers; None for a function, which may answer any."""
+    owner = getattr(view, "view_class", None) or getattr(view, "cls", None)
+    if owner is None:
+        return None
+    return frozenset(name.upper() for name in owner.http_method_names if hasattr(owner, name)) - {"OPTIONS"}
+
+
+def need_of(view: Callable[..., Any], method: str) -> Need | None:
+    """What this method needs; None where nothing is declared."""
+    needs = declared(view)
+    return needs.get(method) or (needs.get("GET") if method == "HEAD" else None)

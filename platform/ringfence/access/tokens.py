@@ -1,0 +1,62 @@
+"""Tokens: made once, shown once, kept as a digest."""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Iterable
+
+from django.contrib.auth.models import User
+
+from ringfence.access.models import Token
+from ringfence.access.patterns import EVERYTHING
+from ringfence.access.verbs import verbs_of
+
+PREFIX = "rf_"
+_USED_EVERY_MS = 60_000
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def create(
+    user: User, name: str, what: Iterable[str], pattern: str = EVERYTHING, seconds: float = 0
+) -> tuple[Token, str]:
+    """A new token and its text, which is nowhere else. `seconds` until it expires, 0 for never. ValueError: `what`."""
+    wanted = list(what)
+    if not verbs_of(wanted):
+        raise ValueError("A token without a verb would be of no use: name a role or a verb")
+    text, now = PREFIX + secrets.token_urlsafe(32), int(time.time() * 1000)
+    row = Token.objects.create(
+        user=user,
+        name=name,
+        digest=digest(text),
+        hint=text[: len(PREFIX) + 4],
+        what=" ".join(wanted),
+        pattern=pattern,
+        created_ms=now,
+        expires_ms=now + int(seconds * 1000) if seconds else 0,
+    )
+    return row, text
+
+
+def find(text: str) -> Token | None:
+    """The valid token of that text whose user is active."""
+    row = Token.objects.select_related("user").filter(digest=digest(text)).first()
+    return row if row is not None and usable(row) else None
+
+
+def usable(row: Token) -> bool:
+    return row.state == "valid" and row.user.is_active
+
+
+def used(row: Token) -> None:
+    """Remember that it was used, once a minute at most."""
+    now = int(time.time() * 1000)
+    if now - row.last_used_ms >= _USED_EVERY_MS:
+        Token.objects.filter(pk=row.pk).update(last_used_ms=now)
+
+
+def revoke(row: Token) -> None:
+    """From the next request on it is worth nothing; the row stays, for the audit trail's sake."""
+    Token.objects.filter(pk=row.pk, revoked_ms=0).update(revoked_ms=int(time.time() * 1000))

@@ -1,0 +1,57 @@
+"""What can be allowed: separate verbs, and roles as names for sets of them."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+
+class Verb(StrEnum):
+    """One thing that a person or a token may do to the connectors that a pattern names."""
+
+    VIEW = "view"
+    VIEW_CONFIG = "view-config"
+    OPERATE = "operate"
+    EDIT = "edit"
+    OFFSETS = "offsets"
+    FENCE = "fence"
+    DELETE = "delete"
+    ADMIN = "admin"
+
+    @property
+    def meaning(self) -> str:
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Verb.VIEW: "see that it is there, its state, tasks, offsets and numbers",
+    Verb.VIEW_CONFIG: "read its configuration (secrets stay hidden)",
+    Verb.OPERATE: "pause, resume, stop and restart",
+    Verb.EDIT: "create it and change its configuration",
+    Verb.OFFSETS: "change and reset source offsets",
+    Verb.FENCE: "fence its transactional ids",
+    Verb.DELETE: "delete it",
+    Verb.ADMIN: "read the whole audit trail and change what concerns every connector, log levels for example",
+}
+
+_VIEWER = frozenset({Verb.VIEW, Verb.VIEW_CONFIG})
+_OPERATOR = _VIEWER | {Verb.OPERATE}
+_EDITOR = _OPERATOR | {Verb.EDIT, Verb.OFFSETS, Verb.DELETE}
+ROLES: dict[str, frozenset[Verb]] = {
+    "viewer": _VIEWER,
+    "operator": _OPERATOR,
+    "editor": _EDITOR,
+    "admin": frozenset(Verb),
+}
+
+
+def verbs_of(names: Iterable[str]) -> frozenset[Verb]:
+    """The verbs that roles and verbs name; ROLES win over a verb of the same name. Raises ValueError for any other."""
+    found: set[Verb] = set()
+    for name in names:
+        if name in ROLES:
+            found |= ROLES[name]
+        elif name in frozenset(Verb):
+            found.add(Verb(name))
+        else:
+            known = ", ".join([*ROLES, *(verb.value for verb in Verb if verb.value not in ROLES)])
+            raise ValueError(f"{name!r} is neither a role nor a verb: use some of {known}")
+    return frozenset(found)

@@ -1,0 +1,8 @@
+"""Django's registration of the audit trail."""
+
+from django.apps import AppConfig
+
+
+class AuditConfig(AppConfig):
+    name = "ringfence.audit"
+    label = "audit"

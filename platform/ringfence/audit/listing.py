@@ -1,0 +1,31 @@
+"""Reading the trail: what somebody may see of it, filtered."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
+from ringfence.audit.models import AuditEntry
+
+FILTERS = ("user", "connector", "action", "outcome", "address")
+
+
+def entries(who: Principal, filters: Mapping[str, str] | None = None) -> QuerySet[AuditEntry]:
+    """Newest first. `filters`: FILTERS, equal to; `since_ms` and `until_ms` (exclusive). Raises ValueError for others.
+
+    The verb `admin` on every connector shows all; anybody else sees what concerns connectors whose configuration they
+    may view, since that stands in the entries.
+    """
+    given = dict(filters or {})
+    found: QuerySet[AuditEntry] = AuditEntry.objects.order_by("-time_ms", "-id")
+    if not who.may_everywhere(Verb.ADMIN):
+        found = found.exclude(connector="").filter(who.query(Verb.VIEW_CONFIG, "connector"))
+    bounds: dict[str, Any] = {}
+    for key, lookup in (("since_ms", "time_ms__gte"), ("until_ms", "time_ms__lt")):
+        if key in given:
+            bounds[lookup] = int(given.pop(key))
+    if unknown := sorted(set(given) - set(FILTERS)):
+        raise ValueError(f"Unknown filter {', '.join(unknown)}: use {', '.join((*FILTERS, 'since_ms', 'until_ms'))}")
+    return found.filter(**given, **bounds)

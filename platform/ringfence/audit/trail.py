@@ -1,0 +1,123 @@
+"""How entries come to be: a draft for every write's request, and single entries for logins and accounts."""
+
+import json
+import logging
+import time
+from typing import Any
+
+from django.db import Error as DatabaseError
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from ringfence.access.identify import address_of
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
+from ringfence.audit.facts import Facts, facts
+from ringfence.audit.models import AuditEntry, Outcome
+
+_LONGEST = 1000
+_NO_FACTS = Facts(None)
+
+log = logging.getLogger(__name__)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def record(action: str, *, user: str, via: str, address: str, outcome: Outcome, **more: Any) -> None:
+    """A complete entry; `before` and `after` are any JSON, and hold no secret."""
+    for key in ("before", "after"):
+        if key in more:
+            more[key] = json.dumps(more[key], ensure_ascii=False, default=str)
+    AuditEntry.objects.create(
+        time_ms=_now_ms(),
+        action=action,
+        user=user[:_LONGEST],
+        via=via,
+        address=address,
+        outcome=outcome,
+        completed=True,
+        **more,
+    )
+
+
+class Draft:
+    """The entries of one request that writes: one for each connector that it is about.
+
+    1 an entry stands in the database before the connector is touched (without a database nothing is written), 2 the
+    view runs, 3 its answer completes the entry. A process that dies between leaves it UNKNOWN, which is what it is.
+    """
+
+    def __init__(self, request: HttpRequest, who: Principal, verb: Verb) -> None:
+        self._verb = verb
+        self._common = {
+            "user": who.name[:_LONGEST],
+            "via": who.via,
+            "address": address_of(request),
+            "action": verb.value,
+            "request": f"{request.method} {request.get_full_path()}"[:_LONGEST],
+        }
+        self._entries: dict[str, tuple[int, Facts]] = {}
+        self.message = ""
+        self.told: dict[str, str] = {}
+
+    def about(self, connector: str) -> None:
+        """This connector is about to be changed, or at least somebody asks for it."""
+        if connector not in self._entries:
+            before = facts(self._verb, connector) if connector else _NO_FACTS
+            self._entries[connector] = (self._begin(connector, before), before)
+
+    def _begin(self, connector: str, before: Facts) -> int:
+        entry = AuditEntry.objects.create(
+            time_ms=_now_ms(),
+            connector=connector[:_LONGEST],
+            before=json.dumps(before.shown, ensure_ascii=False),
+            **self._common,
+        )
+        return int(entry.pk)
+
+    def finish(self, response: HttpResponseBase) -> None:
+        """Complete the entries with what was answered."""
+        status = response.status_code
+        outcome, message = Outcome.of(status), self.message or _message(response)
+        try:
+            if not self._entries:
+                self.about("")  # the view came to none: a body that could not be read
+            for connector, (number, before) in self._entries.items():
+                values: dict[str, Any] = {"outcome": outcome, "status": status, "message": message[:_LONGEST]}
+                if connector and outcome in (Outcome.DONE, Outcome.UNKNOWN):
+                    after = facts(self._verb, connector)
+                    values["after"] = json.dumps(after.shown, ensure_ascii=False)
+                    values["changed"] = json.dumps(before.changed(after), ensure_ascii=False)
+                elif not connector and outcome in (Outcome.DONE, Outcome.UNKNOWN):
+                    values |= self.told
+                AuditEntry.objects.complete(number, **values)
+        except DatabaseError as error:
+            # The write itself is done, and its answer must not say otherwise: the entry stays as it was begun.
+            log.error("The audit entry of %s could not be completed: %s", self._common["request"], error)  # noqa: TRY400
+
+
+def tell(request: HttpRequest, *, before: object, after: object) -> None:
+    """What a write that concerns no connector changes; any JSON, without secrets."""
+    draft = getattr(request, "ringfence_draft", None)
+    if draft is not None:
+        draft.told = {"before": json.dumps(before, ensure_ascii=False), "after": json.dumps(after, ensure_ascii=False)}
+
+
+def note(request: HttpRequest, message: str) -> None:
+    """What a page tells of its failure, for the entry of its write; the API's errors are read from their bodies."""
+    draft = getattr(request, "ringfence_draft", None)
+    if draft is not None:
+        draft.message = message
+
+
+def _message(response: HttpResponseBase) -> str:
+    """What the API's error says."""
+    if response.status_code < 400 or not isinstance(response, HttpResponse):
+        return ""
+    try:
+        body = json.loads(response.content)
+    except ValueError:
+        return ""
+    return str(body.get("message") or body.get("detail") or "") if isinstance(body, dict) else ""
