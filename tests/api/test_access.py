@@ -97,7 +97,9 @@ def test_every_route_declares_what_each_of_its_methods_needs() -> None:
         for method, need in needs.items():
             assert (need.reach is Reach.PUBLIC) <= (route in OPEN), f"{route} is open to everybody"
             assert (need.reach is Reach.SIGNED) == ((route, method.lower()) == SIGNED)
-            assert need.verbs or need.reach in (Reach.PUBLIC, Reach.SIGNED, Reach.ANYONE), f"{method} {route} names no verb"
+            assert need.verbs or need.reach in (Reach.PUBLIC, Reach.SIGNED, Reach.ANYONE), (
+                f"{method} {route} names no verb"
+            )
             assert "<name:name>" in route or need.reach is not Reach.CONNECTOR, f"{route} names no connector"
 
 
@@ -108,7 +110,9 @@ def test_every_route_that_changes_something_is_a_write_with_its_own_verb() -> No
     for route, view in views():
         for method, need in declared(view).items():
             harmless = method in ("GET", "HEAD", "OPTIONS") or route in asks_only or "preflight" in route
-            assert need.writes or harmless or need.reach in (Reach.PUBLIC, Reach.SIGNED), f"{method} {route} leaves no audit entry"
+            assert need.writes or harmless or need.reach in (Reach.PUBLIC, Reach.SIGNED), (
+                f"{method} {route} leaves no audit entry"
+            )
             assert not (need.writes and need.verbs[0] in ("view", "view-config")), f"{method} {route}"
 
 

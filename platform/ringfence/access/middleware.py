@@ -81,7 +81,19 @@ class AccessMiddleware(MiddlewareMixin):
         draft = getattr(request, "ringfence_draft", None)
         if draft is not None:
             draft.finish(response)
+        if response.status_code == 404 and request.resolver_match is None:
+            return self._nowhere(request, response)
         return response
+
+    def _nowhere(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Which routes there are is told to those who are logged in."""
+        if request.path_info.startswith(settings.STATIC_URL):
+            return response
+        try:
+            who = identify(request)
+        except (OperationalError, InterfaceError) as error:
+            return database_away(request, error)
+        return _unknown(request, who) if isinstance(who, Nobody) else response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Of pages; the API's exception handler answers for its own."""
