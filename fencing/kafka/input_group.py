@@ -1,0 +1,157 @@
+"""A member of a consumer group that reads the group's input for one transactional producer (KIP-447).
+
+The assignment is eager on purpose: all partitions are given up before the group's generation changes, so that the open
+transaction is finished under the very generation in which its records were read. A cooperative member hears of a
+revocation when the next generation is there already, and commits of the old one are refused.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from fencing.clock import Deadline
+from fencing.errors import Fatal, Retriable
+from fencing.kafka.membership import GroupMetadata
+from fencing.kafka.settings import Connection
+from fencing.kafka.translation import kafka_errors, translate
+
+log = logging.getLogger(__name__)
+
+
+# Too long between two polls: the member joins again by itself. A topic may still come.
+_PASSES = {KafkaError._MAX_POLL_EXCEEDED, KafkaError.UNKNOWN_TOPIC_OR_PART}
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecord:
+    """One committed record of the input. `timestamp_ms`: -1 where the broker knows none."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+class InputGroup:
+    """One member. Its owner polls it, on one thread; callbacks run inside `poll` and `close`.
+
+    on_revoke(): the partitions are still this member's; finish what is open, with `metadata`. on_loss(): they are
+    somebody else's by now; abort. Records that `poll` has not returned by then are dropped: the next owner reads them.
+
+    Offsets are never committed here. `read_committed` cannot be changed by anybody's settings: with it the client asks
+    for stable offsets, so a partition that changes hands starts only when no transaction holds offsets of it any more.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        topics: Sequence[str],
+        client_id: str,
+        on_revoke: Callable[[], None],
+        on_loss: Callable[[], None],
+        *,
+        session_timeout_ms: int = 10_000,
+        max_poll_interval_ms: int = 30_000,
+    ) -> None:
+        self.metadata: GroupMetadata | None = None
+        """Captured in the rebalance callback; None while the member owns nothing."""
+        self._on_revoke = on_revoke
+        self._on_loss = on_loss
+        self._collected: list[InputRecord] = []
+        self._owned: list[tuple[str, int]] = []
+        settings = connection.for_reading(
+            group_id=group,
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=max(500, session_timeout_ms // 5),
+            max_poll_interval_ms=max_poll_interval_ms,
+        )
+        settings["client.id"] = client_id
+        settings["partition.assignment.strategy"] = "range"
+        with kafka_errors(f"joining group {group}"):
+            self._consumer = Consumer(settings)
+            self._consumer.subscribe(
+                list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._was_lost
+            )
+
+    @property
+    def owned(self) -> Sequence[tuple[str, int]]:
+        """Topic and partition each."""
+        return self._owned
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.assign(partitions)
+        self._owned = [(one.topic, one.partition) for one in partitions]
+        self.metadata = GroupMetadata.of(consumer.consumer_group_metadata()) if partitions else None
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._give_up(consumer, self._on_revoke)
+
+    def _was_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._give_up(consumer, self._on_loss)
+
+    def _give_up(self, consumer: Consumer, told: Callable[[], None]) -> None:
+        self._collected.clear()
+        try:
+            told()
+        finally:
+            self.metadata = None
+            self._owned = []
+            consumer.unassign()
+
+    def poll(self, seconds: float, limit: int) -> list[InputRecord]:
+        """At most `limit` records, all of partitions that are owned now; empty after `seconds` without any.
+
+        One message a call: a batch of the client's could hold records from before a rebalance in its midst.
+        """
+        doing = "reading the input"
+        self._collected.clear()
+        while len(self._collected) < limit:
+            with kafka_errors(doing):
+                message = self._consumer.poll(0.0 if self._collected else seconds)
+            if message is None:
+                break
+            if (error := message.error()) is not None:
+                raised = translate(error, doing)
+                if isinstance(raised, Retriable) or error.code() in _PASSES:
+                    log.info("%s", raised)  # the client goes on by itself
+                    break
+                raise raised
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            if topic is None or partition is None or offset is None:
+                raise Fatal(f"{doing}: a message without topic, partition or offset")
+            _, timestamp = message.timestamp()
+            self._collected.append(InputRecord(topic, partition, offset, message.key(), message.value(), timestamp))
+        records, self._collected = self._collected, []
+        return records
+
+    def rewind(self, deadline: Deadline) -> None:
+        """Go back to the committed offsets, stable ones, of what is owned: after a transaction that did not commit."""
+        if not self._owned:
+            return
+        asked = [TopicPartition(topic, partition) for topic, partition in self._owned]
+        while True:
+            try:
+                with kafka_errors("reading the committed offsets of the input"):
+                    found = self._consumer.committed(asked, timeout=max(0.1, deadline.slice(5.0)))
+                break
+            except Retriable:
+                if deadline.expired:
+                    raise
+        for one in found:
+            if one.offset < 0:
+                one.offset = OFFSET_BEGINNING
+        with kafka_errors("going back to the committed offsets of the input"):
+            self._consumer.assign(found)
+
+    def close(self) -> None:
+        """Leave the group at once. What is open is finished before, in `on_revoke`."""
+        self._consumer.close()
