@@ -1,11 +1,14 @@
 """On the real broker: what a command answers whose leader loses its term before, and in the middle of, the commit."""
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from fencing.clock import Deadline
 from fencing.errors import Retriable
+from fencing.kafka.membership import GroupSeat
 from fencing.kafka.producer import TransactionalProducer
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
@@ -70,3 +73,40 @@ def test_only_what_was_surely_not_written_may_be_sent_again(
     assert (C in cluster.leader.state()) is written
     again = cluster.command("create", {"config": config})
     assert (again["ok"], again.get("status")) == ((False, 409) if written else (True, None))
+
+
+def test_commands_during_rebalances_are_carried_out_or_may_be_sent_again(
+    cluster: Cluster, unique: Callable[[str], str]
+) -> None:
+    config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers")}
+    assert cluster.command("create", {"config": config})["ok"] is True
+    stop = threading.Event()
+
+    def come_and_go() -> None:
+        for round_ in range(2):
+            seat = GroupSeat(
+                cluster.connection, cluster.config.group_id, cluster.config.config_topic,
+                f"other@{round_}", lambda _: None, lambda: None, session_timeout_ms=6000,
+            )  # fmt: skip
+            until = time.monotonic() + 2
+            while time.monotonic() < until:
+                seat.poll(0.05)
+            seat.close()
+        stop.set()
+
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    answers = []
+    while not stop.is_set():
+        for kind in ("pause", "resume"):
+            began = time.monotonic()
+            answer = cluster.command(kind)
+            answers.append(answer)
+            while answer.get("passing") and time.monotonic() - began < 30:  # as `dispatch` does
+                time.sleep(0.05)
+                answer = cluster.command(kind)
+            assert answer["ok"] is True, answer
+    other.join(30)
+    bounced = [answer for answer in answers if not answer["ok"]]
+    assert len(bounced) < len(answers)
+    assert all((answer["status"], answer["retry"]) == (409, True) for answer in bounced), bounced
