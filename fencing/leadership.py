@@ -57,6 +57,7 @@ class Term:
         self._owns = owns
         self._clock = clock
         self._producer: TransactionalProducer | None = None
+        self._claimed = False  # a claim that failed midway leaves a producer that may not write
         self._log = ConfigLog(connection, config_topic)
         self._over: str | None = None
         self.in_doubt = False
@@ -83,12 +84,15 @@ class Term:
             try:
                 if self._producer is not None:
                     self._producer.close()
+                self._claimed = False
                 self._producer = TransactionalProducer(
                     self._connection, leader_transactional_id(self._group_id), linger_ms=0
                 )
                 self._producer.init(deadline)  # 2
                 self._transaction((), deadline)  # 3
-                return self._log.refresh(deadline)  # 4
+                state = self._log.refresh(deadline)  # 4
+                self._claimed = True
+                return state
             except Fenced as error:
                 self._fenced(error)
             except (Abortable, Retriable) as error:
@@ -151,7 +155,7 @@ class Term:
         while True:
             self.in_doubt = False
             self._check()
-            if self._producer is None or self._producer.spent:
+            if self._producer is None or self._producer.spent or not self._claimed:
                 self.claim(deadline)
             state = self._log.refresh(deadline)
             if deadline.expired:

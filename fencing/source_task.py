@@ -37,6 +37,7 @@ from fencing.task_plugin import Outcome, Plugin, overrides, readable
 from fencing.task_report import TaskReport
 from fencing.task_spec import TaskSpec
 from fencing.task_view import TaskView, Verdict
+from fencing.timeouts import TRANSACTION_TIMED_OUT, timeouts_explained
 from fencing.transaction_context import RequestedEndings
 from fencing.transactions import Counters, TransactionalClient, Transactions
 
@@ -44,7 +45,7 @@ log = logging.getLogger(__name__)
 
 _LIVES_WITHOUT_PROGRESS = 5
 _NEVER_BETTER = {"MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION"}
-_NEVER_BETTER |= {"_FATAL"}
+_NEVER_BETTER |= {"_FATAL", TRANSACTION_TIMED_OUT}
 
 
 class _Ended(Exception):
@@ -176,7 +177,8 @@ class SourceTaskRun:
             plugin.start(self._plugin.config)  # 7
             self._report.producer(producer)
             self._report.running(State.RUNNING)
-            return self._loop(plugin, transactions, kept, requests).run()  # 8
+            with timeouts_explained(self._open_s, self._timeout_ms):
+                return self._loop(plugin, transactions, kept, requests).run()  # 8
         finally:
             if transactions is not None:
                 transactions.abandon(5.0)
@@ -199,6 +201,11 @@ class SourceTaskRun:
             requests=requests,
             renew=lambda spent, why: self._renew(spent, kept, why),
         )
+
+    def _open_s(self) -> float:
+        """The age of the open transaction."""
+        since = self._counters.open_since
+        return self._clock.wall() - since if since else 0.0
 
     def _take_id(self) -> TransactionalClient:
         producer = self._new_producer(self._spec, self._timeout_ms)

@@ -1,9 +1,10 @@
-"""A broker behind a proxy, for requests that get lost or come late."""
+"""Brokers for failures: one behind a proxy, and one that denies and forgets."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.harsh import Harsh, harsh_kafka
 from tests.support.proxy import Proxied, proxied_kafka
 
 
@@ -18,3 +19,10 @@ def proxied(_proxied: Proxied) -> Iterator[Proxied]:
     """One broker for all; traps and connections are gone after each test."""
     yield _proxied
     _proxied.proxy.clear()
+
+
+@pytest.fixture(scope="session")
+def harsh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harsh]:
+    """One for all; a test that stops it starts it again."""
+    with harsh_kafka(tmp_path_factory.mktemp("harsh")) as made:
+        yield made

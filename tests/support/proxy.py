@@ -125,6 +125,10 @@ class Proxy:
             _send(broker, request.frame)
             return next(_frames(broker))[4:]
 
+    def count(self, api: Api) -> int:
+        """How many requests of a kind were answered since the last `clear`."""
+        return sum(request.api == api for request in list(self.answered))
+
     def close(self) -> None:
         self._server.close()
         self.clear()

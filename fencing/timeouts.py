@@ -1,0 +1,41 @@
+"""A transaction that outlived its timeout (KIP-618, "Offset (and record) writes"): the broker has aborted it.
+
+To the client that looks like a rival who took the id, or like a broker that is slow. The transaction's age tells it
+apart (the config topic says whether there is a rival), and whoever reads the error is told the KIP's four remedies.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from fencing.errors import Abortable, Fenced
+
+TRANSACTION_TIMED_OUT = "TRANSACTION_TIMED_OUT"
+"""The code of such an error."""
+
+_REMEDIES = (
+    "(1) tune the producer for throughput: producer.override.batch.size, producer.override.linger.ms, "
+    "producer.override.compression.type; "
+    "(2) raise producer.override.transaction.timeout.ms, up to the broker's transaction.max.timeout.ms; "
+    "(3) with transaction.boundary=interval, lower transaction.boundary.interval.ms; "
+    "(4) set transaction.boundary=poll"
+)
+
+
+@contextmanager
+def timeouts_explained(open_s: Callable[[], float], timeout_ms: int) -> Iterator[None]:
+    """Give what the block raises the code above and the remedies, where the open transaction is too old.
+
+    open_s: the age of the transaction that is open, 0 where none is. The error keeps its type: a `Fenced` is still a
+    question to the config topic.
+    """
+    try:
+        yield
+    except (Fenced, Abortable) as error:
+        age = open_s()
+        if age * 1000 < timeout_ms:
+            raise
+        raise type(error)(
+            f"A transaction was open for {age:.1f} s, its timeout is {timeout_ms / 1000:g} s ({error}). "
+            f"What helps, any of: {_REMEDIES}",
+            TRANSACTION_TIMED_OUT,
+        ) from error

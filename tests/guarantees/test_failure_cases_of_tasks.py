@@ -1,0 +1,166 @@
+"""Failure cases of KIP-618, for tasks: stale configurations, transactions that time out, ids and topics that are gone.
+
+Those of leaders and rounds: `test_failure_cases_of_leaders`. Lost and late requests: `test_unknown_outcomes`.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fencing.clock import Deadline
+from fencing.codec import TargetState, TargetStateRecord
+from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from fencing.kafka.probes import Prober
+from fencing.kafka.settings import Connection
+from fencing.task_clients import transactional_producer
+from fencing.task_spec import TaskSpec
+from fencing.transactions import TransactionalClient
+from tests.guarantees.stage import Attempt, Counting, Listening, Script, Stage
+from tests.support.broker import Broker
+from tests.support.harsh import Harsh
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("failure"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def harsh_stage(harsh: Harsh, unique: Callable[[str], str]) -> Iterator[Stage]:
+    made = Stage(harsh.connection(), unique("failure"))
+    yield made
+    made.close()
+
+
+def ready(stage: Stage, **more: str) -> dict[str, str]:
+    config = {"topic": stage.data, **{key.replace("_", "."): value for key, value in more.items()}}
+    stage.configure(config)
+    stage.count()
+    return config
+
+
+def test_a_worker_with_a_stale_configuration_starts_a_task(stage: Stage) -> None:
+    """It is told of the newer generation at the first look: it fences nobody, and the plugin never starts."""
+    made = ready(stage)
+    first = stage.start(Script(limit=100), made)
+    first.finish_after(100)
+    lives: list[TransactionalClient] = []
+
+    def noted(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+        lives.append(transactional_producer(spec, timeout_ms))
+        return lives[-1]
+
+    made = ready(stage)
+    current = stage.start(Script(), made, attempt=2, new_producer=noted)
+    stage.wait_for(300)
+    stale_script = Script()
+    stale = Attempt(first.run._spec, stale_script, made, Counting, True, noted)
+    stage.attempts.append(stale)
+    assert stale.ended().trace is None
+    assert stale_script.instances == []
+    before = len(stage.visible())
+    stage.wait_for(before + 300)
+    assert len(lives) == 1, "the stale task has taken no producer, and the current one was not disturbed"
+    assert current.outcome is None
+    stage.write(TargetStateRecord(stage.connector, TargetState.STOPPED))
+    current.ended()
+    stage.exact(before + 300)
+
+
+def test_a_task_starts_after_a_newer_generation_was_written(stage: Stage) -> None:
+    """Between its first look and its producer: step 4, the config topic to the end after the init, ends it."""
+    made = ready(stage)
+    script = Script()
+
+    def overtaken(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+        # The view follows the topic on its own thread: keep the news from it till the producer is initialised.
+        attempt.run._view._turn.acquire()
+        stage.configure(made)
+        producer = transactional_producer(spec, timeout_ms)
+        real = producer.init
+
+        def init(deadline: Deadline) -> None:
+            real(deadline)
+            attempt.run._view._turn.release()
+
+        producer.init = init  # type: ignore[method-assign]
+        return producer
+
+    attempt = stage.start(script, made, new_producer=overtaken)
+    assert attempt.ended().trace is None
+    assert script.instances == []
+    assert stage.visible() == []
+
+
+def test_a_transaction_that_times_out_says_the_four_remedies(
+    harsh_stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = harsh_stage
+    made = ready(
+        stage,
+        transaction_boundary="interval",
+        transaction_boundary_interval_ms="500",
+        producer_override_transaction_timeout_ms="1500",
+    )
+    slow = [True]
+
+    def dawdle(task: Counting) -> None:
+        if slow and stage.attempts[-1].run._counters.open_records:
+            time.sleep(4)  # the plugin's source is slow: the broker ends the transaction meanwhile
+
+    script = Script(before_poll=dawdle)
+    attempt = stage.start(script, made, kind=Listening)
+    eventually(lambda: len(script.instances) > 1, 60, "the transaction was lost, and the task starts again")
+    slow.clear()
+    for remedy in (
+        "producer.override.batch.size",
+        "producer.override.transaction.timeout.ms",
+        "transaction.boundary.interval.ms",
+        "transaction.boundary=poll",
+    ):
+        assert remedy in caplog.text
+    stage.wait_for(100)
+    attempt.run.end()
+    attempt.ended()
+    stage.exact(100)
+
+
+def test_the_offsets_topic_is_away_at_the_start(stage: Stage) -> None:
+    """The task waits for it, reads nothing meanwhile, and goes on when it is there."""
+    made = ready(stage)
+    delete_topics(stage.connection, [stage.topics.offsets], Deadline.after(30))
+    script = Script(limit=200)
+    attempt = stage.start(script, made)
+    eventually(lambda: attempt.run._report._stage == "reading source offsets", 60, "it has come as far as its offsets")
+    assert script.instances == []
+    assert stage.visible() == []
+    create_topics(stage.connection, [TopicSpec(stage.topics.offsets, 3)], Deadline.after(30))
+    stage.wait_for(200)
+    assert attempt.outcome is None
+    stage.exact(200)
+
+
+def test_an_id_that_expired_goes_on_with_a_new_producer(harsh_stage: Stage) -> None:
+    """Seven idle days, which are two seconds here: the coordinator has forgotten the id."""
+    stage = harsh_stage
+    script = Script(limit=100)
+    attempt = stage.start(script, ready(stage))
+    stage.wait_for(100)
+    transactional_id = attempt.run._spec.transactional_id
+    with Prober(stage.connection) as prober:
+
+        def forgotten() -> bool:
+            _, holders = prober.describe_ids([transactional_id])
+            return transactional_id in holders and holders[transactional_id].state == ""
+
+        eventually(forgotten, 60, "the coordinator has forgotten the id", pause=0.2)
+    script.limit = 300
+    stage.wait_for(300)
+    assert attempt.outcome is None
+    stage.exact(300)

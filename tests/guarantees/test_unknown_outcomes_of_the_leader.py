@@ -1,0 +1,217 @@
+"""Requests of the leader that get lost or come late: what was acknowledged stands there once (invariant 11)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+import pytest
+
+from fencing import leadership
+from fencing.clock import Deadline
+from fencing.cluster_state import ClusterState
+from fencing.codec import TargetState, TargetStateRecord, decode
+from fencing.errors import Abortable, Conflict, Retriable
+from fencing.ids import ConnectorName, leader_transactional_id
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.kafka.producer import TransactionalProducer
+from fencing.leadership import Term
+from fencing.topic_log import TopicLog
+from tests.guarantees.late import NO_ERROR, SHUT_OUT, Reused, end_txn_error
+from tests.support.proxy import Api, Fate, Proxied, Request, Trap
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+
+def wish(number: int) -> TargetStateRecord:
+    return TargetStateRecord(ConnectorName(f"c{number}"), TargetState.PAUSED)
+
+
+class LateLeader:
+    """A term whose clients come through the proxy, and what it was told was written."""
+
+    def __init__(self, proxied: Proxied, topic: str) -> None:
+        self.proxied = proxied
+        self.topic = topic
+        self.group = f"{topic}-group"
+        self.acknowledged: list[object] = []
+        self.delivered: list[bytes] = []
+        create_topics(proxied.direct, [TopicSpec(topic)], Deadline.after(20))
+        captured: list[GroupMetadata] = []
+        self.seat = GroupSeat(proxied.direct, self.group, topic, "w@1", captured.append, lambda: None)
+
+        def seated() -> bool:
+            self.seat.poll(0.05)
+            return bool(captured)
+
+        eventually(seated, 30, "the member owns the topic")
+        self.term = Term(proxied.through, self.group, topic, captured[-1], lambda: True)
+
+    def write(self, number: int, *, seconds: float = 60) -> None:
+        """One write that is acknowledged, or raises."""
+        state, offset = self.term.write(lambda _: [wish(number)], Deadline.after(seconds))
+        assert state.connector(ConnectorName(f"c{number}")).target is TargetState.PAUSED
+        assert offset == state.end - 1
+        self.acknowledged.append(wish(number))
+
+    def trap(
+        self,
+        api: Api,
+        fate: Fate = Fate.HOLD,
+        times: int = 1,
+        *,
+        commits: bool | None = None,
+    ) -> Trap:
+        def wants(request: Request) -> bool:
+            ours = request.api == api and request.names(leader_transactional_id(self.group))
+            return ours and (commits is None or request.commits is commits)
+
+        return self.proxied.proxy.set_trap(wants, fate, times)
+
+    def written(self) -> list[object]:
+        log = TopicLog(self.proxied.direct, self.topic)
+        try:
+            return [decode(record.key, record.value) for record in log.read_to_end(Deadline.after(30))]
+        finally:
+            log.close()
+
+    def close(self) -> None:
+        self.term.close()
+        self.seat.close()
+
+
+@pytest.fixture
+def leader(proxied: Proxied, unique: Callable[[str], str]) -> Iterator[LateLeader]:
+    made = LateLeader(proxied, unique("configs"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def careless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The rule taken out: one life of the producer for all that the term does."""
+    lives: list[TransactionalProducer] = []
+
+    def life(*args: object, **more: object) -> TransactionalProducer:
+        if not lives:
+            lives.append(Reused(*args, **more))  # type: ignore[arg-type]
+        return lives[0]
+
+    monkeypatch.setattr(leadership, "TransactionalProducer", life)
+    yield
+    for one in lives:
+        TransactionalProducer.close(one)
+
+
+def deliver_amid_the_next(leader: LateLeader, trap: Trap, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request comes late: when the next write's records are in the broker, and its end is not asked for yet."""
+    real = TransactionalProducer.send_offsets
+
+    def send_offsets(
+        self: TransactionalProducer, offsets: Sequence[tuple[str, int, int]], metadata: bytes, deadline: Deadline
+    ) -> None:
+        records = leader.proxied.proxy.count(Api.PRODUCE)
+        assert self.flush(20) == 0
+        # The transaction by which a claim begins has no records.
+        if leader.proxied.proxy.count(Api.PRODUCE) > records and not leader.delivered:
+            leader.delivered.append(leader.proxied.proxy.deliver(trap.wait()))
+        real(self, offsets, metadata, deadline)
+
+    monkeypatch.setattr(TransactionalProducer, "send_offsets", send_offsets)
+
+
+def abort_one(leader: LateLeader, monkeypatch: pytest.MonkeyPatch) -> Trap:
+    """A write that is aborted, whose abort is sent again; the first copy is held back."""
+    trap = leader.trap(Api.END_TXN, commits=False)
+
+    def refused(self: TransactionalProducer, *_: object) -> None:
+        assert self.flush(20) == 0
+        raise Abortable("the group's coordinator says no")
+
+    def decide(_: ClusterState) -> list[TargetStateRecord]:
+        if trap.caught:
+            raise Conflict("once is enough")
+        return [wish(0)]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionalProducer, "send_offsets", refused)
+        patch.setattr(Term, "claim", lambda self, deadline: self.state)
+        with pytest.raises(Conflict, match="once is enough"):
+            leader.term.write(decide, Deadline.after(60))
+    return trap
+
+
+def test_a_late_commit_ends_no_later_write(leader: LateLeader, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader.term.claim(Deadline.after(30))
+    trap = leader.trap(Api.END_TXN, commits=True)
+    leader.write(1)
+    deliver_amid_the_next(leader, trap, monkeypatch)
+    leader.write(2)
+    leader.write(3)
+    assert end_txn_error(leader.delivered[0]) in SHUT_OUT
+    assert leader.written() == leader.acknowledged
+
+
+def test_a_late_abort_takes_no_later_write_back(leader: LateLeader, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader.term.claim(Deadline.after(30))
+    trap = abort_one(leader, monkeypatch)
+    deliver_amid_the_next(leader, trap, monkeypatch)
+    leader.write(1)
+    leader.write(2)
+    assert end_txn_error(leader.delivered[0]) in SHUT_OUT
+    assert leader.written() == leader.acknowledged
+
+
+def test_with_the_producer_used_on_an_acknowledged_write_is_lost(
+    leader: LateLeader, careless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader.term.claim(Deadline.after(30))
+    trap = abort_one(leader, monkeypatch)
+    deliver_amid_the_next(leader, trap, monkeypatch)
+    with suppress(AssertionError):  # the state that comes with the acknowledgement shows it already
+        leader.write(1)
+    assert end_txn_error(leader.delivered[0]) == NO_ERROR
+    assert leader.written() == []
+
+
+@pytest.mark.parametrize("fate", [Fate.HOLD, Fate.LOSE_ANSWER])
+def test_a_commit_that_ran_out_of_time_is_settled_by_the_next_claim(
+    leader: LateLeader, fate: Fate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader.term.claim(Deadline.after(30))
+    trap = leader.trap(Api.END_TXN, fate, times=1000, commits=True)
+    with pytest.raises(Retriable):
+        leader.write(1, seconds=5)
+    assert leader.term.in_doubt
+    trap.left = 0
+    deliver_amid_the_next(leader, trap, monkeypatch)
+    leader.write(2)
+    assert end_txn_error(leader.delivered[0]) in SHUT_OUT
+    carried_out = [wish(1)] if fate is Fate.LOSE_ANSWER else []
+    assert leader.written() == carried_out + leader.acknowledged
+
+
+@pytest.mark.parametrize(
+    "api", [Api.INIT_PRODUCER_ID, Api.ADD_PARTITIONS, Api.PRODUCE, Api.ADD_OFFSETS, Api.TXN_OFFSET_COMMIT]
+)
+def test_what_is_sent_again_and_comes_late_once_more_changes_nothing(
+    leader: LateLeader, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = leader.trap(api)
+    leader.term.claim(Deadline.after(30))
+    leader.write(1)
+    deliver_amid_the_next(leader, trap, monkeypatch)
+    leader.write(2)
+    leader.write(3)
+    assert leader.delivered
+    assert leader.written() == leader.acknowledged
+
+
+def test_answers_that_get_lost_change_nothing(leader: LateLeader) -> None:
+    traps = [leader.trap(api, Fate.LOSE_ANSWER) for api in Api]
+    leader.term.claim(Deadline.after(30))
+    for number in range(3):
+        leader.write(number)
+    for trap in traps:
+        trap.wait()
+    assert leader.written() == leader.acknowledged

@@ -1,0 +1,84 @@
+"""A broker with Kafka's own authorizer, that forgets idle transactional ids and ends old transactions soon."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from fencing.kafka.settings import Connection
+from ringfence.local.kafka import EmbeddedKafka
+from tests.support.broker import new_kafka
+
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+USERS = ("root", "fencer", "leader")
+
+
+@dataclass(frozen=True, slots=True)
+class Harsh:
+    """`root` may do everything; the others may do what is granted."""
+
+    kafka: EmbeddedKafka
+
+    def login(self, user: str) -> dict[str, str]:
+        """librdkafka's settings."""
+        return {
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": user,
+        }
+
+    def worker(self, user: str) -> dict[str, str]:
+        """The same as a worker's environment."""
+        return {
+            "CONNECT_BOOTSTRAP_SERVERS": self.kafka.bootstrap,
+            "CONNECT_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+            "CONNECT_SASL_MECHANISM": "PLAIN",
+            "CONNECT_SASL_JAAS_CONFIG": f'{MODULE} required username="{user}" password="{user}";',
+        }
+
+    def connection(self, user: str = "root") -> Connection:
+        return Connection(self.kafka.bootstrap, self.login(user))
+
+    def grant(self, user: str, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+        """On every resource whose name begins with `name`."""
+        admin = AdminClient(self.connection().librdkafka())  # type: ignore[arg-type]
+        prefixed, allow = ResourcePatternType.PREFIXED, AclPermissionType.ALLOW
+        wanted: list[Any] = [
+            AclBinding(kind, name, prefixed, f"User:{user}", "*", operation, allow) for operation in operations
+        ]
+        for future in admin.create_acls(wanted).values():
+            future.result(30)
+
+
+@contextmanager
+def harsh_kafka(root: Path) -> Iterator[Harsh]:
+    """Its settings stand for seven days and a minute in a second."""
+    users = " ".join(f'user_{user}="{user}"' for user in USERS)
+    kafka = new_kafka(
+        root,
+        listener_security_protocol_map="PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        sasl_enabled_mechanisms="PLAIN",
+        sasl_mechanism_inter_broker_protocol="PLAIN",
+        listener_name_plaintext_plain_sasl_jaas_config=f'{MODULE} required username="root" password="root" {users};',
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        super_users="User:root;User:ANONYMOUS",
+        transactional_id_expiration_ms="2000",
+        transaction_remove_expired_transaction_cleanup_interval_ms="500",
+        transaction_abort_timed_out_transaction_cleanup_interval_ms="300",
+    )
+    kafka.start()
+    try:
+        yield Harsh(kafka)
+    finally:
+        kafka.kill()
