@@ -16,7 +16,7 @@ from fencing.kafka.settings import Connection
 from fencing.task_clients import transactional_producer
 from fencing.task_spec import TaskSpec
 from fencing.transactions import TransactionalClient
-from tests.guarantees.stage import Attempt, Counting, Listening, Script, Stage
+from tests.guarantees.stage import Attempt, Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.harsh import Harsh
 from tests.support.waiting import eventually
@@ -60,7 +60,7 @@ def test_a_worker_with_a_stale_configuration_starts_a_task(stage: Stage) -> None
     current = stage.start(Script(), made, attempt=2, new_producer=noted)
     stage.wait_for(300)
     stale_script = Script()
-    stale = Attempt(first.run._spec, stale_script, made, Counting, True, noted)
+    stale = Attempt(first.run._spec, stale_script, made, Counting, Plain(True), noted)
     stage.attempts.append(stale)
     assert stale.ended().trace is None
     assert stale_script.instances == []
