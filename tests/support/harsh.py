@@ -63,7 +63,7 @@ class Harsh:
 
 @contextmanager
 def harsh_kafka(root: Path) -> Iterator[Harsh]:
-    """Its settings stand for seven days and a minute in a second."""
+    """Four seconds stand for the seven days after which an idle id is forgotten."""
     users = " ".join(f'user_{user}="{user}"' for user in USERS)
     kafka = new_kafka(
         root,
@@ -73,7 +73,7 @@ def harsh_kafka(root: Path) -> Iterator[Harsh]:
         listener_name_plaintext_plain_sasl_jaas_config=f'{MODULE} required username="root" password="root" {users};',
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         super_users="User:root;User:ANONYMOUS",
-        transactional_id_expiration_ms="2000",
+        transactional_id_expiration_ms="4000",
         transaction_remove_expired_transaction_cleanup_interval_ms="500",
         transaction_abort_timed_out_transaction_cleanup_interval_ms="300",
     )
