@@ -40,6 +40,8 @@ COMMANDS = (
     ),
     Command("web", "ringfence.commands.web", "run the web process: REST, pages, events"),
     Command("worker", "ringfence.commands.worker", "run one worker: it may lead, and runs the tasks placed on it"),
+    Command("users", "ringfence.commands.users", "accounts and what they may do, on the server"),
+    Command("tokens", "ringfence.commands.tokens", "tokens for scripts and tools, on the server"),
 )
 
 

@@ -94,6 +94,10 @@ LANGUAGE_CODE = "en"
 USE_I18N = False
 USE_THOUSAND_SEPARATOR = False
 
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
 LOGIN_URL = "/ui/login"
 LOGIN_REDIRECT_URL = "/ui/"
 SESSION_COOKIE_NAME = "ringfence_session"

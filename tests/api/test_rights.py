@@ -222,6 +222,18 @@ def test_a_session_is_worth_what_its_account_or_token_is(client: Client, two: Fa
     assert client.get("/ui/connectors").status_code == 302
 
 
+def test_buttons_that_would_be_refused_say_which_verb_is_missing(client: Client, two: FakeLeader) -> None:
+    import re
+
+    headers = bearer(account("ann", ("viewer delete", "*")))
+    page = client.get("/ui/connectors/team-a", headers=headers).content.decode()
+    shut = {"do-pause", "do-restart", "do-stop", "restart-0"}
+    assert set(re.findall(r'id="([a-z0-9-]+)" disabled title="You lack the verb operate', page)) == shut
+    assert re.search(r'id="do-delete" class', page)
+    assert "/edit" not in page
+    assert 'title="Restart task 0"' in client.get("/ui/connectors/team-a", headers=MASTER).content.decode()
+
+
 def test_sessions_of_the_server_token_end_with_it(client: Client) -> None:
     client.post("/ui/login", {"secret": "master"})
     assert client.get("/ui/connectors").status_code == 200

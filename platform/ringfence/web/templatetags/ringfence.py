@@ -1,6 +1,7 @@
 """How numbers, times, icons and states are written in the pages."""
 
 import time
+from collections.abc import Container
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -33,6 +34,14 @@ def chip(look: Look) -> SafeString:
     return format_html(
         '<span class="chip {}" title="{}">{}{}</span>', look.tone, look.help, _icon(look.icon, 14, spin), look.word
     )
+
+
+@register.simple_tag
+def missing(verb: str, may: Container[str], title: str = "") -> SafeString:
+    """Attributes of a button: shut, with the verb that is missing; else its title. The server refuses in any case."""
+    if verb in may:
+        return format_html(' title="{}"', title) if title else mark_safe("")
+    return format_html(' disabled title="You lack the verb {} on this connector"', verb)
 
 
 @register.filter

@@ -1,0 +1,99 @@
+"""`ringfence users`: accounts and what they may do, in the server's database."""
+
+import argparse
+import getpass
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from ringfence.commands.database import add_data_argument, connect
+from ringfence.local.errors import LocalError
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="all accounts and what they may do")
+    create = actions.add_parser("create", help="a new account; its password is asked for")
+    create.add_argument("name")
+    create.add_argument(
+        "--no-password", action="store_true", help="nobody logs in as this account: it is for tokens only"
+    )
+    _add_grant(create, required=False)
+    password = actions.add_parser("password", help="set a new password")
+    password.add_argument("name")
+    for action in (create, password):
+        action.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    grant = actions.add_parser("grant", help="allow roles or verbs on the connectors of a pattern")
+    ungrant = actions.add_parser("ungrant", help="take back what was granted on exactly this pattern")
+    disable = actions.add_parser("disable", help="shut an account and its tokens out at once")
+    enable = actions.add_parser("enable", help="let a disabled account in again")
+    for action in (grant, ungrant, disable, enable):
+        action.add_argument("name")
+    _add_grant(grant, required=True)
+    ungrant.add_argument("--pattern", default="*", metavar="GLOB", help="the grant's pattern (default: *)")
+    for action in (listing, create, password, grant, ungrant, disable, enable):
+        add_data_argument(action)
+
+
+def _add_grant(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument(
+        "--allow",
+        nargs="+",
+        required=required,
+        metavar="WHAT",
+        help="roles (viewer, operator, editor, admin) or verbs (view, view-config, operate, edit, offsets, fence, "
+        "delete)",
+    )
+    parser.add_argument("--pattern", default="*", metavar="GLOB", help="on connectors of these names (default: *)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, or LocalError with what to do."""
+    connect(args.data)
+    from django.contrib.auth.models import User
+    from django.core.exceptions import ValidationError
+
+    from ringfence.access import accounts
+
+    if args.action == "list":
+        _list(list(User.objects.order_by("username").prefetch_related("grants")))
+        return 0
+    try:
+        if args.action == "create":
+            password = None if args.no_password else _password(args.password_stdin)
+            accounts.create(args.name, password, args.allow or [], args.pattern)
+        elif args.action == "password":
+            accounts.set_password(args.name, _password(args.password_stdin))
+        elif args.action == "grant":
+            accounts.grant(args.name, args.allow, args.pattern)
+        elif args.action == "ungrant":
+            accounts.ungrant(args.name, args.pattern)
+        else:
+            accounts.set_active(args.name, args.action == "enable")
+    except (ValueError, ValidationError) as error:
+        raise LocalError(" ".join(error.messages) if isinstance(error, ValidationError) else str(error)) from error
+    print(f"{args.name}: {args.action} done.")
+    return 0
+
+
+def _password(from_stdin: bool) -> str:
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\n")
+    first = getpass.getpass("Password: ")
+    if getpass.getpass("Once more: ") != first:
+        raise LocalError("The two passwords differ: nothing was changed, try again")
+    return first
+
+
+def _list(users: "list[User]") -> None:
+    table = Table("NAME", "STATE", "MAY", box=None)
+    for user in users:
+        grants = [f"{grant.what} on {grant.pattern}" for grant in user.grants.all()]
+        may = "everything (superuser)" if user.is_superuser else ", ".join(grants) or "nothing"
+        table.add_row(user.username, "active" if user.is_active else "disabled", may)
+    Console().print(table)
