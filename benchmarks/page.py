@@ -28,6 +28,8 @@ Connect and Ringfence on one broker, both exactly once, through the same file of
 
 {listed(targets(results))}
 
+How long it takes to fence the transactional ids of many tasks: [benchmarks-fencing.md](benchmarks-fencing.md).
+
 ## How it is measured
 
 - **The same job.** One `FileStreamSourceConnector` with one task, created over REST, with the same settings on both

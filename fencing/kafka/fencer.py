@@ -40,6 +40,9 @@ def _denied(what: str, name: str) -> Fatal:
     )
 
 
+_NOT_YET_NAMES = {for_code(code).__name__ for code in _NOT_YET}
+
+
 @dataclass(frozen=True, slots=True)
 class FencedProducer:
     """An id whose former holder can no longer commit: the new producer id and epoch."""
@@ -73,7 +76,13 @@ class Fencer:
         fenced: dict[str, FencedProducer] = {}
         left = list(dict.fromkeys(transactional_ids))
         while left:
-            answers = self._run(self._round(left))
+            try:
+                answers = self._run(self._round(left))
+            except Retriable as error:
+                if error.code not in _NOT_YET_NAMES or deadline.expired:
+                    raise
+                time.sleep(deadline.slice(0.1))  # the very first id makes the broker create its topic
+                continue
             trouble: FencingError | None = None
             for transactional_id, answer in answers.items():
                 if isinstance(answer, FencedProducer):
@@ -98,7 +107,7 @@ class Fencer:
         except TransactionalIdAuthorizationFailedError as error:
             raise _denied("these transactional ids", type(error).__name__) from error
         except KafkaError as error:
-            raise Retriable(f"Fencing: {error}. It is tried again") from error
+            raise Retriable(f"Fencing: {error}. It is tried again", type(error).__name__) from error
 
     async def _round(self, ids: Sequence[str]) -> dict[str, FencedProducer | FencingError]:
         coordinators = await self._admin._find_coordinator_ids(list(ids), key_type=CoordinatorType.TRANSACTION)

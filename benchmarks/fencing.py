@@ -1,0 +1,119 @@
+"""`python -m benchmarks fence`: how long it takes to fence the transactional ids of many tasks.
+
+What a round does between the old tasks' end and the count record: a new connection, and one InitProducerId for each id.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.machine import describe
+from fencing.clock import Deadline
+from fencing.fence import fence
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.targets import Way
+from ringfence.local.errors import LocalError
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.process import free_port
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-fencing.md"
+TARGET_S = 1.0
+NEW, KNOWN, OPEN = "never used before", "all used before", "all used before, {} with a transaction open"
+_SECONDS = 60.0
+
+
+def seconds(connection: Connection, ids: Sequence[str]) -> float:
+    """One fence of all ids, the connection included."""
+    began = time.monotonic()
+    fenced = fence(ids, [Way("the worker's credentials", connection)])
+    took = time.monotonic() - began
+    assert len(fenced.producers) == len(ids)
+    return took
+
+
+def measure(connection: Connection, count: int, opened: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each round by what the ids did before. Each round has ids of its own."""
+    topic = "fenced"
+    create_topics(connection, [TopicSpec(topic)], Deadline.after(_SECONDS))
+    seconds(connection, ["warm"])  # the first id ever makes the broker create its topic
+    found: dict[str, list[float]] = {NEW: [], KNOWN: [], OPEN.format(opened): []}
+    for number in range(rounds):
+        ids = [f"group-connector{number}-{task}" for task in range(count)]
+        found[NEW].append(seconds(connection, ids))
+        found[KNOWN].append(seconds(connection, ids))
+        holders = [TransactionalProducer(connection, one) for one in ids[:opened]]
+        for holder in holders:
+            holder.init(Deadline.after(_SECONDS))
+            holder.begin()
+            holder.produce(topic, b"open")
+            assert holder.flush(_SECONDS) == 0
+        found[OPEN.format(opened)].append(seconds(connection, ids))
+        for holder in holders:
+            holder.close()
+        shown = ", ".join(f"{what} {each[-1]:.3f} s" for what, each in found.items())
+        print(f"{number + 1}/{rounds} {count} ids: {shown}", flush=True)
+    return found
+
+
+def table(found: Mapping[str, Sequence[float]], count: int) -> str:
+    """Medians and the longest, beside the target."""
+    rows = [f"| {count:,} ids | median | longest | below {TARGET_S:g} s |", "|---|--:|--:|---|"]
+    for what, each in found.items():
+        reached = "yes" if median(each) < TARGET_S else "no"
+        rows.append(f"| {what} | {median(each):.2f} s | {max(each):.2f} s | {reached} |")
+    return "\n".join(rows)
+
+
+def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
+    """docs/benchmarks-fencing.md."""
+    where = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
+    return f"""\
+# Fencing many tasks
+
+`make bench ARGS="fence --write"` writes this page. It measures step 2 of a fencing round: a new connection to the
+broker, and one InitProducerId request for each transactional id, all under way at once. A transaction that is open is
+aborted first, which the coordinator answers with "try again" for a moment. {rounds} rounds, each with ids of its own.
+
+{tables}
+
+| | |
+|---|---|
+{where}
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit codes as of `python -m benchmarks`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks fence", description=__doc__)
+    parser.add_argument("--ids", type=int, default=1000, metavar="N", help="transactional ids (default: 1000)")
+    parser.add_argument("--open", type=int, default=50, metavar="N", help="open transactions among them (default: 50)")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default: 5")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-fence-"))
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
+    try:
+        kafka.start()
+        found = measure(Connection(kafka.bootstrap), args.ids, min(args.open, args.ids), args.rounds)
+    except LocalError as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    finally:
+        kafka.kill()
+    shown = table(found, args.ids)
+    print(f"\n{shown}")
+    if args.write:
+        machine = {**describe(), "load before the run": load}
+        if os.nice(0):
+            machine["shared with other work"] = f"broker and measuring ran at nice {os.nice(0)}, alike"
+        PAGE.write_text(page(shown, machine, args.rounds))
+        print(f"written: {PAGE}")
+    return 0
