@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fencing.ids import Incarnation, TaskId, WorkerId
+from fencing.modes import Mode
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -17,6 +18,7 @@ class Member:
     worker: WorkerId
     incarnation: Incarnation
     slots: int
+    mode: Mode = Mode.ENABLED
 
 
 def assign(

@@ -23,6 +23,7 @@ from fencing.codec import (
 )
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
+from fencing.modes import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class TaskCount:
 class Placement:
     """Who may run a task now. A larger `attempt` in the same generation replaces a smaller one.
 
-    restarts, placed_ms: see `fencing.restarts`; they do not make it another placement.
+    restarts, placed_ms: see `fencing.restarts`; mode: the worker's; they do not make it another placement. after: the
+    attempt that must have ended first; this one's place is reserved meanwhile, and it may not start.
     """
 
     worker: WorkerId
@@ -66,6 +68,8 @@ class Placement:
     generation: Generation
     restarts: int = field(default=0, compare=False)
     placed_ms: int = field(default=0, compare=False)
+    mode: Mode = field(default=Mode.ENABLED, compare=False)
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,7 @@ class ConnectorState:
             and self.commit is not None
             and task < self.commit.tasks
             and placement.generation == self.commit.generation
+            and not placement.after
             and self.placements.get(task) == placement
         )
 
@@ -201,7 +206,8 @@ def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) ->
         case PlacementRecord(task, None):
             return replace(state, placements={n: p for n, p in state.placements.items() if n != task.task})
         case PlacementRecord(task, worker, incarnation, attempt, generation) if worker is not None:
-            placement = Placement(worker, incarnation, attempt, generation, record.restarts, record.placed_ms)
+            about = (record.restarts, record.placed_ms, record.mode, record.after)
+            placement = Placement(worker, incarnation, attempt, generation, *about)
             return replace(state, placements={**state.placements, task.task: placement})
         case TopicsResetRecord(_, time_ms):
             return replace(state, topics_reset=-1 if time_ms is None else offset)

@@ -14,6 +14,7 @@ from fencing.active_topics import TopicsResetRecord
 from fencing.errors import Unreadable
 from fencing.ids import NO_GENERATION, NOBODY, ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
+from fencing.modes import Mode
 
 
 class TargetState(StrEnum):
@@ -80,7 +81,11 @@ class TaskCountRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRecord:
-    """`placement-<c>-<n>`: the only attempt of a task that may run now; None worker is a tombstone."""
+    """`placement-<c>-<n>`: the only attempt of a task that may run now; None worker is a tombstone.
+
+    mode: the worker's, by which the attempt runs; after: the attempt that must have ended before this one may start,
+    0 where it may at once.
+    """
 
     task: TaskId
     worker: WorkerId | None
@@ -89,6 +94,8 @@ class PlacementRecord:
     generation: Generation = NO_GENERATION
     restarts: int = 0
     placed_ms: int = 0
+    mode: Mode = Mode.ENABLED
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +259,8 @@ def _placement(text: str, rest: str, value: dict[str, object], tombstone: bool) 
         Generation(_integer(value, "generation")),
         _integer(value, "restarts") if "restarts" in value else 0,
         _integer(value, "placed_ms") if "placed_ms" in value else 0,
+        Mode(str(value.get("mode", Mode.ENABLED))),
+        _integer(value, "after") if "after" in value else 0,
     )
 
 
@@ -284,8 +293,10 @@ def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
         case PlacementRecord(task, None):
             return f"placement-{task}".encode(), None
         case PlacementRecord(task, worker, incarnation, attempt, generation):
-            placed = {"worker": worker, "incarnation": incarnation, "attempt": attempt, "generation": generation}
-            placed |= {"restarts": record.restarts, "placed_ms": record.placed_ms}
+            placed: dict[str, object] = {"worker": worker, "incarnation": incarnation, "attempt": attempt}
+            placed["generation"] = generation
+            placed |= {"restarts": record.restarts, "placed_ms": record.placed_ms, "mode": record.mode}
+            placed |= {"after": record.after} if record.after else {}
             return f"placement-{task}".encode(), _json(placed)
         case TopicsResetRecord(connector, time_ms):
             return f"topics-reset-{connector}".encode(), None if time_ms is None else _json({"time_ms": time_ms})

@@ -7,16 +7,22 @@ lost is simply due again; a step that was done is no longer.
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
 from fencing.assignment import Member, assign
 from fencing.cluster_state import ClusterState, ConnectorState, Placement, task_ids
 from fencing.codec import PlacementRecord, TargetState
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.modes import Mode
 from fencing.restarts import RestartPolicy, in_a_row, next_restart_ms
 from fencing.rounds import Round, plan
 from fencing.status import FAILED, MISCONFIGURED, State, StatusState, TaskStatus
 
 Place = tuple[WorkerId, Incarnation]
+
+REBALANCE_DELAY: Final = "scheduled.rebalance.max.delay.ms"
+UNFENCED_GRACE_S: Final = 300.0
+"""How long a lost attempt without transactions is waited for where that key is not set: Kafka Connect's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,7 @@ class _Fate(Enum):
     MOVES = "its worker is gone: the next attempt somewhere"
     AGAIN = "its attempt has ended: the next one, elsewhere if possible"
     RETURNS = "its worker is back, as another incarnation"
+    RESERVED = "its next place is known; the attempt before must end first, since nothing fences it"
     RESTS = "nothing for now"
 
 
@@ -100,15 +107,30 @@ class _Seen:
     settings: Mapping[str, str]
 
     def fate(self, connector: ConnectorState, placement: Placement, reported: TaskStatus | None, task: TaskId) -> _Fate:
+        if placement.after:
+            return _Fate.RESERVED
         ended = reported if reported is not None and reported.ended else None
         if ended is not None and ended.why in (FAILED, MISCONFIGURED):
             return _Fate.AGAIN if self._restart_due(connector, placement, ended) else _Fate.RESTS
         where = _where(placement)
-        if where not in self.live and self.now < self.held_until.get(where, 0.0):
+        waited_for = where not in self.live and self.now < self.held_until.get(where, 0.0)
+        # By default only what may still run is waited for; where somebody set a delay, its worker is.
+        if waited_for and (ended is None or REBALANCE_DELAY in self.settings):
             return _Fate.RETURNS if self.back(placement.worker) else _Fate.RESTS
         if ended is not None:
             return _Fate.AGAIN if self.now >= self.not_before.get(task, 0.0) else _Fate.RESTS
         return _Fate.STAYS if where in self.live else _Fate.MOVES
+
+    def over(self, placement: Placement, reported: TaskStatus | None) -> bool:
+        """Whether the attempt that `placement` comes after has ended, as far as anybody can tell.
+
+        That is said by its status; else its worker left, and was waited for. An attempt that is moved has spoken
+        before, and its worker reports an end that it cannot report itself.
+        """
+        if reported is None or (reported.generation, reported.attempt) != (placement.generation, placement.after):
+            return True
+        place = (reported.worker, reported.incarnation)
+        return reported.ended or (place not in self.live and self.now >= self.held_until.get(place, 0.0))
 
     def back(self, worker: WorkerId) -> list[Place]:
         """Where a worker that was away lives now; empty where it is still away."""
@@ -130,6 +152,7 @@ def _placements(
     generations: dict[TaskId, Generation] = {}
     again: set[TaskId] = set()
     restarting: set[TaskId] = set()
+    waiting: set[TaskId] = set()
     for connector in state.existing():
         for task in _wanted(connector):
             assert connector.commit is not None
@@ -149,6 +172,10 @@ def _placements(
                         again.add(task)
                         if reported is not None and reported.state is State.FAILED:
                             restarting.add(task)
+                    case _Fate.RESERVED:
+                        current[task] = _where(placement)
+                        if not seen.over(placement, status.tasks.get(task)):
+                            waiting.add(task)
                     case _Fate.MOVES:
                         pass
             wanted.append(task)
@@ -156,16 +183,39 @@ def _placements(
     records = []
     for task, member in sorted(placed.items()):
         old = held.get(task)
-        if old is not None and _where(old) == (member.worker, member.incarnation) and task not in again:
+        stays = old is not None and _where(old) == (member.worker, member.incarnation) and task not in again
+        attempt, after = 1, 0
+        if old is not None:
+            attempt = old.attempt + 1
+            if task in waiting:
+                after = old.after
+            elif old.after and stays:
+                attempt, stays = old.attempt, False  # its turn has come
+            elif not stays and old.mode is not Mode.ENABLED and current.get(task) == _where(old) and not old.after:
+                if not _at_work(status_of(status, task, old)):
+                    continue  # it is just starting: moved when it can say that it has ended
+                after = old.attempt
+        if stays:
             continue
-        attempt = old.attempt + 1 if old is not None else 1
         restarts = _restarts(old, status_of(status, task, old), task in restarting, seen.now_ms)
         records.append(
             PlacementRecord(
-                task, member.worker, member.incarnation, attempt, generations[task], restarts, placed_ms=seen.now_ms
+                task,
+                member.worker,
+                member.incarnation,
+                attempt,
+                generations[task],
+                restarts,
+                placed_ms=seen.now_ms,
+                mode=member.mode,
+                after=after,
             )
         )
     return records, [task for task in wanted if task not in placed], sorted(restarting & placed.keys())
+
+
+def _at_work(reported: TaskStatus | None) -> bool:
+    return reported is not None and not reported.ended and reported.state in (State.RUNNING, State.PAUSED)
 
 
 def _restarts(old: Placement | None, reported: TaskStatus | None, restarted: bool, now_ms: int) -> int:
@@ -194,14 +244,28 @@ def shown_restarts(state: ClusterState, status: StatusState, settings: Mapping[s
 
 
 def waiting_for(
-    state: ClusterState, members: Sequence[Member], before: Mapping[Place, float], delay_s: float, now: float
+    state: ClusterState,
+    members: Sequence[Member],
+    before: Mapping[Place, float],
+    delay_s: float | None,
+    now: float,
+    status: StatusState | None = None,
 ) -> dict[Place, float]:
     """For each place with tasks whose worker left: until when it is waited for (`scheduled.rebalance.max.delay.ms`).
 
-    `before`: the last answer. A place that is not in it has left just now.
+    `before`: the last answer. A place that is not in it has left just now. delay_s: None where the key is not set; then
+    an exactly-once task does not wait, since its transactional id makes that safe, and any other waits five minutes.
     """
-    if delay_s <= 0:
-        return {}
     live = {(member.worker, member.incarnation) for member in members}
-    placed = {_where(placement) for connector in state.existing() for placement in connector.placements.values()}
-    return {place: before.get(place, now + delay_s) for place in placed - live}
+    waited: dict[Place, float] = {}
+    for connector in state.existing():
+        for number, placement in connector.placements.items():
+            place, mode = _where(placement), placement.mode
+            leaving = status.tasks.get(TaskId(connector.name, number)) if status and placement.after else None
+            if leaving is not None:
+                place, mode = (leaving.worker, leaving.incarnation), Mode.DISABLED
+            unset = 0.0 if mode is Mode.ENABLED else UNFENCED_GRACE_S
+            patience = unset if delay_s is None else delay_s
+            if place not in live and patience > 0:
+                waited[place] = before.get(place, now + patience)
+    return waited

@@ -111,12 +111,17 @@ class Measures:
 
     def commit(self, start: float, ok: bool, records: int, clock: Clock) -> float:
         """A commit of so many records, begun at `start`, is over; returns its seconds."""
+        seconds = self.flush(start, ok, clock)
+        if ok:
+            self.transaction_records.add(records, clock.monotonic())
+        return seconds
+
+    def flush(self, start: float, ok: bool, clock: Clock) -> float:
+        """A commit of offsets without a transaction, begun at `start`, is over; returns its seconds."""
         now = clock.monotonic()
         self.commit_ms.add((now - start) * 1000, now)
         self.commit_failed.add(0.0 if ok else 1.0, now)
-        if ok:
-            self.transaction_records.add(records, now)
-        else:
+        if not ok:
             self.commit_failures += 1
         return now - start
 

@@ -20,11 +20,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from connectors.api import SourceTask
+from fencing.at_least_once import AtLeastOnceLife
 from fencing.boundaries import Boundaries, Boundary
 from fencing.client_settings import transaction_timeout_ms
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from fencing.kafka.reporter import Reporter
+from fencing.modes import Mode
 from fencing.offsets import SourceOffsets
 from fencing.poll_loop import PollLoop, due_in
 from fencing.record_path import RecordPath
@@ -113,7 +115,7 @@ class SourceTaskRun:
         while True:
             if self._await_start() is Verdict.END:
                 return Outcome("superseded")
-            committed = self._counters.transactions
+            committed = self._counters.last_commit
             try:
                 if self._life():
                     return Outcome("superseded")
@@ -127,7 +129,7 @@ class SourceTaskRun:
                 trouble: FencingError = error
             except (Abortable, Retriable) as error:
                 trouble = error
-            barren = 0 if self._counters.transactions > committed else barren + 1
+            barren = 0 if self._counters.last_commit > committed else barren + 1
             if trouble.code in _NEVER_BETTER and barren >= _LIVES_WITHOUT_PROGRESS:
                 raise Fatal(
                     f"{trouble}. Nothing of it is visible to a read_committed reader, and the source offsets stand "
@@ -152,6 +154,9 @@ class SourceTaskRun:
 
     def _life(self) -> bool:
         """Steps 3 to 8. False where the next life follows at once (`PollLoop.run`)."""
+        if self._spec.mode is not Mode.ENABLED:
+            AtLeastOnceLife(self._spec, self._plugin, self._view, self._report, self._counters, self._clock).run()
+            return True
         self._report.stage("initialising the producer")
         producer = self._take_id()  # 3, 4
         transactions: Transactions | None = None

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 
 from fencing.client_settings import connection_of, producer_overrides
+from fencing.kafka.idempotent import IdempotentProducer
 from fencing.kafka.overrides import Role
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.task_spec import TaskSpec
+
+_NO_LIMIT_MS = 2**31 - 1
 
 
 def transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
@@ -27,6 +30,18 @@ def connector_producer(
     overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
     there = connection_of(Role.PRODUCER, base, worker_settings, connector_config)
     return TransactionalProducer(there, transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides)
+
+
+def idempotent_producer(spec: TaskSpec) -> IdempotentProducer:
+    """The task's producer where there are no transactions. Raises `Invalid` where its settings cannot be used."""
+    overrides = producer_overrides(spec.connection, spec.worker_settings, spec.connector_config, _NO_LIMIT_MS)
+    there = connection_of(Role.PRODUCER, spec.connection, spec.worker_settings, spec.connector_config)
+    return IdempotentProducer(there, overrides)
+
+
+def fencing_connection(spec: TaskSpec) -> Connection:
+    """How the task fences an attempt before it. Raises `Invalid`."""
+    return connection_of(Role.ADMIN, spec.connection, spec.worker_settings, spec.connector_config)
 
 
 def reading_connection(spec: TaskSpec) -> Connection:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fencing.cluster_state import Placement
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from fencing.kafka.settings import Connection
+from fencing.modes import MODE_KEY, Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class TaskSpec:
     @property
     def transactional_id(self) -> str:
         return task_transactional_id(self.group_id, self.task)
+
+    @property
+    def mode(self) -> Mode:
+        """The worker's mode, by which the task runs. A launcher always says it; else the strictest."""
+        return Mode(self.worker_settings.get(MODE_KEY, Mode.ENABLED).lower())
 
     def dumps(self) -> str:
         """The inverse of `loads`. Holds credentials: not for logs."""

@@ -5,13 +5,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from fencing.client_settings import effective
+from fencing.decisions import REBALANCE_DELAY
 from fencing.errors import Invalid
 from fencing.kafka.overrides import BOOTSTRAP, Role, servers, translate
 from fencing.kafka.settings import Connection
+from fencing.modes import MODE_KEY, Mode
 from fencing.session_keys import SessionKeys
 
 log = logging.getLogger(__name__)
@@ -31,11 +32,11 @@ _DEFAULTS = {
     "status.storage.partitions": "5",
     "events.storage.partitions": "4",
     "offset.flush.interval.ms": "60000",
+    "offset.flush.timeout.ms": "5000",
     "task.shutdown.graceful.timeout.ms": "5000",
     "session.timeout.ms": "10000",
     "max.poll.interval.ms": "30000",
-    "scheduled.rebalance.max.delay.ms": "0",
-    "exactly.once.source.support": "disabled",
+    MODE_KEY: Mode.DISABLED.value,
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "transaction.timeout.ms": "60000",
@@ -43,7 +44,6 @@ _DEFAULTS = {
     "topic.tracking.allow.reset": "true",
     "connector.client.config.override.policy": "All",
 }
-REBALANCE_DELAY: Final = "scheduled.rebalance.max.delay.ms"
 _SECURITY = ("security.protocol", "sasl.", "ssl.")
 _POLICIES = ("All", "Principal", "None")
 _POLICY_CLASS = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
@@ -77,7 +77,7 @@ class WorkerConfig:
             if name.startswith("CONNECT_"):
                 settings[name.removeprefix("CONNECT_").lower().replace("_", ".")] = value
         config = cls(settings)
-        if config.mode not in ("disabled", "preparing", "enabled"):
+        if config.mode not in list(Mode):
             raise Invalid(f"exactly.once.source.support={config.mode}: use disabled, preparing or enabled")
         for key in settings:
             if key.endswith((".ms", ".factor", ".partitions")):
@@ -96,7 +96,7 @@ class WorkerConfig:
         attempts = self.settings.get(AUTO_RESTART_MAX_ATTEMPTS, "0").strip()
         if not (attempts.isascii() and attempts.isdigit()):
             raise Invalid(f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: a whole number from 0 on is expected")
-        if self.number(REBALANCE_DELAY) < 0:
+        if REBALANCE_DELAY in self.settings and self.number(REBALANCE_DELAY) < 0:
             raise Invalid(f"{REBALANCE_DELAY}={self.settings[REBALANCE_DELAY]}: 0 or more milliseconds are expected")
 
     def _check_clients(self) -> None:
@@ -172,7 +172,7 @@ class WorkerConfig:
     @property
     def mode(self) -> str:
         """disabled, preparing or enabled (KIP-618, "Worker configuration")."""
-        return self.settings["exactly.once.source.support"].lower()
+        return self.settings[MODE_KEY].strip().lower()
 
     def connection(self, client_id: str = "ringfence") -> Connection:
         """The worker's own cluster, with the worker's credentials."""

@@ -14,7 +14,7 @@ from fencing.codec import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from fencing.decisions import Place, Steps, decide, shown_restarts, waiting_for
+from fencing.decisions import REBALANCE_DELAY, Place, Steps, decide, shown_restarts, waiting_for
 from fencing.ids import Generation, Incarnation, TaskId, WorkerId
 from fencing.status import FAILED, LOST, MISCONFIGURED, State, StatusState, TaskStatus
 from tests.fencing.test_cluster_state import C, config, fold, tasks
@@ -68,7 +68,7 @@ def due(
         not_before or {},
         now,
         now_ms=now_ms,
-        settings={"auto.restart.max.attempts": "2"},
+        settings={"auto.restart.max.attempts": "2", **({REBALANCE_DELAY: "30000"} if held_until else {})},
         held_until=held_until,
     )
     return replace(steps, placements=[replace(record, placed_ms=0) for record in steps.placements])

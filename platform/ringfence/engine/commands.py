@@ -212,7 +212,15 @@ def restart_task(name: ConnectorName, task: int, seen: Generation | None = None)
 
 def _again(connector: ConnectorState, task: int) -> PlacementRecord:
     old = connector.placements[task]
-    return PlacementRecord(TaskId(connector.name, task), old.worker, old.incarnation, old.attempt + 1, old.generation)
+    return PlacementRecord(
+        TaskId(connector.name, task),
+        old.worker,
+        old.incarnation,
+        old.attempt + 1,
+        old.generation,
+        mode=old.mode,
+        after=old.after,
+    )
 
 
 def movable(connector: ConnectorState) -> None:

@@ -14,7 +14,8 @@ from fencing.errors import FencingError, Retriable
 from fencing.ids import TaskId
 from fencing.kafka.reporter import Reporter
 from fencing.log_levels import ClusterLevels
-from fencing.status import LOST, State, TaskStatus, WorkerRecord
+from fencing.modes import MODE_KEY, Mode
+from fencing.status import LOST, SUPERSEDED, State, TaskStatus, WorkerRecord
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
 from ringfence.engine.spark_host import Lost, SparkHost, group_of
@@ -29,7 +30,9 @@ _FOR_TASKS = (
     "key.converter",
     "value.converter",
     "header.converter",
+    MODE_KEY,
     "offset.flush.interval.ms",
+    "offset.flush.timeout.ms",
     "transaction.timeout.ms",
     "topic.tracking.enable",
 )
@@ -48,6 +51,7 @@ class Launcher:
         self._started: dict[TaskId, Placement] = {}
         self._specs: list[TaskSpec] = []
         self._overdue: dict[str, float] = {}
+        self._holding = False
         self._settings = {
             key: value
             for key, value in config.settings.items()
@@ -67,7 +71,7 @@ class Launcher:
                     log_.refresh(Deadline.after(60))
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
-                if log_.poll(0.2):
+                if log_.poll(0.2) or self._holding:
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
                 self._cancel_overdue(log_)
@@ -84,13 +88,24 @@ class Launcher:
             log_.close()
 
     def _start_placed(self, log_: ConfigLog) -> None:
+        self._holding = False
         for connector in log_.state.existing():
             for number, placement in connector.placements.items():
                 task = TaskId(connector.name, number)
                 mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
                 if mine and self._started.get(task) != placement and connector.may_run(number, placement):
+                    if self._must_wait(task):
+                        self._holding = True
+                        continue
                     self._started[task] = placement
                     self._start(connector, task, placement)
+
+    def _must_wait(self, task: TaskId) -> bool:
+        """Without transactions nothing fences an older attempt: the next one starts when it has ended here."""
+        assert self._spark is not None
+        if self._config.mode == Mode.ENABLED:
+            return False
+        return any(spec.task == task and self._spark.runs(spec) for spec in self._specs)
 
     def _start(self, connector: ConnectorState, task: TaskId, placement: Placement) -> None:
         assert self._spark is not None
@@ -147,6 +162,9 @@ class Launcher:
             self._reporter.status(self._report(spec, State.FAILED, result.reason, result.trace))
         else:
             log.info("Task %s, attempt %d ended: %s", spec.task, placement.attempt, result.reason)
+            if spec.mode is not Mode.ENABLED:
+                # The leader waits for this before it lets the next attempt start elsewhere: so it is said twice, too.
+                self._reporter.status(self._report(spec, State.UNASSIGNED, SUPERSEDED, None))
 
     def _report(self, spec: TaskSpec, state: State, why: str, trace: str | None) -> TaskStatus:
         placement = spec.placement

@@ -23,8 +23,8 @@ class _Loss:
 class Losses:
     """What one term has seen. A new leader begins anew, so it rather waits once more than not at all."""
 
-    def __init__(self, delay_s: float) -> None:
-        """`delay_s`: how long a worker that left is waited for (`scheduled.rebalance.max.delay.ms`)."""
+    def __init__(self, delay_s: float | None) -> None:
+        """`delay_s`: how long a worker that left is waited for (`scheduled.rebalance.max.delay.ms`), None: not set."""
         self._delay_s = delay_s
         self._losses: dict[TaskId, _Loss] = {}
         self._held_until: dict[Place, float] = {}
@@ -41,7 +41,7 @@ class Losses:
 
     def note(self, state: ClusterState, status: StatusState, members: Sequence[Member], now: float) -> None:
         """Look at the newest state. An attempt that is lost again and again is placed with growing pauses."""
-        self._held_until = waiting_for(state, members, self._held_until, self._delay_s, now)
+        self._held_until = waiting_for(state, members, self._held_until, self._delay_s, now, status)
         for connector in state.existing():
             for number, placement in connector.placements.items():
                 task = TaskId(connector.name, number)

@@ -8,6 +8,7 @@ from fencing.errors import FencingError
 from fencing.ids import parse_member_client_id
 from fencing.kafka.groups import group_members
 from fencing.kafka.settings import Connection
+from fencing.modes import parsed_mode
 from fencing.status import StatusState, WorkerRecord
 
 log = logging.getLogger(__name__)
@@ -16,7 +17,7 @@ log = logging.getLogger(__name__)
 def live_members(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[Member]:
     """Members whose own record names the incarnation that sits in the group; others have not introduced themselves."""
     found = live_workers(connection, group_id, status, deadline)
-    return [Member(record.worker, record.incarnation, record.slots) for record in found]
+    return [Member(record.worker, record.incarnation, record.slots, parsed_mode(record.mode)) for record in found]
 
 
 def live_workers(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[WorkerRecord]:

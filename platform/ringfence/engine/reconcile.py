@@ -10,7 +10,7 @@ from fencing.assignment import Member
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState, ConnectorState, Placement
 from fencing.codec import ConfigRecord, TargetState
-from fencing.decisions import Steps, decide, shown_restarts, status_of
+from fencing.decisions import REBALANCE_DELAY, Steps, decide, shown_restarts, status_of
 from fencing.errors import Conflict, FencingError
 from fencing.fence import Fenced
 from fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
@@ -63,7 +63,7 @@ class Reconciler:
         self._instances = instances
         self._status = status
         self._settings = settings
-        self._losses = Losses(int(settings.get("scheduled.rebalance.max.delay.ms", "0")) / 1000)
+        self._losses = Losses(int(settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in settings else None)
         self._members: list[Member] = []
         self._live: set[tuple[WorkerId, Incarnation]] = set()
         self._said: dict[str, tuple[StatusRecord, float]] = {}
@@ -203,8 +203,8 @@ class Reconciler:
         for connector in after.existing():
             old = before.connector(connector.name).placements
             for number, placement in connector.placements.items():
-                if old.get(number) == placement:
-                    continue
+                if old.get(number) == placement or placement.after:
+                    continue  # a reserved place is not told: the attempt that must end first still speaks
                 task = TaskId(connector.name, number)
                 again = task in self.restarting
                 self.restarting.discard(task)

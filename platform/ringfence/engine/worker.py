@@ -62,11 +62,6 @@ class Worker:
     def __init__(self, worker_id: str, slots: int, config: WorkerConfig) -> None:
         if "@" in worker_id or not worker_id:
             raise Invalid(f"{worker_id!r} cannot be a worker id: use letters, digits, dots and dashes")
-        if config.mode != "enabled":
-            raise Invalid(
-                f"exactly.once.source.support={config.mode}: this release runs source tasks exactly once only. "
-                "Set it to enabled (CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT=enabled) on every worker"
-            )
         self._config = config
         self._slots = slots
         self._incarnation = secrets.token_hex(4)
