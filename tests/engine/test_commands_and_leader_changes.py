@@ -2,14 +2,16 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
 from fencing.clock import Deadline
+from fencing.codec import ConfigRecord, ConnectorRecord
 from fencing.errors import Retriable
 from fencing.kafka.membership import GroupSeat
 from fencing.kafka.producer import TransactionalProducer
+from fencing.leadership import Term, TopicRecord
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker
@@ -31,10 +33,18 @@ def cluster(
 
 
 def lose_the_term(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:
-    """The next write loses its term: before its offsets are sent, or right after its commit."""
+    """The write of a connector's record loses its term: after its offsets are sent, or right after its commit."""
     real_commit, real_send = TransactionalProducer.commit, TransactionalProducer.send_offsets
+    real_transaction = Term._transaction
+    meant: list[bool] = []
+
+    def transaction(self: Term, records: Sequence[ConfigRecord | TopicRecord], deadline: Deadline) -> None:
+        meant[:] = [any(isinstance(record, ConnectorRecord) for record in records)]
+        real_transaction(self, records, deadline)
 
     def lose(producer: TransactionalProducer) -> None:
+        if meant != [True]:
+            return  # the leader has things of its own to write
         term = cluster.leader._term
         assert term is not None
         term._over = "another worker leads"
@@ -50,6 +60,7 @@ def lose_the_term(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, written:
         real_send(self, *arguments)  # type: ignore[arg-type]
         lose(self)
 
+    monkeypatch.setattr(Term, "_transaction", transaction)
     if written:
         monkeypatch.setattr(TransactionalProducer, "commit", commit)
     else:
