@@ -7,10 +7,13 @@ import pytest
 
 from fencing.clock import Deadline
 from fencing.kafka.admin import topic_exists, topic_setting
+from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
-from fencing.offsets import SourceOffsets, read_offsets
+from fencing.kafka.settings import Connection
+from fencing.offsets import SourceOffsets, encode_key, encode_value, read_offsets
 from fencing.topic_log import TopicLog
 from ringfence.engine.task_host import run_spec
+from ringfence.local.kafka import EmbeddedKafka
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker
@@ -74,6 +77,32 @@ def run_until(cluster: Cluster, data: str, number: int) -> None:
     assert cluster.command("stop")["ok"] is True
     task.join(30)
     assert not task.is_alive()
+
+
+@pytest.mark.slow
+def test_offsets_of_another_cluster_are_moved_there_and_carried_home(
+    cluster: Cluster, own_broker: EmbeddedKafka, unique: Callable[[str], str]
+) -> None:
+    there, workers = Connection(own_broker.bootstrap), cluster.config.offsets_topic
+    home = {"name": C, "connector.class": "VerifiableSource", "topic": unique("data")}
+    away = {**home, "producer.override.bootstrap.servers": own_broker.bootstrap}
+    assert cluster.command("create", {"config": away, "initial_state": "STOPPED"})["ok"] is True
+    eventually(lambda: not cluster.leader.state().connector(C).tasks_stale, 30, "the empty task set")
+    eventually(lambda: not cluster.leader.state().connector(C).round_pending, 30, "the round is over")
+    move(cluster, 40)
+    assert read_offsets(there, workers, C, Deadline.after(60)).offset(PARTITION) == {"seqno": 40}
+    assert at(cluster, workers) == 40, "and a copy at home"
+    assert cluster.command("reset_offsets")["ok"] is True
+    assert read_offsets(there, workers, C, Deadline.after(60)).present() == kept(cluster, workers).present() == []
+    move(cluster, 41)
+    pen = TransactionalProducer(there, "a-task-of-long-ago")
+    pen.init(Deadline.after(30))
+    pen.begin()
+    pen.produce(workers, encode_value({"seqno": 99}), encode_key(C, PARTITION))  # not copied home
+    pen.commit(Deadline.after(30))
+    pen.close()
+    configure(cluster, home)
+    assert at(cluster, workers) == 99, "what counts is what stood there"
 
 
 def test_offsets_follow_their_topic_and_are_moved_by_hand_where_they_are(

@@ -12,7 +12,10 @@ from fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_
 from fencing.kafka.plain_producer import PlainProducer
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
+from fencing.offset_stores import settled, stores_of
 from fencing.offsets import Offset, SourceOffsets, encode_key, encode_value, read_offsets
+from fencing.topic_log import TopicLog
+from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
@@ -140,6 +143,38 @@ def test_a_deleted_offset_is_gone_from_both_topics(stage: Stage) -> None:
         found = kept(stage, topic)
         assert found.present() == []
         assert len(found.all()) == 1
+
+
+def test_a_producer_that_goes_to_another_cluster_keeps_its_offsets_there(
+    stage: Stage, own_broker: EmbeddedKafka
+) -> None:
+    there = Connection(own_broker.bootstrap)
+    create_topics(there, [TopicSpec(stage.data)], Deadline.after(30))
+    made = {"topic": stage.data, "producer.override.bootstrap.servers": own_broker.bootstrap}
+    stage.configure(made)
+    stage.count()
+    write_offset(stage, stage.topics.offsets, {"next": 200})
+    stage.start(Script(limit=1000), made, worker=WORKER).finish_after(1000)
+    log = TopicLog(there, stage.data)
+    try:
+        assert [int(record.value or b"-1") for record in log.read_to_end(Deadline.after(60))] == list(range(200, 1000))
+    finally:
+        log.close()
+    assert stage.visible() == []
+    name, limit = stage.topics.offsets, Deadline.after(60)
+    assert read_offsets(there, name, stage.connector, limit).offset(PARTITION) == {"next": 1000}
+    assert topic_setting(there, name, "cleanup.policy", limit) == "compact"
+    assert stage.offset() == 1000, "and a copy at home"
+
+
+def test_the_workers_own_cluster_by_another_address_is_no_other_cluster(stage: Stage) -> None:
+    alias = stage.connection.bootstrap.replace("127.0.0.1", "localhost")
+    assert alias != stage.connection.bootstrap
+    made = {"topic": stage.data, "producer.override.bootstrap.servers": alias}
+    found = stores_of(stage.connection, stage.topics.offsets, WORKER, made, transactional=True)
+    assert found.own is not None, "by the addresses alone it looks like one"
+    known = settled(found, Deadline.after(30))
+    assert (known.own, known.effective.name) == (None, stage.topics.offsets)
 
 
 class Refusing(PlainProducer):
