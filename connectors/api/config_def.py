@@ -161,10 +161,9 @@ class ConfigDef:
             value.errors.append(f"Null value can not be supplied as the configuration value for {key.name}.")
             return value
         try:
-            typed = parse_value(key.name, key.type, given)
+            value.value = parse_value(key.name, key.type, given)
             if key.validator is not None:
-                key.validator(key.name, typed)
-            value.value = typed
+                key.validator(key.name, value.value)
         except ConfigException as error:
             value.errors.append(str(error))
         return value

@@ -134,7 +134,10 @@ class ConfigKey:
 
 @dataclass
 class ConfigValue:
-    """What became of one setting: its typed value (None where it could not be read) and all that is wrong with it."""
+    """What became of one setting: its typed value, None where it could not be read, and all that is wrong with it.
+
+    A value that its type can read and a validator refuses is kept, for forms to show.
+    """
 
     name: str
     value: object = None

@@ -88,9 +88,15 @@ def list_plugins(*, timeout: float = PLUGIN_TIMEOUT) -> list[dict[str, Any]]:
     return cast(list[dict[str, Any]], _plugins("list", {}, timeout))
 
 
-def config_keys(plugin: str, *, timeout: float = PLUGIN_TIMEOUT) -> list[dict[str, Any]]:
-    """The key infos of a plugin. Refused with 404 for one that is not installed."""
-    return cast(list[dict[str, Any]], _plugins("config_keys", {"plugin": plugin}, timeout))
+def config_keys(
+    plugin: str, *, timeout: float = PLUGIN_TIMEOUT, common: bool = False, version: str | None = None
+) -> list[dict[str, Any]]:
+    """The key infos of a plugin's own settings; with `common`, of all that it takes.
+
+    Refused with 404 for one that is not installed, with 400 where the version is another.
+    """
+    body = {"plugin": plugin, "common": common, "version": version}
+    return cast(list[dict[str, Any]], _plugins("config_keys", body, timeout))
 
 
 def validate(

@@ -46,6 +46,10 @@ def test_plugins_are_listed_with_what_cannot_be_loaded(host: PluginHost) -> None
     assert set(host.broken_plugins()) == {"Broken"}
     assert [key["name"] for key in host.config_keys("Hostile")] == ["mood", "password", "marker", "count"]
     assert next(key["name"] for key in host.common_keys()) == "name"
+    names = [key["name"] for key in host.config_keys("Hostile", common=True)]
+    assert (names[0], names[-1], len(names)) == ("name", "count", len(set(names)))
+    with pytest.raises(BadRequest, match="Version 99 of Hostile is not installed"):
+        host.config_keys("Hostile", version="99")
     with pytest.raises(Unknown, match="which name matches Nope"):
         host.config_keys("Nope")
 

@@ -102,7 +102,9 @@ class FakeLeader:
         count = sum(bool(entry["value"]["errors"]) for entry in configs)
         return {"name": plugin, "error_count": count, "groups": ["Common"], "configs": configs}
 
-    def config_keys(self, plugin: str, *, timeout: float = 30) -> list[dict[str, Any]]:
+    def config_keys(
+        self, plugin: str, *, timeout: float = 30, common: bool = False, version: str | None = None
+    ) -> list[dict[str, Any]]:
         if self.plugins_away:
             raise Refused(503, "Redis does not answer", retry=True)
         if not plugin.endswith(PLUGIN):

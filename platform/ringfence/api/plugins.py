@@ -27,7 +27,7 @@ class PluginConfig(ConnectView):
     access = {"GET": somewhere(Verb.VIEW)}
 
     def get(self, request: Request, name: str) -> Response:
-        return Response(dispatch.config_keys(name))
+        return Response(dispatch.config_keys(name, common=True, version=request.query_params.get("version")))
 
 
 class PluginValidate(ConnectView):

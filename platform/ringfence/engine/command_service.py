@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from typing import Any
 
 from fencing.active_topics import key_of
@@ -177,6 +178,8 @@ class CommandService:
             raise Refusal(409, f"Connector {name} already exists")
         config = dict(body["config"])
         initial = _INITIAL[str(body.get("initial_state") or "RUNNING").upper()]
+        with suppress(PluginError):  # for its status, also where nothing of it starts
+            self._plugins.version_of(config.get("connector.class", "").strip())
         tasks = None if initial is TargetState.STOPPED else self._tasks(name, config)
         return commands.create(name, config, initial, tasks), {"created": True}
 

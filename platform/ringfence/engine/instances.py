@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from fencing.clock import Deadline
+from fencing.cluster_state import ConnectorState
 from fencing.errors import FencingError
 from fencing.ids import ConnectorName
 from ringfence.engine.connector_offsets import ConnectorOffsets
@@ -43,7 +44,6 @@ class Instances:
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="instances")
         self._running: dict[ConnectorName, int] = {}  # the config offset that the instance was started with
         self._restarting: set[ConnectorName] = set()
-        self._versions: dict[ConnectorName, str | None] = {}
         self._asked: dict[ConnectorName, Future[TaskSet]] = {}
         self._failed: dict[ConnectorName, tuple[int, str, float, int]] = {}
 
@@ -56,7 +56,7 @@ class Instances:
             raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
         pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
         self._host.start_connector(name, config, pairs)
-        self._versions[name] = self._host.version_of(config.get("connector.class", "").strip())
+        self._host.version_of(config.get("connector.class", "").strip())  # asked for here, off the leader's thread
         return self._host.task_configs(name, int(config.get("tasks.max", "1")))
 
     def started(self, name: ConnectorName, config_offset: int) -> None:
@@ -130,9 +130,9 @@ class Instances:
         """The new instance that `restart` asked for is neither there nor failed."""
         return name in self._restarting
 
-    def version_of(self, name: ConnectorName) -> str | None:
-        """The version of the plugin whose instance was started last; None where none was, here."""
-        return self._versions.get(name)
+    def version_of(self, connector: ConnectorState) -> str | None:
+        """The version of the connector's plugin, as far as this process was told it; never asks."""
+        return self._host.known_versions.get((connector.config or {}).get("connector.class", "").strip())
 
     def runs(self, name: ConnectorName, config_offset: int) -> bool:
         return self._running.get(name) == config_offset

@@ -287,7 +287,7 @@ class Reconciler:
             shown = State.RUNNING if runs else waiting
         else:
             shown = State.PAUSED if connector.target is TargetState.PAUSED else State.STOPPED
-        version = self._instances.version_of(connector.name)
+        version = self._instances.version_of(connector)
         return ConnectorStatus(connector.name, shown, self._worker, generation, trace, version)
 
     def reconfigure(self, name: ConnectorName) -> None:

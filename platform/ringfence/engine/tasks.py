@@ -60,9 +60,9 @@ def plugins_list() -> dict[str, object]:
 
 
 @task(name="ringfence.plugins.config_keys")
-def plugins_config_keys(plugin: str) -> dict[str, object]:
-    """The key infos of one plugin."""
-    return _answered(lambda: _value(_current().plugins.config_keys(plugin)))
+def plugins_config_keys(plugin: str, common: bool = False, version: str | None = None) -> dict[str, object]:
+    """The key infos of one plugin; with `common`, those of all source connectors, too."""
+    return _answered(lambda: _value(_current().plugins.config_keys(plugin, common=common, version=version)))
 
 
 @task(name="ringfence.plugins.validate")

@@ -33,7 +33,7 @@ class PluginHost:
     ) -> None:
         self._on_reconfigure = on_reconfigure
         self._environment = environment
-        self._versions: dict[str, str] = {}
+        self.known_versions: dict[str, str] = {}
         self._calls = CallPool(lambda: ChildProcess(environment=environment), call_processes)
         self._live = LiveConnectors(self._start_instance_process, on_failed)
 
@@ -44,19 +44,26 @@ class PluginHost:
 
     def version_of(self, plugin: str) -> str | None:
         """A plugin's version, under any of its names; None for one that is not installed. Asked for once."""
-        if plugin not in self._versions:
+        if plugin not in self.known_versions:
             found = self.plugins()
-            self._versions |= {name: str(one["version"]) for one in found for name in cast("list[str]", one["names"])}
-        return self._versions.get(plugin)
+            named = ((name, str(one["version"])) for one in found for name in cast("list[str]", one["names"]))
+            self.known_versions.update(named)
+        return self.known_versions.get(plugin)
 
     def broken_plugins(self, timeout: float = CALL_SECONDS) -> dict[str, str]:
         """Connectors that are installed and cannot be loaded, with the reason."""
         answer = self._calls.call("plugins", {}, timeout)
         return cast("dict[str, str]", cast("dict[str, object]", answer)["broken"])
 
-    def config_keys(self, plugin: str, timeout: float = CALL_SECONDS) -> list[dict[str, object]]:
-        """The connector's own settings as key infos, under any of its names."""
-        return cast("list[dict[str, object]]", self._calls.call("config_keys", {"plugin": plugin}, timeout))
+    def config_keys(
+        self, plugin: str, timeout: float = CALL_SECONDS, *, common: bool = False, version: str | None = None
+    ) -> list[dict[str, object]]:
+        """The connector's own settings as key infos, under any of its names; with `common`, all that it takes.
+
+        `version`: `BadRequest` where another one is installed.
+        """
+        args = {"plugin": plugin, "common": common, "version": version}
+        return cast("list[dict[str, object]]", self._calls.call("config_keys", args, timeout))
 
     def common_keys(self, timeout: float = CALL_SECONDS) -> list[dict[str, object]]:
         """The settings that all source connectors have, as key infos."""

@@ -7,7 +7,7 @@ from connectors.common_settings import CONNECTOR_CLASS
 from connectors.plugins import PluginRegistry
 from connectors.source_config import source_config_def
 from ringfence.engine.plugins import validation
-from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
+from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
 from ringfence.engine.plugins.instances import Instances, Offsets
 from ringfence.engine.plugins.secrets import Redactor
 
@@ -34,9 +34,20 @@ class Operations:
             "broken": self._registry.broken,
         }
 
-    def config_keys(self, plugin: str) -> list[dict[str, object]]:
-        """The key infos of the connector's own settings, as `GET /connector-plugins/{plugin}/config` shows them."""
-        return validation.find(self._registry, plugin).cls.config_def().infos()
+    def config_keys(self, plugin: str, common: bool = False, version: str | None = None) -> list[dict[str, object]]:
+        """The key infos of the connector's own settings; with `common`, of those that all source connectors have, too.
+
+        Raises `BadRequest` for a version that is not the installed one.
+        """
+        found = validation.find(self._registry, plugin)
+        if version is not None and version != found.version:
+            raise BadRequest(f"Version {version} of {plugin} is not installed; installed is {found.version}")
+        own = found.cls.config_def()
+        if not common:
+            return own.infos()
+        framework = validation.common_keys(found.version)
+        mine = [key.info() for key in own.keys.values() if key.name not in framework.keys]
+        return [*framework.infos(), *mine]
 
     def common_keys(self) -> list[dict[str, object]]:
         """The key infos of the settings that all source connectors have."""

@@ -1,8 +1,10 @@
 """Validates one connector configuration, inside a plugin process: the answer is Kafka Connect's `validate` body."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from connectors.api import (
+    Choices,
     ConfigDef,
     ConfigKey,
     ConfigType,
@@ -59,7 +61,7 @@ def validate(
             f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {requested}"
         )
     given = _given(config)
-    framework, own = source_config_def(given), plugin.cls.config_def()
+    framework, own = _with_version(source_config_def(given), plugin.version), plugin.cls.config_def()
     own = ConfigDef(key for key in own.keys.values() if key.name not in framework.keys)
     keys = {**framework.keys, **own.keys}
     values = {value.name: value for value in [*framework.validate(config), *own.validate(config)]}
@@ -86,6 +88,20 @@ def validate(
             {"definition": keys[name].info(), "value": value.info(keys[name].type)} for name, value in values.items()
         ],
     }
+
+
+def common_keys(version: str) -> ConfigDef:
+    """The settings that a connector of this version has beside its own."""
+    return _with_version(source_config_def({}), version)
+
+
+def _with_version(definition: ConfigDef, version: str) -> ConfigDef:
+    """The same, with the installed version as the default and the only choice."""
+    keys = (
+        replace(key, default=version, recommender=Choices(version)) if key.name == PLUGIN_VERSION else key
+        for key in definition.keys.values()
+    )
+    return ConfigDef(keys)
 
 
 def _given(config: Mapping[str, str | None]) -> dict[str, str]:
