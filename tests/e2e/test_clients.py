@@ -93,6 +93,7 @@ def test_kafka_connect_py(platform: Up, name: str) -> None:
     with pytest.raises(requests.HTTPError, match="404"):
         client.get_connector(name)
     client.create_connector({"name": name, "config": config(name)})
+    await_running(lambda: client.get_connector_status(name))  # it deletes what has a status
     client.delete_all_connectors(pattern=name)
     assert name not in client.list_connectors()
 
@@ -115,7 +116,7 @@ def test_kafka_connect_api(platform: Up, name: str) -> None:
 
     task = connector.tasks[1]
     assert (task.id, task.config["task.class"].rpartition(".")[2]) == (1, "VerifiableSourceTask")
-    assert (task.state, task.is_running()) == ("RUNNING", True)
+    eventually(task.is_running, 60, "the task of the new configuration runs")
     task.restart()
     await_running(lambda: connector.status)
     connector.restart()
