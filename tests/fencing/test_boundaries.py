@@ -18,6 +18,13 @@ def test_an_interval_ends_a_transaction_when_its_time_has_come() -> None:
     assert boundaries.due(now=10.5, last_commit=10.0)
 
 
+def test_a_connector_that_defines_transactions_is_never_committed_unasked() -> None:
+    boundaries = Boundaries.of({"transaction.boundary": "Connector"}, 1)
+    assert boundaries.kind is Boundary.CONNECTOR
+    assert not boundaries.due(now=1e9, last_commit=0.0)
+    assert boundaries.transaction_timeout_ms(60_000) == 60_000
+
+
 def test_the_workers_flush_interval_is_the_default_interval() -> None:
     assert Boundaries.of({"transaction.boundary": "interval"}, 2_000).interval_s == 2.0
 

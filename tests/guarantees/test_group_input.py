@@ -10,6 +10,7 @@ from fencing.clock import SYSTEM_CLOCK, Deadline
 from fencing.errors import Fenced
 from fencing.group_input import OLD_GENERATION, GroupInput, OffsetsProducer
 from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.groups import GroupMember, group_members
 from fencing.kafka.input_group import InputGroup, InputRecord
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
@@ -170,6 +171,10 @@ def test_the_open_transaction_is_finished_inside_the_revocation(copy: Copy) -> N
     first.leave()
 
 
+def members(copy: Copy) -> list[GroupMember]:
+    return group_members(copy.connection, copy.group, Deadline.after(20))
+
+
 def test_a_zombie_that_was_put_out_of_the_group_is_refused(copy: Copy) -> None:
     copy.write(120)
     zombie = copy.join(interval_s=3600, max_poll_s=6)
@@ -177,7 +182,9 @@ def test_a_zombie_that_was_put_out_of_the_group_is_refused(copy: Copy) -> None:
     assert zombie.group is not None
     captured = zombie.group.metadata
     assert captured is not None
-    heir = copy.join().run()  # the zombie does not poll, so after six seconds it is out
+    # It does not poll, so after six seconds its client gives its place up.
+    eventually(lambda: not members(copy), 60, "the zombie is put out", pause=0.2)
+    heir = copy.join().run()
     eventually(lambda: len(heir.handled) == 120, 60, "its heir has copied everything")
     with pytest.raises(Fenced) as refused:
         zombie.input._producer.send_offsets([(copy.source, 0, 20)], captured.raw, Deadline.after(10))
@@ -192,6 +199,7 @@ def test_a_zombie_that_was_put_out_of_the_group_is_refused(copy: Copy) -> None:
     copy.exact()
 
 
+@pytest.mark.slow
 def test_a_late_commit_of_an_old_generation_is_aborted_and_read_again(copy: Copy) -> None:
     """The member wakes up in the middle of its own commit, before it has heard of its loss."""
     copy.write(120)
