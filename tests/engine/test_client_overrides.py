@@ -112,3 +112,16 @@ def test_validation_shows_each_override_as_a_setting_and_hides_secrets() -> None
     assert "Unknown configuration" in by_name["producer.override.nonsense"]["value"]["errors"][0]
     assert by_name["producer.override.sasl.jaas.config"]["definition"]["type"] == "PASSWORD"
     assert "s3cret" not in repr(found)
+
+
+def test_what_is_ignored_is_in_the_log_of_the_worker_and_of_each_validation(caplog: pytest.LogCaptureFixture) -> None:
+    config = worker(CONNECT_CONSUMER_ISOLATION_LEVEL="read_uncommitted", CONNECT_PRODUCER_TRANSACTIONAL_ID="mine")
+    said = "consumer.isolation.level is ignored and cannot be overridden: it is read_committed."
+    assert said in caplog.messages
+    assert any(text.startswith("producer.transactional.id is ignored") for text in caplog.messages)
+    caplog.clear()
+    validation: dict[str, Any] = {"name": "x", "error_count": 0, "groups": [], "configs": []}
+    found = add_to(validation, {"name": "c", "producer.override.transactional.id": "mine"}, config)
+    assert found["error_count"] == 0
+    assert f"Connector c: {said}" in caplog.messages
+    assert any("producer.override.transactional.id is ignored" in text for text in caplog.messages)
