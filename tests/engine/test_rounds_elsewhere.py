@@ -1,5 +1,6 @@
 """Fencing rounds on another cluster that asks for a login: where the old tasks wrote, as who they were."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -8,10 +9,15 @@ from fencing.clock import Deadline
 from fencing.errors import Fenced, FencingError
 from fencing.fence import fence
 from fencing.ids import TaskId, task_transactional_id
+from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.overrides import Role
 from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
+from fencing.offsets import read_offsets
 from fencing.targets import Way, ways
+from fencing.topic_log import TopicLog
+from ringfence.engine.task_host import run_spec
 from tests.engine.test_preflight import ALLOW, IDS, WRITE, grant, login, worker  # noqa: F401 - a fixture
 from tests.engine.test_restarts_on_a_broker import C, Cluster, cluster  # noqa: F401 - a fixture
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
@@ -99,3 +105,34 @@ def _fenced(id_: str, tries: list[Way]) -> bool:
         return fence([id_], tries).told == ""
     except FencingError:
         return False
+
+
+def test_a_task_writes_records_and_offsets_to_the_other_cluster_as_the_connectors_principal(
+    cluster: Cluster,  # noqa: F811 - the fixture that is imported above
+    away: Connection,
+    unique: Callable[[str], str],
+) -> None:
+    topic = unique("numbers")
+    create_topics(away, [TopicSpec(topic)], Deadline.after(30))
+    config = {"name": C, "connector.class": "VerifiableSource", "topic": topic, "throughput": "500"}
+    cluster.command("create", {"config": {**config, **overrides(away.bootstrap, "root")}})
+    placement = eventually(cluster.placement, 30)
+    assert placement is not None
+    reporter = Reporter(cluster.connection, cluster.config.status_topic, cluster.config.events_topic)
+    task = threading.Thread(target=run_spec, args=(cluster.spec(placement), reporter), daemon=True)
+    task.start()
+
+    def numbers() -> list[int]:
+        log = TopicLog(away, topic)
+        try:
+            return [int(record.value or b"-1") for record in log.read_to_end(Deadline.after(30))]
+        finally:
+            log.close()
+
+    eventually(lambda: len(numbers()) > 100, 60, "visible records there", pause=0.2)
+    assert cluster.command("stop")["ok"] is True
+    task.join(30)
+    seen = numbers()
+    assert seen == list(range(len(seen)))
+    found = read_offsets(away, cluster.config.offsets_topic, C, Deadline.after(30))
+    assert [one.offset for one in found.present()] == [{"seqno": seen[-1]}]
