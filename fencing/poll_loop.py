@@ -19,6 +19,8 @@ from fencing.transaction_context import Ending, Part, RequestedEndings
 from fencing.transactions import Committed, Counters, Transactions
 
 _PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 60.0
 
 
 class PollLoop:
@@ -52,7 +54,7 @@ class PollLoop:
         self._renew = renew
         # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
         self._overlap = not (overrides(plugin, "commit") or overrides(plugin, "commit_record"))
-        self._pause = 0.1
+        self._pause = _FIRST_PAUSE_S
 
     def run(self) -> bool:
         """True when the attempt shall end. False when it shall start anew from the committed offsets, soon or after a
@@ -102,15 +104,19 @@ class PollLoop:
             self._report.running(State.RUNNING)
 
     def _poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
-        """The next batch; nothing, after a growing pause, where the plugin asks to be called again."""
+        """The next batch; nothing, after a growing pause, where the plugin asks to be called again.
+
+        The pause ends where the open transaction has to be committed: readers wait for it, not for the source.
+        """
         try:
             batch = self._counters.measures.poll(self._plugin.poll, self._clock)
         except RetriableError as error:
             self._report.stage("the source asks to be called again", str(error))
-            self._view.wait_while(frozenset({Verdict.RUN}), self._pause)
-            self._pause = min(60.0, self._pause * 2)
+            due = due_in(self._transactions, self._boundaries, self._clock)
+            self._view.wait_while(frozenset({Verdict.RUN}), max(0.0, min(self._pause, due)))
+            self._pause = min(_LONGEST_PAUSE_S, self._pause * 2)
             return None
-        self._pause = 0.1
+        self._pause = _FIRST_PAUSE_S
         return batch
 
     def _prepared(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:

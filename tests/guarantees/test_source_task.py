@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connectors.api import RecordBatch, RetriableError
+from fencing import poll_loop
 from fencing.active_topics import TopicsResetRecord, key_of
 from fencing.clock import Deadline
 from fencing.codec import TargetState, TargetStateRecord
@@ -121,6 +122,20 @@ def test_a_retriable_error_is_repeated_in_place(stage: Stage) -> None:
     stage.wait_for(1000)
     stage.exact(1000)
     assert len(script.instances) == 1
+
+
+def test_an_open_transaction_is_committed_in_time_though_the_source_asks_for_patience(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poll_loop, "_FIRST_PAUSE_S", 600.0)
+
+    def stumble(task: Counting) -> None:
+        if task.polls > 1:
+            raise RetriableError("the source is away")
+
+    interval = ready(stage, transaction_boundary="interval", transaction_boundary_interval_ms="1000")
+    stage.start(Script(limit=1000, batch=50, before_poll=stumble), interval)
+    stage.wait_for(50)
 
 
 @pytest.mark.parametrize("boundary", ["poll", "interval"])
