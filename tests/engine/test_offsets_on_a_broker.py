@@ -1,17 +1,20 @@
 """On the real broker, with a real leader: offsets follow their topic, and are moved by hand where they are kept."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
 from fencing.clock import Deadline
+from fencing.errors import Fatal, Fenced
 from fencing.kafka.admin import topic_exists, topic_setting
+from fencing.kafka.plain_producer import PlainProducer
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
 from fencing.offsets import SourceOffsets, encode_key, encode_value, read_offsets
 from fencing.topic_log import TopicLog
+from ringfence.engine import connector_offsets
 from ringfence.engine.task_host import run_spec
 from ringfence.local.kafka import EmbeddedKafka
 from tests.engine.test_restarts_on_a_broker import C, Cluster
@@ -105,8 +108,15 @@ def test_offsets_of_another_cluster_are_moved_there_and_carried_home(
     assert at(cluster, workers) == 99, "what counts is what stood there"
 
 
+class Refusing(PlainProducer):
+    """The worker's topic cannot be written."""
+
+    def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline) -> None:
+        raise Fatal("writing the worker's topic: denied")
+
+
 def test_offsets_follow_their_topic_and_are_moved_by_hand_where_they_are(
-    cluster: Cluster, unique: Callable[[str], str]
+    cluster: Cluster, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, first, second, workers = unique("data"), unique("first"), unique("second"), cluster.config.offsets_topic
     config = {"name": C, "connector.class": "VerifiableSource", "topic": data, "throughput": "1000"}
@@ -124,6 +134,11 @@ def test_offsets_follow_their_topic_and_are_moved_by_hand_where_they_are(
     assert [(found.partition, found.offset) for found in shown] == [(PARTITION, {"seqno": 5000})]
     not_there = {**config, "offsets.storage.topic": unique("none")}
     assert len(cluster.leader.offsets.view(C, not_there, Deadline.after(30))) == 1, "the worker's fill the gap"
+    with monkeypatch.context() as patch:
+        patch.setattr(connector_offsets, "PlainProducer", Refusing)
+        refused = cluster.command("reset_offsets")
+    assert (refused["ok"], "denied" in str(refused["message"])) == (False, True)
+    assert at(cluster, first) == 5000, "the worker's tombstone comes first, or none"
     assert cluster.command("reset_offsets")["ok"] is True
     assert kept(cluster, first).present() == kept(cluster, workers).present() == []
     assert len(kept(cluster, workers).all()) == 1, "a tombstone of its own, for the time when compaction took the other"
@@ -131,7 +146,15 @@ def test_offsets_follow_their_topic_and_are_moved_by_hand_where_they_are(
 
     configure(cluster, {**config, "offsets.storage.topic": second})
     assert at(cluster, second) == 7000, "carried inside the round"
-    cluster.command("resume")
+    frozen = TransactionalProducer(cluster.connection, cluster.leader.offsets.guard(C))
+    frozen.init(Deadline.after(30))
+    frozen.begin()
+    assert cluster.command("resume")["ok"] is True
+    eventually(lambda: cluster.leader.state().connector(C).runnable, 30, "the round is over")
+    frozen.produce(second, encode_value({"seqno": 1}), encode_key(C, PARTITION))
+    with pytest.raises(Fenced):  # a leader that froze while it moved offsets by hand
+        frozen.commit(Deadline.after(30))
+    frozen.close()
     run_until(cluster, data, 7100)
     assert numbers(cluster, data)[last + 1] == 7001, "the task went on from what was carried"
 
