@@ -71,7 +71,7 @@ class InputGroup:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             session_timeout_ms=session_timeout_ms,
-            heartbeat_interval_ms=max(500, session_timeout_ms // 5),
+            heartbeat_interval_ms=min(1_000, session_timeout_ms // 5),  # by its answer a member learns of a rebalance
             max_poll_interval_ms=max_poll_interval_ms,
         )
         settings["client.id"] = client_id
