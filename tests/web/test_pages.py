@@ -12,8 +12,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from fencing.codec import TargetState, TargetStateRecord
-from fencing.ids import ConnectorName
-from fencing.status import State
+from fencing.ids import ConnectorName, Incarnation, WorkerId
+from fencing.status import State, WorkerRecord
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import Connector, Event, GenerationRow
 from tests.support.leader import FakeLeader
@@ -354,3 +354,17 @@ def test_the_database_away_has_its_page(client: Client, monkeypatch: pytest.Monk
     response = client.get("/ui/connectors")
     assert response.status_code == 503
     assert "RINGFENCE_DATABASE_URL" in text(response)
+
+
+def test_the_workers_page_names_those_whose_mode_lags_behind(client: Client, leader: FakeLeader) -> None:
+    def joins(name: str, mode: str) -> None:
+        leader.status.status(WorkerRecord(WorkerId(name), Incarnation("i"), mode, 4, "1", 0))
+        leader.project()
+
+    joins("w1", "enabled")
+    joins("w2", "enabled")
+    assert "Worker modes differ" not in text(client.get("/ui/workers"))
+    joins("w2", "disabled")
+    page = text(client.get("/ui/workers"))
+    assert "Worker modes differ" in page
+    assert "w2 (disabled)" in page

@@ -31,6 +31,7 @@ from fencing.status import (
 from ringfence.engine.commands import task_set
 from ringfence.engine.instances import Instances
 from ringfence.engine.losses import Losses
+from ringfence.engine.mode_watch import ModeWatch
 from ringfence.engine.round_runner import RoundRunner
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class Reconciler:
         self._settings = settings
         self._losses = Losses(int(settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in settings else None)
         self._members: list[Member] = []
+        self._modes = ModeWatch(worker, reporter)
         self._live: set[tuple[WorkerId, Incarnation]] = set()
         self._said: dict[str, tuple[StatusRecord, float]] = {}
         self._silent: dict[tuple[TaskId, int, int], float] = {}
@@ -73,6 +75,7 @@ class Reconciler:
     def step(self, members: list[Member]) -> None:
         """One pass: finish what has come to an end, then begin what is due."""
         self._members = members
+        self._modes.look(members)
         self._live = {(member.worker, member.incarnation) for member in members}
         self._finish_rounds()
         self._write_task_sets()

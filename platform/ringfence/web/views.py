@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
+from fencing.modes import lagging
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import ANYONE, on_connector, requires, somewhere
 from ringfence.access.verbs import Verb
@@ -73,5 +74,6 @@ def workers(request: HttpRequest) -> HttpResponse:
         placed[worker] = placed.get(worker, 0) + 1
     cluster = ClusterInfo.objects.first()
     rows = [(worker, placed.get(worker.worker, 0)) for worker in Worker.objects.order_by("worker")]
+    mixed = lagging((worker.worker, worker.mode) for worker, _ in rows)
     template = "ringfence/parts/workers.html" if is_fragment(request) else "ringfence/workers.html"
-    return render(request, template, {"workers": rows, "cluster": cluster, "section": "workers"})
+    return render(request, template, {"workers": rows, "cluster": cluster, "mixed": mixed, "section": "workers"})
