@@ -61,7 +61,7 @@ def test_another_cluster_is_the_producers_choice_and_the_others_follow() -> None
         assert "another cluster" in errors[f"{role}.override.bootstrap.servers"][0]
 
 
-def test_an_offsets_topic_of_its_own_is_refused_and_the_workers_is_not() -> None:
+def test_an_offsets_topic_of_its_own_needs_a_name_that_nothing_else_has() -> None:
     assert errors_of({"offsets.storage.topic": "mine", "topic": "data"}, worker()) == {}
     for refused in ("no such name", "..", "connect-status", "data"):
         found = errors_of({"offsets.storage.topic": refused, "topic": "data"}, worker())

@@ -204,7 +204,7 @@ def test_a_copy_that_fails_does_not_disturb_the_task(stage: Stage, monkeypatch: 
     assert kept(stage, stage.topics.offsets).all() == []
 
 
-def test_two_attempts_in_turn_and_a_killed_one_stay_exact(stage: Stage) -> None:
+def test_two_attempts_in_turn_stay_exact(stage: Stage) -> None:
     made = ready(stage, transaction_boundary="interval", transaction_boundary_interval_ms="300")
     stage.start(Script(), made, worker=WORKER)
     stage.wait_for(500)
