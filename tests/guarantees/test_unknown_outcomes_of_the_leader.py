@@ -215,3 +215,13 @@ def test_answers_that_get_lost_change_nothing(leader: LateLeader) -> None:
     for trap in traps:
         trap.wait()
     assert leader.written() == leader.acknowledged
+
+
+def test_a_claim_that_could_not_take_the_id_is_made_again_before_the_next_write(leader: LateLeader) -> None:
+    trap = leader.trap(Api.INIT_PRODUCER_ID, times=1000)
+    with pytest.raises(Retriable):
+        leader.write(1, seconds=2)
+    trap.wait()
+    trap.left = 0
+    leader.write(2)
+    assert leader.written() == leader.acknowledged == [wish(2)]
