@@ -40,26 +40,37 @@ COMMANDS = (
     ),
     Command("web", "ringfence.commands.web", "run the web process: REST, pages, events"),
     Command("worker", "ringfence.commands.worker", "run one worker: it may lead, and runs the tasks placed on it"),
+    Command("connectors", "ringfence.commands.connectors", "list, create, change, pause, restart, delete, over REST"),
+    Command("tasks", "ringfence.commands.tasks", "list and restart tasks, over REST"),
+    Command("offsets", "ringfence.commands.offsets", "show, set and reset source offsets, over REST"),
+    Command("plugins", "ringfence.commands.plugins", "installed plugins and their settings, over REST"),
+    Command("contexts", "ringfence.commands.contexts", "servers and tokens for the commands over REST"),
+    Command("completion", "ringfence.commands.completion", "completion for bash, zsh or fish"),
     Command("users", "ringfence.commands.users", "accounts and what they may do, on the server"),
     Command("tokens", "ringfence.commands.tokens", "tokens for scripts and tools, on the server"),
 )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand. Exit codes: 0 well, 1 it failed and said why, 2 wrong usage, 130 interrupted."""
+    """Run one subcommand. Exit codes: 0 well, 1 it failed and said why, 2 wrong usage, 130 interrupted.
+
+    The commands over REST tell more: `client.exits.Exit`.
+    """
     argv = sys.argv[1:] if argv is None else argv
-    args = _parser(argv).parse_args(argv)
+    args = parser_for(argv).parse_args(argv)
     command: Command = args.command
     try:
         return command.load().run(args)
     except LocalError as error:
         print(f"ringfence {command.name}: {error}", file=sys.stderr)
-        return 1
+        return error.code
     except KeyboardInterrupt:
         return 130
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser, complete for the command that is asked for and in outline for the others."""
+    asked = next((word for word in argv if not word.startswith("-")), "")
     parser = argparse.ArgumentParser(prog="ringfence", description=ringfence.__doc__)
     parser.add_argument("--version", action="version", version=f"ringfence {ringfence.__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -67,7 +78,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         subparser = subparsers.add_parser(command.name, help=command.help, description=command.help.capitalize() + ".")
         subparser.set_defaults(command=command)
         # Only the command that was asked for is imported: `ringfence --help` needs neither Django nor Spark.
-        if command.name in argv:
+        if command.name == asked:
             command.load().add_arguments(subparser)
     return parser
 

@@ -6,3 +6,6 @@ class LocalError(Exception):
 
     The message is one line: what is wrong, then the remedy. The command line prints it without a traceback.
     """
+
+    code = 1
+    """The exit code."""

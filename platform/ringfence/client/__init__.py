@@ -1,0 +1,1 @@
+"""The command line client: REST and nothing else, so it imports neither Django nor a Kafka client, and starts fast."""

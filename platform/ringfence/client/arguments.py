@@ -1,0 +1,43 @@
+"""What every command of the client takes, and how its actions are declared."""
+
+import argparse
+from collections.abc import Callable
+
+from ringfence.client import contexts
+from ringfence.client.rest import TIMEOUT_SECONDS, Rest
+
+Run = Callable[[Rest, argparse.Namespace], int]
+
+
+class Actions:
+    """The actions of one command: `ringfence connectors list`."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parsers = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+
+    def add(
+        self, name: str, run: Run, about: str, *, connector: bool = False, output: str = ""
+    ) -> argparse.ArgumentParser:
+        """`output`: the forms of `-o`, the first is the default; "" for none."""
+        parser = self._parsers.add_parser(name, help=about, description=about[:1].upper() + about[1:] + ".")
+        parser.set_defaults(run_action=run)
+        if connector:
+            parser.add_argument("name", metavar="CONNECTOR")
+        if output:
+            forms = output.split()
+            parser.add_argument("-o", "--output", choices=forms, default=forms[0], help=f"default: {forms[0]}")
+        parser.add_argument("--url", help="the server (default: $RINGFENCE_URL, the current context, loopback)")
+        parser.add_argument("--context", help="a server and token of `ringfence contexts`")
+        parser.add_argument("--timeout", type=float, default=TIMEOUT_SECONDS, metavar="SECONDS", help="for each call")
+        return parser
+
+
+def add_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--wait", action="store_true", help="until the status is as wished; progress on standard error")
+    parser.add_argument("--wait-seconds", type=float, default=120.0, metavar="SECONDS", help="at most (default: 120)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry an action out against the server that the arguments mean."""
+    action: Run = args.run_action
+    return action(Rest(contexts.server(args.url, args.context), args.timeout), args)

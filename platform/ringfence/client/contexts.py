@@ -1,0 +1,71 @@
+"""Contexts: servers by name, each with its token, in ~/.config/ringfence/contexts.json, readable by the owner only."""
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ringfence.client.exits import ClientError, Exit
+
+DEFAULT_URL = "http://127.0.0.1:8083"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where to, and with which token ("" for none)."""
+
+    url: str
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return f"Server({self.url!r})"
+
+
+def path() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "ringfence" / "contexts.json"
+
+
+def load() -> dict[str, Any]:
+    """{"current": name, "contexts": {name: {"url", "token"}}}."""
+    try:
+        found = json.loads(path().read_text())
+        if not isinstance(found, dict) or not isinstance(found.get("contexts"), dict):
+            raise TypeError
+    except FileNotFoundError:
+        return {"current": "", "contexts": {}}
+    except (OSError, ValueError, TypeError) as error:
+        message = f"{path()} cannot be read ({type(error).__name__}): correct or delete it"
+        raise ClientError(Exit.LOCAL, message) from error
+    return found
+
+
+def save(contexts: dict[str, Any]) -> None:
+    """Replace the file as a whole; it is never readable by others, not even for a moment."""
+    target = path()
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(dir=target.parent)  # mode 0600
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(contexts, file, indent=2)
+    Path(name).replace(target)
+
+
+def server(url: str | None, context: str | None) -> Server:
+    """--url, --context, RINGFENCE_URL, the current context, loopback: the first that is given.
+
+    RINGFENCE_TOKEN wins over a context's token, but a context's token goes to no other server than its own.
+    """
+    token = os.environ.get("RINGFENCE_TOKEN", "")
+    if url or (not context and os.environ.get("RINGFENCE_URL")):
+        return Server((url or os.environ["RINGFENCE_URL"]).rstrip("/"), token)
+    stored = load()
+    name = context or stored.get("current", "")
+    if not name:
+        return Server(DEFAULT_URL, token)
+    if name not in stored["contexts"]:
+        known = ", ".join(sorted(stored["contexts"])) or "none yet"
+        raise ClientError(Exit.USAGE, f"There is no context {name!r} (known: {known}): see `ringfence contexts set`")
+    entry = stored["contexts"][name]
+    return Server(str(entry.get("url", "")).rstrip("/"), token or str(entry.get("token", "")))

@@ -1,0 +1,125 @@
+"""Connector configurations in files: JSON, YAML and properties; and what differs between two of them."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ringfence.client.exits import ClientError, Exit
+
+HIDDEN = "[hidden]"
+"""What the server shows of a secret; sent back, it keeps what is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One connector as a file describes it."""
+
+    name: str
+    config: dict[str, str]
+
+
+def read(path: str, name: str | None = None) -> list[Document]:
+    """All connectors of a file, `-` for standard input: `{name, config}` or the flat map, one or a list of them."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClientError(Exit.LOCAL, f"{path} cannot be read: {error}") from error
+    found = [_document(value, path, name) for value in parse(text, path)]
+    if not found:
+        raise ClientError(Exit.INVALID, f"{path} holds no connector")
+    if name is not None and len(found) > 1:
+        raise ClientError(Exit.INVALID, f"{path} holds {len(found)} connectors: leave the name out")
+    return found
+
+
+def parse(text: str, path: str) -> list[object]:
+    """The values in a text: properties by the file's name, else YAML, of which JSON is a part."""
+    if path.endswith(".properties"):
+        return [_properties(text, path)]
+    import yaml
+
+    try:
+        # BaseLoader keeps every scalar as it is written: 1.50 stays 1.50 and `no` stays no.
+        values = json_values(text) if path.endswith(".json") else list(yaml.load_all(text, Loader=yaml.BaseLoader))
+    except (yaml.YAMLError, ValueError) as error:
+        raise ClientError(Exit.INVALID, f"{path} is neither JSON nor YAML: {error}") from error
+    flat: list[object] = []
+    for value in values:
+        flat += value if isinstance(value, list) else [value]
+    return flat
+
+
+def json_values(text: str) -> list[object]:
+    """JSON with numbers and booleans as they are written."""
+    return [json.loads(text, parse_int=str, parse_float=str)]
+
+
+def _properties(text: str, path: str) -> dict[str, str]:
+    """Comments, blank lines, `=` and `:` as in Java; no escapes."""
+    config = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        at = min((index for index in (line.find("="), line.find(":")) if index >= 0), default=-1)
+        if at <= 0:
+            raise ClientError(Exit.INVALID, f"{path} line {number} is not key=value")
+        config[line[:at].strip()] = line[at + 1 :].strip()
+    return config
+
+
+def _document(value: object, path: str, name: str | None) -> Document:
+    if not isinstance(value, dict):
+        raise ClientError(Exit.INVALID, f"{path}: a connector must be a map of settings, or have name and config")
+    given = value.get("name")
+    settings = value.get("config") if isinstance(value.get("config"), dict) else value
+    assert isinstance(settings, dict)
+    config = {str(key): _text(item, str(key), path) for key, item in settings.items()}
+    found = name or str(given or config.get("name") or "")
+    if not found:
+        raise ClientError(Exit.INVALID, f"{path} does not name its connector: add name, or give it on the command line")
+    if config.get("name", found) != found:
+        raise ClientError(Exit.INVALID, f"{path} names {config['name']}, not {found}")
+    return Document(found, {**config, "name": found})
+
+
+def _text(value: object, key: str, path: str) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case _:
+            raise ClientError(Exit.INVALID, f"{path}: the value of {key} must be a text, a number or a boolean")
+
+
+def write(config: Mapping[str, str], form: str) -> str:
+    """A configuration as json, yaml or properties, sorted."""
+    ordered = dict(sorted(config.items()))
+    if form == "json":
+        return json.dumps(ordered, indent=2, ensure_ascii=False) + "\n"
+    if form == "properties":
+        return "".join(f"{key}={value}\n" for key, value in ordered.items())
+    import yaml
+
+    return yaml.safe_dump(ordered, allow_unicode=True, default_flow_style=False)
+
+
+def difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Lines for people: + added, - removed, ~ changed. No secret: where the old value is hidden, so is the new one.
+
+    What differs behind a mask only the server can tell; a mask in the new one keeps what is stored.
+    """
+    lines = []
+    for key in sorted(old.keys() | new.keys()):
+        if key not in new:
+            lines.append(f"- {key} = {old[key]}")
+        elif key not in old:
+            lines.append(f"+ {key} = {new[key]}")
+        elif old[key] == HIDDEN and new[key] != HIDDEN:
+            lines.append(f"~ {key} = {HIDDEN} -> (a value that cannot be compared)")
+        elif old[key] != new[key]:
+            lines.append(f"~ {key} = {old[key]} -> {new[key]}")
+    return lines

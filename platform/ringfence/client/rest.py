@@ -1,0 +1,75 @@
+"""One door to the server."""
+
+from typing import Any
+from urllib.parse import quote
+
+from ringfence.client.contexts import Server
+from ringfence.client.exits import ClientError, Exit, exit_of
+
+TIMEOUT_SECONDS = 100.0
+"""Longer than the server waits for its leader."""
+
+
+def segment(name: str) -> str:
+    """A connector's name as one segment of a path."""
+    return quote(name, safe="")
+
+
+class Rest:
+    """Calls of Kafka Connect's REST API. Raises ClientError with the server's own words."""
+
+    def __init__(self, server: Server, timeout: float = TIMEOUT_SECONDS, transport: Any = None) -> None:
+        # Imported here: help and completion need no HTTP.
+        import httpx
+
+        headers = {"Accept": "application/json"}
+        if server.token:
+            headers["Authorization"] = f"Bearer {server.token}"
+        try:
+            self._http = httpx.Client(base_url=server.url, headers=headers, timeout=timeout, transport=transport)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise ClientError(Exit.USAGE, f"{server.url!r} is no URL: {error}") from error
+        self._url = server.url
+
+    def call(self, method: str, path: str, body: object = None, **query: str) -> Any:
+        """The answer's JSON, None where it has no body."""
+        import httpx
+
+        # An empty `params` would take the path's own query away.
+        asked = self._http.build_request(method, path, params=query or None, json=body)
+        try:
+            response = self._http.send(asked)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
+            message = f"{self._url} cannot be reached ({error}): is it running, and is the URL right?"
+            raise ClientError(Exit.NOT_REACHED, message) from error
+        except httpx.HTTPError as error:
+            message = f"No answer from {self._url} ({type(error).__name__})"
+            hint = "" if method == "GET" else ": whether it was carried out is unknown, look again before another try"
+            raise ClientError(Exit.UNKNOWN, message + hint) from error
+        if response.is_error:
+            raise ClientError(exit_of(response.status_code), _words(response))
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError as error:
+            message = f"{self._url} did not answer with JSON: is it a Ringfence or Kafka Connect REST URL?"
+            raise ClientError(Exit.UNKNOWN, message) from error
+
+    def find(self, path: str) -> Any:
+        """The same for a GET, with None for what is not there."""
+        try:
+            return self.call("GET", path)
+        except ClientError as error:
+            if error.code == Exit.NOT_FOUND:
+                return None
+            raise
+
+
+def _words(response: Any) -> str:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    said = body.get("message") or body.get("detail") if isinstance(body, dict) else ""
+    return str(said or f"HTTP {response.status_code} {response.reason_phrase}")

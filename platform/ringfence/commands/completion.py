@@ -1,0 +1,83 @@
+"""`ringfence completion`: a script for the shell, which asks this command for the words that may follow."""
+
+import argparse
+from collections.abc import Sequence
+
+from ringfence.client import contexts
+from ringfence.client.rest import Rest
+from ringfence.local.errors import LocalError
+
+_NAMES_SECONDS = 1.0
+
+SCRIPTS = {
+    "bash": """_ringfence() {
+    local IFS=$'\\n'
+    local found="$(ringfence completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)"
+    COMPREPLY=($(compgen -W "$found" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _ringfence ringfence
+""",
+    "zsh": """#compdef ringfence
+_ringfence() {
+    local -a found
+    found=(${(f)"$(ringfence completion words -- ${words[2,$CURRENT]} 2>/dev/null)"})
+    compadd -a found || _files
+}
+compdef _ringfence ringfence
+""",
+    "fish": """function __ringfence
+    set -l before (commandline -opc)
+    ringfence completion words -- $before[2..-1] (commandline -ct) 2>/dev/null
+end
+complete -c ringfence -a '(__ringfence)'
+""",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    shells = parser.add_subparsers(title="shells", dest="shell", required=True, metavar="SHELL")
+    shells.add_parser("bash", help='eval "$(ringfence completion bash)" in ~/.bashrc')
+    shells.add_parser("zsh", help='eval "$(ringfence completion zsh)" in ~/.zshrc, after compinit')
+    shells.add_parser("fish", help="ringfence completion fish > ~/.config/fish/completions/ringfence.fish")
+    shells.add_parser("words", help="what may follow these words; for the scripts").add_argument("words", nargs="*")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script, or the words that may follow."""
+    print("\n".join(following(args.words)) if args.shell == "words" else SCRIPTS[args.shell], end="")
+    return 0
+
+
+def following(words: Sequence[str]) -> list[str]:
+    """What may stand in the place of the last of the words, which may be empty or begun."""
+    from ringfence import cli  # it imports this module when it is asked for
+
+    *before, begun = words or [""]
+    parser = cli.parser_for(before)
+    for word in before:
+        choices = _choices(parser)
+        if word in choices:
+            parser = choices[word]
+    choices = _choices(parser)
+    found = list(choices) or _names(parser)
+    if begun.startswith("-") or not found:
+        found = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
+    return [word for word in found if word.startswith(begun)]
+
+
+def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _names(parser: argparse.ArgumentParser) -> list[str]:
+    """The connectors of the server, where the command takes one and the server answers at once."""
+    if not any(action.metavar == "CONNECTOR" for action in parser._actions):
+        return []
+    try:
+        found = Rest(contexts.server(None, None), timeout=_NAMES_SECONDS).call("GET", "/connectors")
+    except LocalError:
+        return []  # a shell that completes has no place for an error
+    return [str(name) for name in found]

@@ -1,0 +1,202 @@
+"""`ringfence connectors`: over REST only."""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ringfence.client import documents, output, waiting
+from ringfence.client.arguments import Actions, add_wait, run
+from ringfence.client.documents import Document
+from ringfence.client.exits import ClientError, Exit
+from ringfence.client.rest import Rest, segment
+
+__all__ = ["add_arguments", "run"]
+
+STATES = ("running", "paused", "stopped")
+_CHANGES = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = Actions(parser)
+    actions.add("list", _list, "all connectors and their states", output="table json yaml")
+    actions.add("get", _get, "one connector: its state and its tasks", connector=True, output="table json yaml")
+    actions.add("config", _config, "a connector's configuration", connector=True, output="yaml json properties")
+    create = actions.add("create", _create, "create the connectors of a file, which must not be there yet")
+    create.add_argument("--state", choices=STATES, default="running", help="what they start as (default: running)")
+    apply = actions.add("apply", _apply, "create or change the connectors of a file, and show what differs")
+    for action in (create, apply):
+        action.add_argument("-f", "--file", required=True, help="JSON, YAML or properties; - for standard input")
+        action.add_argument("--name", help="the connector's name, where the file does not say it")
+        action.add_argument("--dry-run", action="store_true", help="validate and show what differs; change nothing")
+        add_wait(action)
+    add_wait(actions.add("edit", _edit, "change a configuration in $VISUAL or $EDITOR", connector=True))
+    for name in _CHANGES:
+        add_wait(actions.add(name, _change, f"{name} a connector", connector=True))
+    restart = actions.add("restart", _restart, "restart a connector, or its tasks too", connector=True)
+    restart.add_argument("--tasks", action="store_true", help="its tasks, too")
+    restart.add_argument("--only-failed", action="store_true", help="only what is FAILED")
+    delete = actions.add("delete", _delete, "delete a connector; its source offsets are kept", connector=True)
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+    add_wait(delete)
+
+
+def _path(name: str) -> str:
+    return f"/connectors/{segment(name)}"
+
+
+def _wait(rest: Rest, args: argparse.Namespace, name: str, wanted: str) -> None:
+    if args.wait:
+        waiting.until(rest, name, wanted, args.wait_seconds)
+
+
+def _list(rest: Rest, args: argparse.Namespace) -> int:
+    found: dict[str, Any] = rest.call("GET", "/connectors?expand=status&expand=info")
+    if args.output != "table":
+        output.structured(found, args.output)
+        return 0
+    rows = []
+    for name, parts in sorted(found.items()):
+        tasks = parts["status"]["tasks"]
+        running = sum(task["state"] == "RUNNING" for task in tasks)
+        state = parts["status"]["connector"]["state"]
+        rows.append((name, state, f"{running}/{len(tasks)}", parts["info"]["config"].get("connector.class", "")))
+    output.table(("NAME", "STATE", "TASKS", "CLASS"), rows)
+    return 0
+
+
+def _get(rest: Rest, args: argparse.Namespace) -> int:
+    info, status = rest.call("GET", _path(args.name)), rest.find(_path(args.name) + "/status")
+    if args.output != "table":
+        output.structured({**info, "status": status}, args.output)
+        return 0
+    print(f"{info['name']}: {waiting.describe(status)}")
+    if status is not None:
+        rows = [(task["id"], task["state"], task["worker_id"], _cause(task)) for task in status["tasks"]]
+        output.table(("TASK", "STATE", "WORKER", "CAUSE"), rows)
+    return 0
+
+
+def _cause(state: Any) -> str:
+    """The line of a trace that says why: Python's last one."""
+    lines = str(state.get("trace") or "").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def _config(rest: Rest, args: argparse.Namespace) -> int:
+    sys.stdout.write(documents.write(rest.call("GET", _path(args.name) + "/config"), args.output))
+    return 0
+
+
+def _create(rest: Rest, args: argparse.Namespace) -> int:
+    found = documents.read(args.file, args.name)
+    for document in found:
+        if args.dry_run:
+            if rest.find(_path(document.name)) is not None:
+                raise ClientError(Exit.CONFLICT, f"Connector {document.name} already exists: use apply to change it")
+            _validate(rest, document)
+            print(f"{document.name}: would be created")
+            continue
+        body = {"name": document.name, "config": document.config, "initial_state": args.state.upper()}
+        rest.call("POST", "/connectors", body)
+        print(f"{document.name}: created")
+    for document in found if not args.dry_run else ():
+        _wait(rest, args, document.name, args.state.upper())
+    return 0
+
+
+def _apply(rest: Rest, args: argparse.Namespace) -> int:
+    for document in documents.read(args.file, args.name):
+        stored = rest.find(_path(document.name) + "/config")
+        lines = documents.difference(stored or {}, document.config)
+        if not lines:
+            print(f"{document.name}: unchanged")
+            continue
+        word = "created" if stored is None else "changed"
+        if args.dry_run:
+            _validate(rest, document)
+            print(f"{document.name}: would be {word}")
+        else:
+            rest.call("PUT", _path(document.name) + "/config", document.config)
+            print(f"{document.name}: {word}")
+        print("".join(f"  {line}\n" for line in lines), end="")
+        if not args.dry_run and (stored is None or _runs(rest, document.name)):
+            _wait(rest, args, document.name, "RUNNING")
+    return 0
+
+
+def _runs(rest: Rest, name: str) -> bool:
+    """Whether it is meant to run: a paused or stopped connector stays so when it is changed."""
+    status = rest.find(_path(name) + "/status")
+    return status is None or status["connector"]["state"] not in ("PAUSED", "STOPPED")
+
+
+def _validate(rest: Rest, document: Document) -> None:
+    """Have the server validate. ClientError INVALID with one line for each error."""
+    class_name = document.config.get("connector.class", "")
+    if not class_name:
+        raise ClientError(Exit.INVALID, f"{document.name}: connector.class is missing")
+    found = rest.call("PUT", f"/connector-plugins/{segment(class_name)}/config/validate", document.config)
+    if found["error_count"]:
+        values = [entry["value"] for entry in found["configs"]]
+        lines = [f"  {value['name']}: {error}" for value in values for error in value["errors"]]
+        raise ClientError(Exit.INVALID, "\n".join([f"{document.name} is not valid:", *lines]))
+
+
+def _edit(rest: Rest, args: argparse.Namespace) -> int:
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not command:
+        raise ClientError(Exit.USAGE, "Neither VISUAL nor EDITOR names an editor: set one, or use apply -f FILE")
+    stored = rest.call("GET", _path(args.name) + "/config")
+    descriptor, file = tempfile.mkstemp(prefix="ringfence-", suffix=".yaml")  # mode 0600
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(f"# A value that stays {documents.HIDDEN} is kept.\n" + documents.write(stored, "yaml"))
+    try:
+        subprocess.run([*shlex.split(command), file], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        Path(file).unlink()
+        raise ClientError(Exit.LOCAL, f"The editor failed ({error}): nothing was changed") from error
+    try:
+        (document,) = documents.read(file, args.name)
+        lines = documents.difference(stored, document.config)
+        if lines:
+            if rest.call("GET", _path(args.name) + "/config") != stored:
+                raise ClientError(Exit.CONFLICT, f"{args.name} was changed meanwhile: edit it again")
+            rest.call("PUT", _path(args.name) + "/config", document.config)
+    except ClientError as error:
+        raise ClientError(Exit(error.code), f"{error}\nYour text is kept in {file}") from error
+    Path(file).unlink()
+    print("\n".join([f"{args.name}: {'changed' if lines else 'unchanged'}", *(f"  {line}" for line in lines)]))
+    if lines and _runs(rest, args.name):
+        _wait(rest, args, args.name, "RUNNING")
+    return 0
+
+
+def _change(rest: Rest, args: argparse.Namespace) -> int:
+    rest.call("PUT", f"{_path(args.name)}/{args.action}")
+    print(f"{args.name}: {args.action} requested")
+    _wait(rest, args, args.name, _CHANGES[args.action])
+    return 0
+
+
+def _restart(rest: Rest, args: argparse.Namespace) -> int:
+    flags = {"includeTasks": str(args.tasks).lower(), "onlyFailed": str(args.only_failed).lower()}
+    rest.call("POST", f"{_path(args.name)}/restart", **flags)
+    print(f"{args.name}: restart requested")
+    return 0
+
+
+def _delete(rest: Rest, args: argparse.Namespace) -> int:
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise ClientError(Exit.USAGE, "Nobody is there to ask: add --yes")
+        if input(f"Type {args.name} to delete it: ") != args.name:
+            raise ClientError(Exit.LOCAL, "The name does not match: nothing was changed")
+    rest.call("DELETE", _path(args.name))
+    print(f"{args.name}: deleted")
+    _wait(rest, args, args.name, "DELETED")
+    return 0

@@ -1,0 +1,49 @@
+"""`ringfence contexts`: servers by name."""
+
+import argparse
+import getpass
+import sys
+
+from ringfence.client import contexts, output
+from ringfence.client.exits import ClientError, Exit
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+    actions.add_parser("list", help="all contexts, * before the current one")
+    entry = actions.add_parser("set", help="add or change a context, and make it the current one")
+    entry.add_argument("name")
+    entry.add_argument("--url", required=True)
+    tokens = entry.add_mutually_exclusive_group()
+    tokens.add_argument("--ask-token", action="store_true", help="ask for the token")
+    tokens.add_argument("--token-stdin", action="store_true", help="read the token from standard input")
+    for name, about in (("use", "make a context the current one"), ("delete", "forget a context and its token")):
+        actions.add_parser(name, help=about).add_argument("name")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tokens are never arguments: those can be read by everybody on the machine."""
+    stored = contexts.load()
+    known = stored["contexts"]
+    if args.action == "list":
+        rows = [
+            ("*" if name == stored.get("current") else "", name, entry["url"], "yes" if entry.get("token") else "no")
+            for name, entry in sorted(known.items())
+        ]
+        output.table(("", "NAME", "URL", "TOKEN"), rows)
+        return 0
+    if args.action == "set":
+        token = sys.stdin.readline().strip() if args.token_stdin else ""
+        if args.ask_token:
+            token = getpass.getpass("Token: ").strip()
+        known[args.name] = {"url": args.url, "token": token}
+        stored["current"] = args.name
+    elif args.name not in known:
+        raise ClientError(Exit.USAGE, f"There is no context {args.name!r}: see `ringfence contexts list`")
+    elif args.action == "use":
+        stored["current"] = args.name
+    else:
+        del known[args.name]
+        stored["current"] = "" if stored.get("current") == args.name else stored.get("current", "")
+    contexts.save(stored)
+    return 0
