@@ -41,6 +41,8 @@ _RESULT_LOST = (
 _RESULT_KEY = "celery-task-meta-"
 _AWAY_SECONDS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
+_TOO_LATE_SECONDS = 2.0
+"""With less time than this a command is not sent again: "nothing was changed" is a better answer than "unknown"."""
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
 
 
@@ -138,7 +140,7 @@ def _repeated(ask: Callable[[], dict[str, Any]], deadline: Deadline) -> dict[str
         try:
             return ask()
         except Refused as refused:
-            if not refused.passing or deadline.remaining <= pause:
+            if not refused.passing or deadline.remaining <= pause + _TOO_LATE_SECONDS:
                 raise
         time.sleep(pause)
         pause = min(_LONGEST_PAUSE, pause * 2)

@@ -93,9 +93,9 @@ def test_it_is_repeated_only_within_its_time_and_only_where_nothing_was_changed(
     seen.clear()
     began = time.monotonic()
     with pytest.raises(Refused) as refused:
-        real_command("bounce", "c", {"times": 1000}, timeout=1)
+        real_command("bounce", "c", {"times": 1000}, timeout=5)
     assert (refused.value.status, refused.value.retry) == (409, True)
-    assert 0.2 < time.monotonic() - began < 10
+    assert 0.2 < time.monotonic() - began < 5
     assert len(seen) > 1
     seen.clear()
     with pytest.raises(Refused):
