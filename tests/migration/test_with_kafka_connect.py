@@ -1,0 +1,113 @@
+"""Migration in place: Ringfence, then the real Kafka Connect on the same topics and group.id, and back again."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.connect import ConnectWorker
+from benchmarks.rest import Rest
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.settings import Connection
+from fencing.topic_log import TopicLog
+from ringfence.local.kafka import EmbeddedKafka
+from tests.e2e.up import Up
+from tests.support.waiting import eventually
+
+LINES = 500
+"""Written in each stage; the rows are their own numbers."""
+
+SHARED = {
+    "group.id": "moving",
+    "exactly.once.source.support": "enabled",
+    **{f"{kind}.storage.topic": f"moving-{kind}" for kind in ("config", "offset", "status")},
+    **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+
+
+class Moved(ConnectWorker):
+    """Kafka Connect on the topics and in the group of the Ringfence cluster."""
+
+    def _settings(self) -> dict[str, str]:
+        return {**super()._settings(), **SHARED}
+
+
+class Ringfence(Up):
+    """On a broker of somebody else."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "ringfence.cli", "up", "--data", str(self.data), "--http", self.http]
+
+
+class Source:
+    """A file that grows, and the topic that should hold each of its lines once."""
+
+    def __init__(self, path: Path, connection: Connection) -> None:
+        self.path = path
+        self.topic = "moving-data"
+        self.config = {"connector.class": "FileStreamSource", "file": str(path), "topic": self.topic, "tasks.max": "1"}
+        self._connection = connection
+        self._written = 0
+        create_topics(connection, [TopicSpec(self.topic)], Deadline.after(30))
+
+    def grow(self) -> None:
+        with self.path.open("a") as file:
+            for number in range(self._written, self._written + LINES):
+                file.write(f"{number}\n")
+        self._written += LINES
+
+    def arrived(self) -> None:
+        """Every line once, in order, to a read_committed reader."""
+        eventually(lambda: len(self.visible()) >= self._written, 120, "all lines arrive", pause=0.5)
+        assert self.visible() == list(range(self._written))
+
+    def visible(self) -> list[int]:
+        log = TopicLog(self._connection, self.topic)
+        try:
+            return [int(record.value or b"-1") for record in log.read_to_end(Deadline.after(60))]
+        finally:
+            log.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_there_and_back_each_line_arrives_once(own_broker: EmbeddedKafka, tmp_path: Path) -> None:
+    source = Source(tmp_path / "lines.txt", Connection(own_broker.bootstrap))
+    settings = {f"CONNECT_{key.upper().replace('.', '_')}": value for key, value in SHARED.items()}
+    settings |= {"CONNECT_BOOTSTRAP_SERVERS": own_broker.bootstrap, "CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR": "1"}
+    up = Ringfence(tmp_path / "ringfence", 1, settings)
+    connect = Moved(tmp_path / "connect", own_broker.bootstrap)
+
+    source.grow()
+    up.start()
+    try:
+        with Rest(f"http://{up.http}") as rest:
+            rest.create("lines", source.config)
+        source.arrived()
+    finally:
+        up.stop()
+
+    source.grow()
+    connect.start()
+    try:
+        source.arrived()
+        with Rest(connect.url) as rest:
+            eventually(lambda: rest.running("lines") == 1, 60, "RUNNING in Kafka Connect")
+            source.grow()
+            source.arrived()
+    finally:
+        connect.stop()
+
+    source.grow()
+    up.start()
+    try:
+        source.arrived()
+        with Rest(f"http://{up.http}") as rest:
+            eventually(lambda: rest.running("lines") == 1, 60, "RUNNING in Ringfence")
+        source.grow()
+        source.arrived()
+    finally:
+        up.stop()
