@@ -71,7 +71,7 @@ class SourceTaskRun:
         self._clock = clock
         self._new_producer = new_producer or transactional_producer
         self._counters = Counters()
-        self._report = TaskReport(spec, reporter, self._counters, clock, plugin.version)
+        self._report = TaskReport(spec, reporter, self._counters, clock, plugin.version, plugin.redact)
         self._view = TaskView(spec, self._report.tick)
         worker = spec.worker_settings
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
@@ -104,11 +104,12 @@ class SourceTaskRun:
         with suppress(FencingError):
             self._view.refresh(Deadline.after(30, self._clock))
         if self._view.verdict is Verdict.END:
-            log.info("Task %s is superseded; it met: %s", self._spec.task, error)
+            log.info("Task %s is superseded; it met: %s", self._spec.task, self._plugin.redact(str(error)))
             return Outcome("superseded")
-        log.exception("Task %s failed", self._spec.task, exc_info=error)
+        trace = self._plugin.redact(readable(error))
+        log.error("Task %s failed: %s", self._spec.task, trace)
         self._counters.measures.failed(error, self._clock)
-        return Outcome(why_of(error), readable(error))
+        return Outcome(why_of(error), trace)
 
     def _lives(self) -> Outcome:
         barren = 0

@@ -24,6 +24,8 @@ class Plugin:
     config: Mapping[str, str]
     convert: Convert
     version: str | None = None
+    redact: Callable[[str], str] = str
+    """Takes secrets out of a text that is reported or logged."""
 
 
 def overrides(plugin: SourceTask, method: str) -> bool:

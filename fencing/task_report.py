@@ -1,5 +1,7 @@
 """What one attempt says about itself: its status, its stage, its numbers once a second."""
 
+from collections.abc import Callable
+
 from fencing.active_topics import TopicStatus
 from fencing.clock import Clock
 from fencing.kafka.reporter import Reporter
@@ -15,9 +17,15 @@ class TaskReport:
     """Reports for one attempt. `tick` comes from another thread than the rest; each report is one call."""
 
     def __init__(
-        self, spec: TaskSpec, reporter: Reporter, counters: Counters, clock: Clock, version: str | None = None
+        self,
+        spec: TaskSpec,
+        reporter: Reporter,
+        counters: Counters,
+        clock: Clock,
+        version: str | None = None,
+        redact: Callable[[str], str] = str,
     ) -> None:
-        """`version`: the plugin's."""
+        """`version`: the plugin's. `redact`: takes secrets out of messages and traces."""
         self._spec = spec
         self._reporter = reporter
         self._counters = counters
@@ -28,6 +36,7 @@ class TaskReport:
         self._epoch = -1
         self._stage = ""
         self._version = version
+        self._redact = redact
         self._tracks = spec.worker_settings.get("topic.tracking.enable", "true").strip().lower() != "false"
         self._topics: set[str] = set()
         self._topics_reset = -1
@@ -47,7 +56,7 @@ class TaskReport:
         if (stage, message) != (self._stage, ""):
             self._stage = stage
             connector = self._spec.task.connector
-            self._reporter.event("task", connector, **self._fields(), stage=stage, message=message)
+            self._reporter.event("task", connector, **self._fields(), stage=stage, message=self._redact(message))
 
     def producer(self, producer: TransactionalClient) -> None:
         """The producer that the next transactions go through."""
@@ -63,7 +72,7 @@ class TaskReport:
                 placement.generation,
                 placement.attempt,
                 placement.incarnation,
-                trace,
+                None if trace is None else self._redact(trace),
                 ended,
                 why,
                 self._reporter.now_ms(),

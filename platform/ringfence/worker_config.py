@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from connectors.api import ConfigException
+from connectors.config_providers import ConfigProviders
 from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from fencing.client_settings import effective
 from fencing.decisions import REBALANCE_DELAY
@@ -85,6 +87,10 @@ class WorkerConfig:
         config._check_restarts()
         for key in ("topic.tracking.enable", "topic.tracking.allow.reset"):
             config.flag(key)
+        try:
+            ConfigProviders(settings)
+        except ConfigException as error:
+            raise Invalid(str(error)) from error
         config._check_clients()
         return config
 

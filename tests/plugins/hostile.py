@@ -69,6 +69,8 @@ class HostileConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         self._misbehave(self.config)
+        if self.config.get("mood") == "echo":
+            return [dict(self.config)]
         offset = self.context.offset_reader.offset({"n": 1})
         return [{"n": str(n), "offset": str(offset)} for n in range(int(self.config.get("count", "1")))]
 

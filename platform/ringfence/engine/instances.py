@@ -57,7 +57,7 @@ class Instances:
         pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
         self._host.start_connector(name, config, pairs)
         self._host.version_of(config.get("connector.class", "").strip())  # asked for here, off the leader's thread
-        return self._host.task_configs(name, int(config.get("tasks.max", "1")))
+        return self._host.task_configs(name, _tasks_max(config))
 
     def started(self, name: ConnectorName, config_offset: int) -> None:
         """`make` succeeded, and its configuration was written at this offset."""
@@ -160,3 +160,9 @@ class Instances:
         for name in self.running():
             self.forget(name)
         self._pool.shutdown(wait=False)
+
+
+def _tasks_max(config: Mapping[str, str]) -> int:
+    """0 where it comes from a config provider: the plugin process knows the number."""
+    text = config.get("tasks.max", "1")
+    return 0 if "${" in text else int(text)

@@ -36,7 +36,7 @@ _FOR_TASKS = (
     "transaction.timeout.ms",
     "topic.tracking.enable",
 )
-_PREFIXES = ("producer.", "consumer.", "admin.", "offset.storage.")
+_PREFIXES = ("producer.", "consumer.", "admin.", "offset.storage.", "config.providers")
 
 
 class Launcher:

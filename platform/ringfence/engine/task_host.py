@@ -5,8 +5,10 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from connectors.api import SourceRecord, SourceTask
+from connectors.api import ConfigException, SourceRecord, SourceTask
+from connectors.config_providers import ConfigProviders
 from connectors.converters import header_converter, key_converter, value_converter
 from connectors.plugins import load_task_class
 from connectors.transforms import build_transforms
@@ -64,13 +66,23 @@ def run_task(text: str) -> str:
 
 
 def run_spec(spec: TaskSpec, reporter: Reporter) -> Outcome:
-    """The same, with the reporter given."""
+    """The same, with the reporter given. References to config providers are resolved here, for this attempt only."""
+    providers = ConfigProviders(spec.worker_settings)
+    connector, errors = providers.attempt(spec.connector_config)
+    task, more = providers.attempt(spec.task_config)
+    problems = [*errors.values(), *more.values()]
 
     def make() -> SourceTask:
+        if problems:
+            raise ConfigException(problems[0])
         return load_task_class(spec.task_class)()
 
+    def redact(text: str) -> str:
+        return task.hide(connector.hide(text))
+
+    spec = replace(spec, connector_config=connector.config, task_config=task.config)
     config = {**spec.connector_config, **spec.task_config}
-    plugin = Plugin(make, config, Conversion(spec), _version(spec.task_class))
+    plugin = Plugin(make, config, Conversion(spec), _version(spec.task_class), redact)
     run = SourceTaskRun(spec, plugin, reporter)
     if threading.current_thread() is threading.main_thread():
         # The worker stops: commit what is open, so that readers need not wait for the transaction to time out.

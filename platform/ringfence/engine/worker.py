@@ -4,6 +4,7 @@ Threads: the leader's (seat, term, reconcile), the launcher's (placements to Spa
 running job, and Celery's own. None of them needs Redis or the database to keep tasks running.
 """
 
+import json
 import logging
 import os
 import secrets
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from connectors.config_providers import PROVIDERS, ConfigProviders
 from fencing.clock import Deadline
 from fencing.errors import FencingError, Invalid, Retriable
 from fencing.ids import parse_member_client_id
@@ -96,7 +98,10 @@ class Worker:
         reporter = Reporter(self._connection, config.status_topic, config.events_topic)
         record = identity(self._id, self._incarnation, config, self._slots, __version__, reporter.now_ms())
         leader: list[Leader] = []
-        plugins = PluginHost(lambda name: leader[0].reconfigure(name))
+        plugins = PluginHost(
+            lambda name: leader[0].reconfigure(name),
+            environment={PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings))},
+        )
         leader.append(Leader(config, record, plugins, reporter))
         commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
 

@@ -1,11 +1,12 @@
 """The connector instances that live inside the instance process."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from connectors.api import SourceConnector, SourceOffset, SourcePartition
-from connectors.common_settings import TASKS_MAX_ENFORCE
+from connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
+from connectors.config_providers import Resolved
 from connectors.plugins import PluginRegistry, class_path
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.validation import find_for, redactor
@@ -47,8 +48,12 @@ class InstanceContext:
 class _Running:
     connector: SourceConnector
     context: InstanceContext
-    config: dict[str, str]
+    resolved: Resolved
     token: int
+
+    @property
+    def config(self) -> dict[str, str]:
+        return self.resolved.config
 
 
 class Instances:
@@ -64,7 +69,7 @@ class Instances:
         self._running: dict[str, _Running] = {}
         self._newest: dict[str, int] = {}
 
-    def start(self, name: str, config: Mapping[str, str], offsets: Offsets, token: int) -> None:
+    def start(self, name: str, resolved: Resolved, offsets: Offsets, token: int) -> None:
         """Start anew; an instance that runs under the name is stopped first."""
         if self._newest.get(name, 0) > token:
             return
@@ -72,24 +77,28 @@ class Instances:
         before = self._running.pop(name, None)
         if before is not None:
             _stop_quietly(name, before.connector)
-        connector = find_for(self._registry, config).cls()
+        connector = find_for(self._registry, resolved.config).cls()
         event: dict[str, object] = {"event": "reconfigure", "connector": name}
         context = InstanceContext(SnapshotReader(offsets), lambda: self._emit(event))
         connector.context = context
         try:
-            connector.start(dict(config))
+            connector.start(dict(resolved.config))
         except BaseException:
             _stop_quietly(name, connector)
             raise
-        self._running[name] = _Running(connector, context, dict(config), token)
+        self._running[name] = _Running(connector, context, resolved, token)
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
-        """The tasks' configurations, each with its `task.class`."""
+        """The tasks' configurations, each with its `task.class`, to be stored: no value of a config provider in them.
+
+        `max_tasks` 0: as the resolved configuration says.
+        """
         running = self._running.get(name)
         if running is None:
             raise PluginError(f"Connector {name} has no running instance in the plugin process: start it first.")
         if offsets is not None:
             running.context.offset_reader = SnapshotReader(offsets)
+        max_tasks = max_tasks or int(running.config.get(TASKS_MAX, "1"))
         configs = running.connector.task_configs(max_tasks)
         _check_shape(name, configs)
         if len(configs) > max_tasks:
@@ -104,14 +113,15 @@ class Instances:
                 )
             logger.warning("%sThis behavior should be considered a bug. Accepted, as %s=false", text, TASKS_MAX_ENFORCE)
         task_class = class_path(type(running.connector).task_class())
-        return [{**config, TASK_CLASS: task_class} for config in configs]
+        return [{**running.resolved.unresolved(config), TASK_CLASS: task_class} for config in configs]
 
     def redactor(self, name: str) -> Callable[[str], str]:
         """Hides the secrets of the instance's configuration."""
         running = self._running.get(name)
         if running is None:
             return str
-        return redactor(find_for(self._registry, running.config), running.config)
+        secrets = redactor(find_for(self._registry, running.config), running.config)
+        return lambda text: secrets(running.resolved.hide(text))
 
     def stop(self, name: str, token: int) -> None:
         """Stop the instance, unless it is newer than the token; it counts as stopped even where its `stop` raises."""

@@ -1,9 +1,12 @@
 """What a plugin process can be asked: the request's `op` is the method, its `args` the arguments."""
 
+import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 
-from connectors.api import ConnectorError, SourceOffset, SourcePartition
+from connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
 from connectors.common_settings import CONNECTOR_CLASS
+from connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
 from connectors.plugins import PluginRegistry
 from connectors.source_config import source_config_def
 from ringfence.engine.plugins import validation
@@ -17,6 +20,7 @@ class Operations:
 
     def __init__(self, registry: PluginRegistry, emit: Callable[[dict[str, object]], None]) -> None:
         self._registry = registry
+        self._providers = ConfigProviders(json.loads(os.environ.get(PROVIDERS, "{}")))
         self._instances = Instances(registry, emit)
 
     def plugins(self) -> dict[str, object]:
@@ -54,11 +58,15 @@ class Operations:
         return source_config_def({}).infos()
 
     def validate(self, plugin: str, config: Mapping[str, str | None], exactly_once: bool) -> dict[str, object]:
-        return validation.validate(self._registry, plugin, config, exactly_once=exactly_once)
+        """`validation.validate` of the resolved configuration; the answer shows it as it was given."""
+        nulls = {name: value for name, value in config.items() if value is None}
+        resolved, errors = self._attempt(config)
+        found = validation.validate(self._registry, plugin, {**resolved.config, **nulls}, exactly_once=exactly_once)
+        return validation.as_given(found, resolved, errors)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
         """What the connector says of itself with this configuration, see `validation.support_of`."""
-        return validation.support_of(validation.find_for(self._registry, config), config)
+        return validation.support_of(validation.find_for(self._registry, config), self._resolve(config).config)
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
@@ -66,12 +74,13 @@ class Operations:
         """True where the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
         connector = validation.find_for(self._registry, config).cls()
         try:
-            return bool(connector.alter_offsets(config, [(partition, offset) for partition, offset in offsets]))
+            resolved = self._resolve(config).config
+            return bool(connector.alter_offsets(resolved, [(partition, offset) for partition, offset in offsets]))
         except ConnectorError as error:
             raise OffsetsRefused(str(error)) from error
 
     def start(self, name: str, config: Mapping[str, str], offsets: Offsets, token: int) -> None:
-        self._instances.start(name, config, offsets, token)
+        self._instances.start(name, self._resolve(config), offsets, token)
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
         return self._instances.task_configs(name, max_tasks, offsets)
@@ -79,15 +88,27 @@ class Operations:
     def stop(self, name: str, token: int) -> None:
         self._instances.stop(name, token)
 
+    def _attempt(self, config: Mapping[str, str | None]) -> tuple[Resolved, dict[str, str]]:
+        return self._providers.attempt({name: value for name, value in config.items() if value is not None})
+
+    def _resolve(self, config: Mapping[str, str]) -> Resolved:
+        try:
+            return self._providers.resolve(config)
+        except ConfigException as error:
+            raise PluginError(str(error)) from error
+
     def redactor(self, args: Mapping[str, object]) -> Callable[[str], str]:
         """Hides the secrets of the config that a call came with, as far as its connector can be found."""
         config = args.get("config")
         name = config.get(CONNECTOR_CLASS) if isinstance(config, dict) else args.get("name")
         if isinstance(config, dict) and name:
+            resolved, _ = self._attempt(config)
             try:
-                return validation.redactor(validation.find_for(self._registry, config), config)
+                secrets = validation.redactor(validation.find_for(self._registry, config), config)
+                return lambda text: secrets(resolved.hide(text))
             except PluginError:
                 return str  # no such connector: no plugin has seen the config
             except Exception:  # noqa: BLE001 - the plugin cannot even say what its settings are
-                return Redactor(config, None)
+                everything = Redactor(config, None)
+                return lambda text: everything(resolved.hide(text))
         return self._instances.redactor(str(name)) if name else str

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import cast
 
 from connectors.api import (
     Choices,
@@ -13,7 +14,9 @@ from connectors.api import (
     ExactlyOnceSupport,
     SourceConnector,
 )
+from connectors.api.config_types import HIDDEN
 from connectors.common_settings import CONNECTOR_CLASS
+from connectors.config_providers import Resolved
 from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
 from connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
 from connectors.source_config import source_config_def
@@ -187,3 +190,27 @@ def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> tuple[str, bool
     words = {ExactlyOnceSupport.SUPPORTED: "supported", ExactlyOnceSupport.UNSUPPORTED: "unsupported"}
     word = "unknown" if answer is None else words.get(answer, "unknown")
     return word, not boundary_problems(connector, config)
+
+
+def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, str]) -> dict[str, object]:
+    """The answer of `validate` with references in the places of their values, and what could not be resolved."""
+    configs = cast("list[dict[str, dict[str, object]]]", found["configs"])
+    unplaced = dict(errors)
+    for entry in configs:
+        value = entry["value"]
+        name = str(value["name"])
+        told = [resolved.hide(str(error)) for error in cast("list[object]", value["errors"])]
+        offered = cast("list[object]", value["recommended_values"])
+        value["recommended_values"] = [None if one is None else resolved.hide(str(one)) for one in offered]
+        raw, seen = resolved.raw.get(name), resolved.config.get(name)
+        if raw != seen and raw is not None:
+            # The value itself, however short, is in no error of its own setting.
+            told = [error.replace(seen, raw) if seen else error for error in told]
+            value["value"] = raw if value["value"] != HIDDEN else HIDDEN
+        value["errors"] = [*([unplaced.pop(name)] if name in unplaced else []), *told]
+    for name, error in unplaced.items():
+        key = ConfigKey(name, ConfigType.STRING, default=None)
+        shown = ConfigValue(name, resolved.raw[name], errors=[error])
+        configs.append({"definition": key.info(), "value": shown.info(key.type)})
+    count = sum(len(cast("list[object]", entry["value"]["errors"])) for entry in configs)
+    return {**found, "error_count": count}

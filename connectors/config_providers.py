@@ -1,0 +1,182 @@
+"""Values that stand elsewhere: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}` in a configuration (KIP-297).
+
+The worker names its providers as for Kafka Connect: `config.providers=file`, `config.providers.file.class=…`,
+`config.providers.file.param.allowed.paths=…`. Only what runs the plugin resolves; what is stored and shown is the text.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from connectors.api.config_types import HIDDEN, ConfigException
+
+PREFIX: Final = "config.providers"
+PROVIDERS: Final = "RINGFENCE_CONFIG_PROVIDERS"
+"""The environment variable through which plugin processes get the worker's `config.providers*` settings, as JSON."""
+_REFERENCE: Final = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+_JAVA: Final = "org.apache.kafka.common.config.provider."
+_SHORT: Final = 4
+"""Shorter values are too common to be looked for inside of others."""
+
+Provider = Callable[[str, str], str]
+"""`provider(path, key)` gives the value; raises `ConfigException`, which never holds a value."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A configuration as the plugin sees it. `raw`: as it is stored; `found`: each reference and its value."""
+
+    raw: Mapping[str, str]
+    config: dict[str, str]
+    found: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def hide(self, text: str) -> str:
+        """The text without any value that came from a provider."""
+        for value in sorted(filter(None, self.found.values()), key=len, reverse=True):
+            if len(value) >= _SHORT:
+                text = text.replace(value, HIDDEN)
+        return text
+
+    def unresolved(self, config: Mapping[str, str]) -> dict[str, str]:
+        """What a plugin made of the configuration, with the references back in the places of their values."""
+        result = {}
+        for key, value in config.items():
+            if key in self.raw and value == self.config.get(key):
+                result[key] = self.raw[key]
+                continue
+            for reference, secret in sorted(self.found.items(), key=lambda item: len(item[1]), reverse=True):
+                if len(secret) >= _SHORT:
+                    value = value.replace(secret, reference)
+            result[key] = value
+        return result
+
+
+class ConfigProviders:
+    """The providers of a worker. Raises `ConfigException` for settings that cannot be meant."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        """`settings`: the worker's; without `config.providers` in them, references are mere text."""
+        given = settings or {}
+        names = [name.strip() for name in given.get(PREFIX, "").split(",") if name.strip()]
+        self._providers = {name: _provider(name, given) for name in names}
+
+    @staticmethod
+    def settings_of(settings: Mapping[str, str]) -> dict[str, str]:
+        """The part of a worker's settings that providers are made from."""
+        return {key: value for key, value in settings.items() if key == PREFIX or key.startswith(PREFIX + ".")}
+
+    def refers(self, value: str) -> bool:
+        """Whether the text holds a reference to one of these providers."""
+        return any(match[1] in self._providers for match in _REFERENCE.finditer(value))
+
+    def resolve(self, config: Mapping[str, str]) -> Resolved:
+        """Every reference replaced by its value, once. Raises `ConfigException`, naming setting and reference."""
+        resolved, errors = self.attempt(config)
+        for error in errors.values():
+            raise ConfigException(error)
+        return resolved
+
+    def attempt(self, config: Mapping[str, str]) -> tuple[Resolved, dict[str, str]]:
+        """The same, and for each setting that could not be resolved its error; such a setting keeps its text."""
+        found: dict[str, str] = {}
+        errors: dict[str, str] = {}
+        result: dict[str, str] = {}
+
+        def value_of(match: re.Match[str]) -> str:
+            provider = self._providers.get(match[1])
+            if provider is None:
+                return match[0]
+            found[match[0]] = provider(match[3] or "", match[4])
+            return found[match[0]]
+
+        for key, value in config.items():
+            try:
+                result[key] = _REFERENCE.sub(value_of, value)
+            except ConfigException as error:
+                errors[key] = f"Invalid value {value} for configuration {key}: {error}"
+                result[key] = value
+        return Resolved(dict(config), result, found), errors
+
+
+def _provider(name: str, settings: Mapping[str, str]) -> Provider:
+    prefix = f"{PREFIX}.{name}."
+    given = settings.get(prefix + "class", "").strip()
+    paths = [path.strip() for path in settings.get(prefix + "param.allowed.paths", "").split(",") if path.strip()]
+    match given.removeprefix(_JAVA):
+        case "EnvVarConfigProvider":
+            return _environment(settings.get(prefix + "param.allowlist.pattern", ".*"))
+        case "FileConfigProvider":
+            return _property(_allowed(paths))
+        case "DirectoryConfigProvider":
+            return _file(_allowed(paths))
+        case _:
+            known = ", ".join(f"{_JAVA}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
+            raise ConfigException(f"{prefix}class={given} is no known config provider; use one of {known}")
+
+
+def _environment(pattern: str) -> Provider:
+    try:
+        allowed = re.compile(pattern)
+    except re.error as error:
+        raise ConfigException(f"allowlist.pattern={pattern} is no regular expression: {error}") from error
+
+    def value(path: str, key: str) -> str:
+        if path:
+            raise ConfigException("an environment variable is written ${env:NAME}, without a path")
+        if not allowed.fullmatch(key):
+            raise ConfigException(f"the variable {key} is not in the worker's allowlist.pattern")
+        if key not in os.environ:
+            raise ConfigException(f"the worker has no environment variable {key}")
+        return os.environ[key]
+
+    return value
+
+
+def _allowed(paths: list[str]) -> Callable[[str], Path]:
+    """A function that gives the real path, or raises `ConfigException` where it is outside of `paths`."""
+    roots = [Path(path) for path in paths]
+    for root in roots:
+        if not root.is_absolute():
+            raise ConfigException(f"allowed.paths names {root}, which is no absolute path")
+    real_roots = [root.resolve() for root in roots]
+
+    def real(path: str) -> Path:
+        if not path:
+            raise ConfigException("a path is needed")
+        found = Path(path).resolve()
+        if real_roots and not any(found.is_relative_to(root) for root in real_roots):
+            raise ConfigException(f"{path} is not below the worker's allowed.paths")
+        return found
+
+    return real
+
+
+def _property(real: Callable[[str], Path]) -> Provider:
+    def value(path: str, key: str) -> str:
+        for line in _read(real(path)).splitlines():
+            text = line.strip()
+            name, _, found = text.partition("=")
+            if not text.startswith(("#", "!")) and name.strip() == key and "=" in text:
+                return found.strip()
+        raise ConfigException(f"{path} has no line {key}=…")
+
+    return value
+
+
+def _file(real: Callable[[str], Path]) -> Provider:
+    def value(path: str, key: str) -> str:
+        if not key or key in (".", "..") or "/" in key:
+            raise ConfigException(f"{key!r} is no file of the directory {path}")
+        return _read(real(f"{real(path)}/{key}"))
+
+    return value
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigException(f"{path} cannot be read ({type(error).__name__})") from error

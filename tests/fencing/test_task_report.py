@@ -1,0 +1,41 @@
+"""What a task says of itself carries no secret that its plugin knows of."""
+
+from typing import cast
+
+from fencing.clock import SYSTEM_CLOCK
+from fencing.kafka.reporter import Reporter
+from fencing.status import StatusRecord, TaskStatus
+from fencing.task_report import TaskReport
+from fencing.transactions import Counters
+from tests.fencing.test_task_view import SPEC
+
+
+class Heard:
+    """A reporter that remembers."""
+
+    def __init__(self) -> None:
+        self.statuses: list[StatusRecord] = []
+        self.events: list[dict[str, object]] = []
+
+    def now_ms(self) -> int:
+        return 1
+
+    def status(self, record: StatusRecord) -> None:
+        self.statuses.append(record)
+
+    def event(self, type_: str, connector: str = "", **fields: object) -> None:
+        self.events.append({"type": type_, **fields})
+
+
+def test_traces_and_messages_are_redacted() -> None:
+    heard = Heard()
+    report = TaskReport(
+        SPEC, cast(Reporter, heard), Counters(), SYSTEM_CLOCK, "1.0", lambda text: text.replace("hunter22", "[hidden]")
+    )
+    report.stage("starting again", "no login with hunter22")
+    report.failed("Traceback\nValueError: hunter22 is wrong")
+    status = heard.statuses[-1]
+    assert isinstance(status, TaskStatus)
+    assert status.trace == "Traceback\nValueError: [hidden] is wrong"
+    assert status.version == "1.0"
+    assert "hunter22" not in repr(heard.events)
