@@ -7,6 +7,7 @@ The worker names its providers as for Kafka Connect: `config.providers=file`, `c
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,8 +22,13 @@ _JAVA: Final = "org.apache.kafka.common.config.provider."
 _SHORT: Final = 4
 """Shorter values are too common to be looked for inside of others."""
 
-Provider = Callable[[str, str], str]
-"""`provider(path, key)` gives the value; raises `ConfigException`, which never holds a value."""
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """`value(path, key)` and the file that it stands in, if any; both raise `ConfigException`, which holds no value."""
+
+    value: Callable[[str, str], str]
+    file: Callable[[str, str], Path] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,16 @@ class ConfigProviders:
         """Whether the text holds a reference to one of these providers."""
         return any(match[1] in self._providers for match in _REFERENCE.finditer(value))
 
+    def files(self, config: Mapping[str, str]) -> list[Path]:
+        """The files that values of this configuration stand in; without those that may not be read."""
+        found = set()
+        for match in (match for value in config.values() for match in _REFERENCE.finditer(value)):
+            provider = self._providers.get(match[1])
+            if provider is not None and provider.file is not None:
+                with suppress(ConfigException):
+                    found.add(provider.file(match[3] or "", match[4]))
+        return sorted(found)
+
     def resolve(self, config: Mapping[str, str]) -> Resolved:
         """Every reference replaced by its value, once. Raises `ConfigException`, naming setting and reference."""
         resolved, errors = self.attempt(config)
@@ -89,7 +105,7 @@ class ConfigProviders:
             provider = self._providers.get(match[1])
             if provider is None:
                 return match[0]
-            found[match[0]] = provider(match[3] or "", match[4])
+            found[match[0]] = provider.value(match[3] or "", match[4])
             return found[match[0]]
 
         for key, value in config.items():
@@ -107,17 +123,19 @@ def _provider(name: str, settings: Mapping[str, str]) -> Provider:
     paths = [path.strip() for path in settings.get(prefix + "param.allowed.paths", "").split(",") if path.strip()]
     match given.removeprefix(_JAVA):
         case "EnvVarConfigProvider":
-            return _environment(settings.get(prefix + "param.allowlist.pattern", ".*"))
+            return Provider(_environment(settings.get(prefix + "param.allowlist.pattern", ".*")))
         case "FileConfigProvider":
-            return _property(_allowed(paths))
+            real = _allowed(paths)
+            return Provider(_property(real), lambda path, _key: real(path))
         case "DirectoryConfigProvider":
-            return _file(_allowed(paths))
+            place = _within(_allowed(paths))
+            return Provider(lambda path, key: _read(place(path, key)), place)
         case _:
             known = ", ".join(f"{_JAVA}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
             raise ConfigException(f"{prefix}class={given} is no known config provider; use one of {known}")
 
 
-def _environment(pattern: str) -> Provider:
+def _environment(pattern: str) -> Callable[[str, str], str]:
     try:
         allowed = re.compile(pattern)
     except re.error as error:
@@ -154,7 +172,7 @@ def _allowed(paths: list[str]) -> Callable[[str], Path]:
     return real
 
 
-def _property(real: Callable[[str], Path]) -> Provider:
+def _property(real: Callable[[str], Path]) -> Callable[[str, str], str]:
     def value(path: str, key: str) -> str:
         for line in _read(real(path)).splitlines():
             text = line.strip()
@@ -166,13 +184,13 @@ def _property(real: Callable[[str], Path]) -> Provider:
     return value
 
 
-def _file(real: Callable[[str], Path]) -> Provider:
-    def value(path: str, key: str) -> str:
+def _within(real: Callable[[str], Path]) -> Callable[[str, str], Path]:
+    def place(path: str, key: str) -> Path:
         if not key or key in (".", "..") or "/" in key:
             raise ConfigException(f"{key!r} is no file of the directory {path}")
-        return _read(real(f"{real(path)}/{key}"))
+        return real(f"{real(path)}/{key}")
 
-    return value
+    return place
 
 
 def _read(path: Path) -> str:

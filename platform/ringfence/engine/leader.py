@@ -21,7 +21,7 @@ from fencing.leadership import Term
 from fencing.rounds import Round
 from fencing.status import LeaderRecord, StatusState, WorkerRecord
 from fencing.targets import Way, ways
-from ringfence.engine.commands import Plan
+from ringfence.engine.commands import Plan, restart
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.instances import Instances
 from ringfence.engine.internal_requests import rotate_key
@@ -31,6 +31,7 @@ from ringfence.engine.offset_carrier import OffsetCarrier
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.reconcile import Reconciler
 from ringfence.engine.refusal import Refusal
+from ringfence.engine.reloads import Reloads
 from ringfence.engine.round_runner import RoundRunner
 from ringfence.engine.status_log import StatusLog
 from ringfence.worker_config import WorkerConfig
@@ -44,6 +45,7 @@ _CLAIM_SECONDS = 10.0
 _TRY_SECONDS = 8.0
 _DOUBT_SECONDS = 20.0
 _AGAIN_POLL_SECONDS = 0.3
+_RELOADED = "A file that its configuration refers to was changed (config.action.reload)"
 _NOT_LEADING = "Cannot complete request because this worker does not lead (any more). Send the request again"
 _IN_DOUBT = (
     "Request timed out. The config topic was being written when this worker lost it ({error}). Whether the request was "
@@ -67,6 +69,7 @@ class Leader:
         self._connection = config.connection(f"ringfence-{worker.worker}-leader")
         self._jobs = Jobs()
         self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
+        self._reloads = Reloads(config.settings)
         self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets")
         self.instances = Instances(plugins, self.offsets, self.wake)
@@ -242,6 +245,16 @@ class Leader:
             self._members_at = time.monotonic()
         rotate_key(self._term, self._config.session_keys, self._reporter.now_ms())
         self._reconciler.step(self._members)
+        for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
+            self._reload(name, self._reconciler)
+
+    def _reload(self, name: ConnectorName, reconciler: Reconciler) -> None:
+        """Values of a config provider have changed: as if somebody had asked for a restart of it all."""
+        log.info("Connector %s restarts: a file that its configuration refers to was changed", name)
+        self._reporter.event("command", name, kind="restart", outcome="done", user="", offset=-1, message=_RELOADED)
+        reconciler.restarting.update(TaskId(name, task) for task in self.state().connector(name).placements)
+        self.instances.restart(name)
+        self.submit(restart(name, True, False, self.statuses()), Deadline.after(_AGAIN_SECONDS), lambda: False)
 
     def _carry_out(self, term: Term, reconciler: Reconciler, job: Job) -> None:
         before = term.state
