@@ -39,6 +39,8 @@ INSTALLED_APPS = [
     "django_htmx",
     "lucide",
     "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "ringfence.mirror",
     "ringfence.access",
     "ringfence.audit",
@@ -47,6 +49,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "ringfence.api.v1.problems.ProblemMiddleware",
     "ringfence.api.middleware.PathMiddleware",
     "ringfence.web.middleware.SecurityHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -119,6 +122,18 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "ringfence.api.errors.handle",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Ringfence",
+    "DESCRIPTION": "What Kafka Connect's REST API has no words for. That API itself is at the root of this port.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "ENABLE_DJANGO_DEPLOY_CHECK": False,
+    "APPEND_COMPONENTS": {
+        "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}, "basic": {"type": "http", "scheme": "basic"}}
+    },
+    "SECURITY": [{"token": []}, {"basic": []}],
 }
 
 LOGGING = {

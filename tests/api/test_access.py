@@ -33,7 +33,7 @@ def routes(patterns: Any = None, prefix: str = "") -> Iterator[str]:
 
 
 def concrete(route: str) -> str:
-    for converter in ("<name:name>", "<int:task>", "<str:action>", "<str:panel>", "<str:theme>"):
+    for converter in ("<name:name>", "<int:task>", "<int:number>", "<str:action>", "<str:panel>", "<str:theme>"):
         route = route.replace(converter, "0")
     return f"/{route}"
 

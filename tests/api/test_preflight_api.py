@@ -35,7 +35,7 @@ def test_what_cannot_be_checked_is_an_error_in_the_usual_shape(client: Client, l
     assert client.put("/api/v1/preflight", {"name": "c"}, content_type=JSON).status_code == 400
     leader.refusal = Refused(404, "no such plugin")
     answer = client.put("/api/v1/preflight", CONFIG, content_type=JSON)
-    assert (answer.status_code, answer.json()["message"]) == (404, "no such plugin")
+    assert (answer.status_code, answer.json()["detail"]) == (404, "no such plugin")
 
 
 def test_credentials_in_overrides_are_never_shown(client: Client, leader: FakeLeader) -> None:

@@ -1,8 +1,9 @@
 """The routes of Kafka Connect's REST API, without trailing slashes: `PathMiddleware` takes those off."""
 
-from django.urls import path
+from django.urls import include, path
 
 from ringfence.api import connectors, loggers, plugins, preflight, root
+from ringfence.api.v1 import schema
 
 urlpatterns = [
     path("", root.root),
@@ -28,4 +29,7 @@ urlpatterns = [
     path("connector-plugins/<name:name>/config", plugins.PluginConfig.as_view()),
     path("connector-plugins/<name:name>/config/validate", plugins.PluginValidate.as_view()),
     path("api/v1/preflight", preflight.Preflight.as_view()),
+    path("api/schema", schema.Schema.as_view()),
+    path("api/docs", schema.docs),
+    path("", include("ringfence.api.v1.urls")),
 ]

@@ -1,0 +1,60 @@
+"""What every view of our own API shares."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from rest_framework.serializers import Serializer
+
+from ringfence.api.base import ConnectView
+from ringfence.api.errors import bad_request
+from ringfence.api.jsonbody import object_of, plain
+from ringfence.api.v1.schema import OwnSchema
+
+Shape = type[Serializer[Any]]
+
+
+class OwnView(ConnectView):
+    """Strict: a query parameter or a field of a body that means nothing here is refused, not passed over.
+
+    For the schema: `shape` is what it answers, `answers` where a method answers something else, with `codes`;
+    `takes` the bodies; `parameters` those of the query; `many` that it lists.
+    """
+
+    schema = OwnSchema()
+    shape: ClassVar[Shape]
+    answers: ClassVar[Mapping[str, Shape]] = {}
+    takes: ClassVar[Mapping[str, Shape]] = {}
+    codes: ClassVar[Mapping[str, int]] = {}
+    parameters: ClassVar[Mapping[str, Iterable[str]]] = {}
+    many: ClassVar[bool] = False
+    route = ""
+
+    @classmethod
+    def parameters_of(cls, method: str) -> list[str]:
+        """The query parameters of a method."""
+        return list(cls.parameters.get(method, ()))
+
+    def known_parameters(self, *names: str) -> dict[str, str]:
+        """The query's parameters, each at most once."""
+        query = self.request.query_params
+        if unknown := sorted(set(query) - set(names)):
+            known = f"use some of {', '.join(names)}" if names else "none is known here"
+            raise bad_request(f"Unknown query parameter(s) {', '.join(unknown)}: {known}.")
+        if twice := sorted(name for name in query if len(query.getlist(name)) > 1):
+            raise bad_request(f"Given more than once: {', '.join(twice)}.")
+        return {name: str(query[name]) for name in query}
+
+    def known_fields(self, *names: str) -> dict[str, Any]:
+        """The body's fields, numbers as Python's."""
+        body = object_of(self.json_body(), "The request body")
+        if unknown := sorted(set(body) - set(names)):
+            raise bad_request(f"Unknown field(s) {', '.join(unknown)}: use some of {', '.join(names)}.")
+        return {name: plain(value) for name, value in body.items()}
+
+
+def told_reason(fields: Mapping[str, Any]) -> str:
+    """`reason` of a body: a text, and not an empty one."""
+    reason = fields.get("reason")
+    if not isinstance(reason, str) or not reason.strip() or len(reason) > 1000:
+        raise bad_request("reason must say in up to 1000 characters why this is done: it goes into the audit trail.")
+    return reason.strip()

@@ -1,0 +1,225 @@
+"""`/api/v1/connectors`: how each connector is, its generations with their fencing rounds, its tasks and attempts."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import on_connector, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import reading
+from ringfence.api.errors import not_found
+from ringfence.api.masking import Masker
+from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.listing import ListView, contains, equal, flag, number, since, until
+from ringfence.mirror.models import Connector, Event, GenerationRow, Task
+
+
+class ConnectorShape(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    plugin = serializers.CharField(source="class_name")
+    type = serializers.CharField()
+    version = serializers.CharField()
+    health = serializers.CharField()
+    state = serializers.CharField()
+    target = serializers.CharField()
+    worker = serializers.CharField()
+    generation = serializers.IntegerField()
+    config_offset = serializers.IntegerField()
+    fencing = serializers.BooleanField()
+    tasks = serializers.IntegerField(source="task_count")
+    tasks_running = serializers.IntegerField()
+    tasks_failed = serializers.IntegerField()
+    fencing_rounds = serializers.IntegerField(source="rounds_total")
+    fenced_ids = serializers.IntegerField(source="fenced_total")
+    since_ms = serializers.IntegerField()
+
+
+class Connectors(ListView):
+    """All connectors that the caller may see."""
+
+    access = {"GET": somewhere(Verb.VIEW)}
+    shape = ConnectorShape
+    filters = {
+        "search": contains("name"),
+        "state": equal("state"),
+        "health": equal("health"),
+        "target": equal("target"),
+        "plugin": equal("class_name"),
+        "worker": equal("worker"),
+        "fencing": flag("fencing"),
+    }
+    orders = {
+        "name": "name",
+        "health": "severity",
+        "state": "state",
+        "generation": "generation",
+        "tasks": "task_count",
+        "since_ms": "since_ms",
+    }
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return Connector.objects.filter(self.principal.query(), known=True)
+
+    def shown(self, rows: Iterable[Any]) -> list[Any]:
+        return list(rows)
+
+
+class ConnectorDetail(OwnView):
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = ConnectorShape
+
+    def get(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        return Response(ConnectorShape(reading.connector(name)).data)
+
+
+class FencedShape(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    producer_id = serializers.IntegerField(allow_null=True)
+    epoch = serializers.IntegerField(allow_null=True)
+
+
+class GenerationShape(serializers.Serializer[Any]):
+    """`stage` of its fencing round: pending, its stages, done, failed or superseded; `took_ms`: how long it took."""
+
+    generation = serializers.IntegerField()
+    current = serializers.BooleanField()
+    tasks = serializers.IntegerField()
+    config_offset = serializers.IntegerField()
+    committed_ms = serializers.IntegerField()
+    stage = serializers.CharField()
+    started_ms = serializers.IntegerField()
+    ended_ms = serializers.IntegerField()
+    took_ms = serializers.IntegerField()
+    fenced = FencedShape(many=True)
+    message = serializers.CharField()
+
+
+def _generation(row: GenerationRow, connector: Connector, masker: Masker) -> dict[str, Any]:
+    fields = ("generation", "tasks", "config_offset", "committed_ms", "stage", "started_ms", "ended_ms", "took_ms")
+    return {
+        **{field: getattr(row, field) for field in fields},
+        "current": row.generation == connector.generation,
+        "fenced": [{"producer_id": None, "epoch": None, **each} for each in row.fenced_ids],
+        "message": masker.scrubbed(row.message, connector.settings),
+    }
+
+
+class Generations(ListView):
+    """The connector's generations, newest first, each with its fencing round: what was fenced, and how long it took."""
+
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = GenerationShape
+    filters = {"stage": equal("stage"), "since": since("committed_ms"), "until": until("committed_ms")}
+    orders = {"generation": "generation", "committed_ms": "committed_ms", "took_ms": "took_ms", "tasks": "tasks"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        self._connector = reading.connector(path["name"])
+        return GenerationRow.objects.filter(connector=path["name"])
+
+    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        masker = Masker([self._connector.class_name])
+        return [_generation(row, self._connector, masker) for row in rows]
+
+
+class Generation(OwnView):
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = GenerationShape
+
+    def get(self, request: Request, name: str, number: int) -> Response:
+        self.known_parameters()
+        connector = reading.connector(name)
+        row = GenerationRow.objects.filter(connector=name, generation=min(number, 2**63 - 1)).first()
+        if row is None:
+            raise not_found(f"Connector {name} has no generation {number}")
+        return Response(GenerationShape(_generation(row, connector, Masker([connector.class_name]))).data)
+
+
+class TaskShape(serializers.Serializer[Any]):
+    """`open_records`, `open_since_ms`: of the transaction that is open now, 0 for none."""
+
+    task = serializers.IntegerField(source="number")
+    state = serializers.CharField()
+    worker = serializers.CharField()
+    generation = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    restarts = serializers.IntegerField()
+    next_restart_ms = serializers.IntegerField()
+    since_ms = serializers.IntegerField()
+    why = serializers.CharField()
+    trace = serializers.CharField()
+    producer_id = serializers.IntegerField()
+    epoch = serializers.IntegerField()
+    open_records = serializers.IntegerField()
+    open_since_ms = serializers.IntegerField()
+    last_commit_ms = serializers.IntegerField()
+    records_total = serializers.IntegerField()
+    rate = serializers.FloatField()
+    transactions = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+
+
+class Tasks(ListView):
+    """The tasks of the newest generation, as they are now."""
+
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = TaskShape
+    filters = {"state": equal("state"), "worker": equal("worker")}
+    orders = {"task": "number", "state": "state", "rate": "rate", "attempt": "attempt", "since_ms": "since_ms"}
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        self._connector = reading.connector(path["name"])
+        return Task.objects.filter(connector=path["name"], known=True)
+
+    def shown(self, rows: Iterable[Any]) -> list[Any]:
+        masker, config = Masker([self._connector.class_name]), self._connector.settings
+        found = list(rows)
+        for row in found:
+            row.trace, row.why = masker.scrubbed(row.trace, config), masker.scrubbed(row.why, config)
+        return found
+
+
+class AttemptShape(serializers.Serializer[Any]):
+    """One step of one attempt: placed, started, the stages, how it ended."""
+
+    time_ms = serializers.IntegerField()
+    task = serializers.IntegerField()
+    generation = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    worker = serializers.CharField()
+    stage = serializers.CharField()
+    message = serializers.CharField()
+
+
+class Attempts(ListView):
+    """What the attempts of a connector's tasks went through, newest first, as long as events are kept."""
+
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = AttemptShape
+    filters = {"task": number("task"), "since": since("time_ms"), "until": until("time_ms")}
+    orders = {"time_ms": "time_ms", "task": "task"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        self._connector = reading.connector(path["name"])
+        return Event.objects.filter(connector=path["name"], type="task", task__isnull=False)
+
+    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        masker, config = Masker([self._connector.class_name]), self._connector.settings
+        blank = {"generation": -1, "attempt": 0, "worker": "", "stage": "", "message": ""}
+        return [
+            {
+                **{name: body.get(name, otherwise) for name, otherwise in blank.items()},
+                "message": masker.scrubbed(str(body.get("message") or ""), config),
+                "time_ms": row.time_ms,
+                "task": row.task,
+            }
+            for row in rows
+            for body in [json.loads(row.body)]
+        ]

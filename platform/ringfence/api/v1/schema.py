@@ -1,0 +1,108 @@
+"""`/api/schema` (OpenAPI 3) and `/api/docs` (Swagger UI, served from here): made of what the views declare."""
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter, inline_serializer
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import ANYONE, requires
+from ringfence.api.base import ConnectView
+from ringfence.web.errors import answer
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+"""The pages' own, but for styles that Swagger UI puts into its elements."""
+
+
+class Problem(serializers.Serializer[Any]):
+    """RFC 9457."""
+
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    instance = serializers.CharField()
+
+
+class OwnSchema(AutoSchema):
+    """Reads a view's declarations: `shape`, `takes`, `answers`, `parameters`, `many`."""
+
+    view: Any
+
+    def get_operation_id(self) -> str:
+        words = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self.view).__name__).lower()
+        return f"{self.method.lower()}_{words}"
+
+    def get_tags(self) -> list[str]:
+        return [type(self.view).__module__.rpartition(".")[2].replace("_", " ")]
+
+    def get_filter_backends(self) -> list[Any]:
+        return []
+
+    def _is_list_view(self, serializer: Any = None) -> bool:
+        return False
+
+    def get_override_parameters(self) -> list[Any]:
+        in_path = [
+            OpenApiParameter(name, str if kind == "name" else int, OpenApiParameter.PATH)
+            for kind, name in re.findall(r"<(\w+):(\w+)>", getattr(self.view, "route", ""))
+        ]
+        asked = self.view.parameters_of(self.method)
+        return [*in_path, *(OpenApiParameter(name, str, OpenApiParameter.QUERY) for name in asked)]
+
+    def get_request_serializer(self) -> Any:
+        return self.view.takes.get(self.method)
+
+    def get_response_serializers(self) -> Any:
+        shape = self.view.answers.get(self.method, self.view.shape)
+        if self.view.many and self.method == "GET":
+            shape = inline_serializer(
+                f"{shape.__name__}Page",
+                {
+                    "count": serializers.IntegerField(),
+                    "next": serializers.CharField(allow_null=True),
+                    "previous": serializers.CharField(allow_null=True),
+                    "results": shape(many=True),
+                },
+            )
+        code = self.view.codes.get(self.method, 200)
+        return {(code, "application/json"): shape, ("4XX", "application/problem+json"): Problem}
+
+
+@lru_cache(maxsize=1)
+def document() -> dict[str, Any]:
+    """The OpenAPI document; the same for everybody."""
+    generator: Any = SchemaGenerator
+    with GENERATOR_STATS.silence():
+        made: dict[str, Any] = generator(urlconf="ringfence.api.v1.urls").get_schema(public=True)
+    return made
+
+
+class Schema(ConnectView):
+    access = {"GET": ANYONE}
+    schema = None
+
+    def get(self, request: Request) -> Response:
+        return Response(document(), content_type="application/vnd.oai.openapi+json")
+
+
+@requires(GET=ANYONE)
+def docs(request: HttpRequest) -> HttpResponse:
+    """Swagger UI: works without the internet."""
+    if request.method not in ("GET", "HEAD"):
+        response = answer(request, 405, "Not like this", "HTTP 405 Method Not Allowed")
+        response["Allow"] = "GET"
+        return response
+    page = render(request, "ringfence/api_docs.html")
+    page["Content-Security-Policy"] = _POLICY
+    return page

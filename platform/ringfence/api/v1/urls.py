@@ -1,0 +1,27 @@
+"""The routes of our own API; their full paths, since the schema is made of this list."""
+
+from django.urls import URLPattern, path
+
+from ringfence.api.v1 import connectors, history, workers
+from ringfence.api.v1.base import OwnView
+
+_CONNECTOR = "api/v1/connectors/<name:name>"
+
+
+def _route(route: str, view: type[OwnView]) -> URLPattern:
+    return path(route, view.as_view(route=route))
+
+
+urlpatterns = [
+    _route("api/v1/connectors", connectors.Connectors),
+    _route(_CONNECTOR, connectors.ConnectorDetail),
+    _route(f"{_CONNECTOR}/generations", connectors.Generations),
+    _route(f"{_CONNECTOR}/generations/<int:number>", connectors.Generation),
+    _route(f"{_CONNECTOR}/tasks", connectors.Tasks),
+    _route(f"{_CONNECTOR}/attempts", connectors.Attempts),
+    _route(f"{_CONNECTOR}/events", history.ConnectorEvents),
+    _route("api/v1/events", history.Events),
+    _route("api/v1/audit", history.Audit),
+    _route("api/v1/workers", workers.Workers),
+    _route("api/v1/leader", workers.Leader),
+]

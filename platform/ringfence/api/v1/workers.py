@@ -1,0 +1,77 @@
+"""`/api/v1/workers` and `/api/v1/leader`: who works, and who leads."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Count, QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api.errors import not_found
+from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.listing import ListView, equal
+from ringfence.mirror.models import ClusterInfo, Task, Worker
+
+
+class WorkerShape(serializers.Serializer[Any]):
+    """`tasks`: those of connectors that the caller may see, as the status topic places them."""
+
+    worker = serializers.CharField()
+    incarnation = serializers.CharField()
+    mode = serializers.CharField()
+    slots = serializers.IntegerField()
+    tasks = serializers.IntegerField()
+    version = serializers.CharField()
+    since_ms = serializers.IntegerField()
+    leads = serializers.BooleanField()
+
+
+class Workers(ListView):
+    """The members of the worker group, as they described themselves."""
+
+    access = {"GET": somewhere(Verb.VIEW)}
+    shape = WorkerShape
+    filters = {"worker": equal("worker"), "mode": equal("mode"), "version": equal("version")}
+    orders = {"worker": "worker", "since_ms": "since_ms", "slots": "slots"}
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return Worker.objects.all()
+
+    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        cluster = ClusterInfo.objects.first()
+        placed = Task.objects.filter(self.principal.query(field="connector"), known=True).order_by()
+        tasks = dict(placed.values_list("worker").annotate(Count("pk")))
+        fields = ("worker", "incarnation", "mode", "slots", "version", "since_ms")
+        return [
+            {
+                **{field: getattr(row, field) for field in fields},
+                "tasks": tasks.get(row.worker, 0),
+                "leads": cluster is not None and (cluster.leader, cluster.incarnation) == (row.worker, row.incarnation),
+            }
+            for row in rows
+        ]
+
+
+class LeaderShape(serializers.Serializer[Any]):
+    leader = serializers.CharField()
+    incarnation = serializers.CharField()
+    group_generation = serializers.IntegerField()
+    since_ms = serializers.IntegerField()
+    kafka_cluster_id = serializers.CharField()
+
+
+class Leader(OwnView):
+    """Who leads, as the database last heard; 404 before anybody has led."""
+
+    access = {"GET": somewhere(Verb.VIEW)}
+    shape = LeaderShape
+
+    def get(self, request: Request) -> Response:
+        self.known_parameters()
+        cluster = ClusterInfo.objects.exclude(leader="").first()
+        if cluster is None:
+            raise not_found("No worker has led this cluster yet: is one running? Look at GET /health")
+        return Response(LeaderShape(cluster).data)
