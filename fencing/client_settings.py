@@ -24,6 +24,16 @@ def effective(role: Role, worker_settings: Settings, connector_config: Settings)
     return merged(role, [(f"{role}.", worker_settings), (f"{role}.override.", connector_config)])
 
 
+def too_few_acks(worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
+    """What a transactional producer cannot do, by the full name of the setting that asks for it; empty where all is."""
+    if effective(Role.PRODUCER, worker_settings, connector_config).settings.get("acks", "all") == "all":
+        return {}
+    name = f"{Role.PRODUCER}.override.acks"
+    name, value = (name, connector_config[name]) if name in connector_config else ("producer.acks", "")
+    value = value or worker_settings["producer.acks"]
+    return {name: f"{name}={value}: a transactional producer needs all. Remove it, or set it to all."}
+
+
 def bootstrap_of(base: str, worker_settings: Settings, connector_config: Settings) -> str:
     """The cluster that the connector's producer writes to. base: the worker's."""
     for name, settings in (

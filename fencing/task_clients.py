@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from fencing.client_settings import connection_of, producer_overrides
+from fencing.client_settings import connection_of, producer_overrides, too_few_acks
+from fencing.errors import Invalid
 from fencing.kafka.idempotent import IdempotentProducer
 from fencing.kafka.overrides import Role
 from fencing.kafka.producer import TransactionalProducer
@@ -27,6 +28,8 @@ def connector_producer(
     timeout_ms: int,
 ) -> TransactionalProducer:
     """A producer with a connector's settings, not initialised yet. Raises `Invalid`."""
+    for problem in too_few_acks(worker_settings, connector_config).values():
+        raise Invalid(problem)
     overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
     there = connection_of(Role.PRODUCER, base, worker_settings, connector_config)
     return TransactionalProducer(there, transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides)

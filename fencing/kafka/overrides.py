@@ -71,9 +71,8 @@ def _secret(text: str) -> str:
 
 
 def _acks(text: str) -> str:
-    if text.lower() not in ("all", "-1"):
-        raise ValueError("a transactional producer needs all")
-    return "all"
+    """Less than all is for worker modes without transactions: `client_settings.too_few_acks` tells."""
+    return "all" if text == "-1" else _one_of("all", "1", "0")(text)
 
 
 def _identification(text: str) -> str:

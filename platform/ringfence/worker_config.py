@@ -9,7 +9,7 @@ from pathlib import Path
 from connectors.api import ConfigException
 from connectors.config_providers import ConfigProviders
 from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
-from fencing.client_settings import effective
+from fencing.client_settings import effective, too_few_acks
 from fencing.decisions import REBALANCE_DELAY
 from fencing.errors import Invalid
 from fencing.kafka.overrides import BOOTSTRAP, Role, servers, translate
@@ -121,6 +121,8 @@ class WorkerConfig:
                 )
             for warning in found.warnings.values():
                 log.warning("%s", warning)
+        for problem in too_few_acks(self.settings, {}).values() if self.mode == "enabled" else ():
+            raise Invalid(problem)
         _ = self.override_policy, self.session_keys
 
     def flag(self, key: str) -> bool:

@@ -125,3 +125,16 @@ def test_what_is_ignored_is_in_the_log_of_the_worker_and_of_each_validation(capl
     assert found["error_count"] == 0
     assert f"Connector c: {said}" in caplog.messages
     assert any("producer.override.transactional.id is ignored" in text for text in caplog.messages)
+
+
+def test_fewer_acks_than_all_are_for_modes_without_transactions() -> None:
+    config = {"producer.override.acks": "1"}
+    found = errors_of(config, worker(CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT="enabled"))
+    assert "a transactional producer needs all" in found["producer.override.acks"][0]
+    assert errors_of(config, worker(CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT="disabled")) == {}
+
+
+def test_a_worker_with_transactions_does_not_start_with_fewer_acks_than_all() -> None:
+    assert worker(CONNECT_PRODUCER_ACKS="1").mode == "disabled"
+    with pytest.raises(Invalid, match="acks=1: a transactional producer needs all"):
+        worker(CONNECT_PRODUCER_ACKS="1", CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT="enabled")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from connectors.api import ConfigType
 from connectors.api.config_types import ConfigKey, ConfigValue, Importance
 from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from fencing.client_settings import astray, effective
+from fencing.client_settings import astray, effective, too_few_acks
 from fencing.kafka.overrides import BOOTSTRAP, Role
 from fencing.kafka.security import SECRETS
 from ringfence.worker_config import WorkerConfig
@@ -59,6 +59,9 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
             errors.setdefault(name, []).append(text)
     for role in Role:
         for name, text in effective(role, worker.settings, given).errors.items():
+            errors.setdefault(name, []).append(text)
+    if worker.mode == "enabled":
+        for name, text in too_few_acks(worker.settings, given).items():
             errors.setdefault(name, []).append(text)
     for name, text in astray(worker.bootstrap, worker.settings, given).items():
         if name not in errors:
