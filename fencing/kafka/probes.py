@@ -10,7 +10,7 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import (
@@ -114,7 +114,7 @@ class Prober:
         except (OSError, ValueError) as error:  # a key or certificate that cannot be read
             raise Fatal(f"The credentials for {self._where} cannot be used: {type(error).__name__}") from error
 
-    def __enter__(self) -> "Prober":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -125,6 +125,14 @@ def preflight(config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT) -> 
     return cast(list[dict[str, Any]], _plugins("preflight", body, timeout))
 
 
+def transactions(
+    connector: str, tasks: int, config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT
+) -> list[dict[str, Any]]:
+    """What the coordinators know of the ids of tasks 0..tasks-1: id, task, state, open, producer_id, epoch, age_ms …"""
+    body = {"connector": connector, "tasks": tasks, "config": dict(config), "deadline": time.time() + timeout}
+    return cast(list[dict[str, Any]], _plugins("transactions", body, timeout))
+
+
 def _plugins(task: str, arguments: Mapping[str, Any], timeout: float) -> Any:
     awaited = f"a worker's plugin process ({task.replace('_', ' ')})"
     deadline = Deadline.after(timeout)

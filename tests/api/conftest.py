@@ -27,7 +27,7 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     from ringfence.api import masking, root
 
     fake = FakeLeader()
-    for name in ("command", "validate", "list_plugins", "config_keys", "preflight"):
+    for name in ("command", "validate", "list_plugins", "config_keys", "preflight", "transactions"):
         monkeypatch.setattr(dispatch, name, getattr(fake, name))
     monkeypatch.setattr(dispatch, "offsets", fake.offsets_of)
     monkeypatch.setattr(masking, "config_keys", fake.config_keys)

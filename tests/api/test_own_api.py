@@ -23,7 +23,7 @@ LISTS = [
     "/api/v1/audit",
     "/api/v1/workers",
 ]
-ONES = ["/api/v1/connectors/team-a", "/api/v1/leader"]
+ONES = ["/api/v1/connectors/team-a", "/api/v1/leader", "/api/v1/connectors/team-a/transactions"]
 
 
 def report(*events: dict[str, Any]) -> None:

@@ -239,3 +239,18 @@ def test_tasks_that_are_the_same_as_before_make_no_new_generation() -> None:
 def test_tasks_made_from_an_older_configuration_are_not_written() -> None:
     state = after(CREATED)
     assert commands.task_set(NAME, state.connector(NAME).config_offset - 1, TASKS * 2)(state) == []
+
+
+def test_fence_now_makes_the_same_tasks_a_new_generation_whose_round_is_due() -> None:
+    before = fenced(after(CREATED))
+    state, records = written(before, commands.fence_now(NAME))
+    assert records == [TaskRecord(TaskId(NAME, 0), TASKS[0]), CommitRecord(NAME, 1)]
+    assert state.connector(NAME).round_pending
+    assert state.connector(NAME).generation != before.connector(NAME).generation
+    with pytest.raises(Refusal) as missing:
+        commands.fence_now(ConnectorName("x"))(before)
+    assert missing.value.status == 404
+    stale = after(commands.create(NAME, CONFIG, TargetState.RUNNING, None))
+    with pytest.raises(Refusal) as refused:
+        commands.fence_now(NAME)(stale)
+    assert refused.value.status == 409

@@ -71,6 +71,12 @@ class FakeLeader:
                 self.status.status(Removed(key_of(name, topic)))
         elif kind == "set_log_level":
             self.config.config(LoggerRecord(body["logger"], body["level"]))
+        elif kind == "fence_now":
+            first = len(self.config.records)
+            self.config.config(*generation(name, 2, first))
+            value = {"generation": first + 2}
+        elif kind == "fence_id":
+            return CommandResult(None, {"fenced": [{"id": body["id"], "producer_id": 7, "epoch": 4}]})
         elif kind == "ping":
             return CommandResult(None, {"leader": "w1"})
         self.project()
@@ -120,6 +126,17 @@ class FakeLeader:
             {"name": "broker version", "result": "ok", "message": "Kafka 4.3", "remedy": "", "key": ""},
             {"name": "client settings", "result": "failed", "message": quoted, "remedy": "Mend it", "key": ""},
         ]
+
+    def transactions(
+        self, connector: str, tasks: int, config: Mapping[str, str], *, timeout: float = 30
+    ) -> list[dict[str, Any]]:
+        self.asked.append(("transactions", connector, {"tasks": tasks}))
+        if self.refusal is not None:
+            raise self.refusal
+        blank = {"timeout_ms": 60_000, "producer_id": 7, "epoch": 3, "partitions": [{"topic": "t", "partition": 0}]}
+        is_open = {"state": "Ongoing", "open": True, "started_ms": 5, "age_ms": 12}
+        shut = {"state": "CompleteCommit", "open": False, "started_ms": -1, "age_ms": None}
+        return [{"id": f"g-{connector}-{n}", "task": n, **blank, **(shut if n else is_open)} for n in range(tasks)]
 
     def offsets_of(self, connector: str, config: Mapping[str, str], *, timeout: float = 30) -> list[dict[str, Any]]:
         self.asked.append(("offsets", connector, dict(config)))

@@ -80,7 +80,7 @@ class Draft:
     def finish(self, response: HttpResponseBase) -> None:
         """Complete the entries with what was answered."""
         status = response.status_code
-        outcome, message = Outcome.of(status), self.message or _message(response)
+        outcome, message = Outcome.of(status), ". ".join(filter(None, (self.message, _message(response))))
         try:
             if not self._entries:
                 self.about("")  # the view came to none: a body that could not be read
@@ -106,7 +106,7 @@ def tell(request: HttpRequest, *, before: object, after: object) -> None:
 
 
 def note(request: HttpRequest, message: str) -> None:
-    """What a page tells of its failure, for the entry of its write; the API's errors are read from their bodies."""
+    """What a page tells of its failure, or why a write was made; the API's errors are read from their bodies."""
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:
         draft.message = message

@@ -27,6 +27,7 @@ from ringfence.engine.offsets_by_hand import OffsetsByHand
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
 from ringfence.engine.refusal import Refusal
+from ringfence.engine.transactions import fence_id
 
 _INITIAL = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 _REMEMBERED = 1000
@@ -105,11 +106,15 @@ class CommandService:
             fence(state, name, self._await_round, limit)
             self._report(command, "done", "")
             return {"value": None}
+        if kind == "fence_id":
+            fenced = fence_id(state, name, str(body["id"]), self._leader.worker_config)
+            self._report(command, "done", f"{body['id']}: {body['reason']}")
+            return {"value": {"fenced": fenced}}
         connector = state.connector(name)
         plan, value = self._plan(kind, name, connector, body, limit)
         written = self._write(plan, limit, expired)
         self._after(kind, name, connector, written)
-        self._report(command, "done", "", written.offset)
+        self._report(command, "done", str(body.get("reason") or ""), written.offset)
         answer: dict[str, object] = {"value": value}
         if written.offset >= 0:
             answer["offset"] = written.offset
@@ -118,7 +123,9 @@ class CommandService:
             answer["offsets_end"] = end_offsets(self._connection, self._offsets_topic, partitions, limit)
         if kind == "reset_topics":
             answer["status_end"] = self._forget_topics(name, limit)
-        if kind in ("delete", "stop"):
+        if kind == "fence_now":
+            answer["value"] = {"generation": written.state.connector(name).generation}
+        if kind in ("delete", "stop", "fence_now"):
             self._await_round(name, limit)
         return answer
 
@@ -148,6 +155,8 @@ class CommandService:
                 return commands.stop(name), None
             case "delete":
                 return commands.delete(name), None
+            case "fence_now":
+                return commands.fence_now(name), None
             case "restart":
                 return self._restart(name, connector, body)
             case "restart_task":

@@ -140,6 +140,18 @@ def stop(name: ConnectorName) -> Plan:
     return plan
 
 
+def fence_now(name: ConnectorName) -> Plan:
+    """The same tasks as a new generation: its round fences every id of the old one, and then they start again."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Connector {name} not found")
+        if connector.tasks_stale:
+            raise Refusal(409, RECONFIGURED, retry=True)
+        return _task_set(name, [connector.tasks[n].config for n in sorted(connector.tasks)])
+
+    return plan
+
+
 def delete(name: ConnectorName) -> Plan:
     """An empty generation and the tombstones, at once: the round that is due then goes on under any leader."""
 

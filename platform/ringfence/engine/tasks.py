@@ -9,7 +9,7 @@ from fencing.clock import Deadline
 from fencing.errors import FencingError
 from fencing.ids import ConnectorName
 from ringfence.celery import app
-from ringfence.engine import client_overrides, preflight, refusals
+from ringfence.engine import client_overrides, preflight, refusals, transactions
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.plugins import PluginHost
@@ -111,6 +111,17 @@ def plugins_preflight(config: dict[str, str], deadline: float) -> dict[str, obje
         limit = Deadline.after(deadline - time.time())
         found = preflight.examine(config, services.config, services.plugins, limit, services.modes)
         return _value([check.as_json() for check in found])
+
+    return _answered(call)
+
+
+@task(name="ringfence.plugins.transactions")
+def plugins_transactions(connector: str, tasks: int, config: dict[str, str], deadline: float) -> dict[str, object]:
+    """What the coordinators know of a connector's transactional ids (KIP-664)."""
+
+    def call() -> dict[str, object]:
+        limit = Deadline.after(deadline - time.time())
+        return _value(transactions.describe(connector, tasks, config, _current().config, limit))
 
     return _answered(call)
 

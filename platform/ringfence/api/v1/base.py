@@ -9,6 +9,7 @@ from ringfence.api.base import ConnectView
 from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import object_of, plain
 from ringfence.api.v1.schema import OwnSchema
+from ringfence.audit.trail import note
 
 Shape = type[Serializer[Any]]
 
@@ -43,6 +44,10 @@ class OwnView(ConnectView):
         if twice := sorted(name for name in query if len(query.getlist(name)) > 1):
             raise bad_request(f"Given more than once: {', '.join(twice)}.")
         return {name: str(query[name]) for name in query}
+
+    def tell_reason(self, reason: str) -> None:
+        """Why, for the audit entry of this write."""
+        note(self.request._request, reason)
 
     def known_fields(self, *names: str) -> dict[str, Any]:
         """The body's fields, numbers as Python's."""

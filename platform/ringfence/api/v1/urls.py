@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from ringfence.api.v1 import connectors, history, workers
+from ringfence.api.v1 import connectors, history, transactions, workers
 from ringfence.api.v1.base import OwnView
 
 _CONNECTOR = "api/v1/connectors/<name:name>"
@@ -20,6 +20,8 @@ urlpatterns = [
     _route(f"{_CONNECTOR}/tasks", connectors.Tasks),
     _route(f"{_CONNECTOR}/attempts", connectors.Attempts),
     _route(f"{_CONNECTOR}/events", history.ConnectorEvents),
+    _route(f"{_CONNECTOR}/transactions", transactions.Transactions),
+    _route(f"{_CONNECTOR}/fence", transactions.Fence),
     _route("api/v1/events", history.Events),
     _route("api/v1/audit", history.Audit),
     _route("api/v1/workers", workers.Workers),

@@ -1,0 +1,85 @@
+"""What the coordinators know of transactional ids: state, holder, age, partitions (KIP-664). Changes nothing."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.errors import for_code
+from kafka.protocol.admin import DescribeTransactionsRequest
+
+from fencing.clock import Deadline
+from fencing.errors import Fatal, Retriable
+from fencing.kafka.probes import Prober, _coordinator_of
+
+_NOT_YET: Final = frozenset({14, 15, 16})
+_UNKNOWN_ID: Final = 105
+_OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transactional id as its coordinator sees it. `state` as Kafka names it; "" for an id that it does not know.
+
+    started_ms: of the transaction that is open, -1 where none is; partitions: (topic, partition) it has reached.
+    """
+
+    transactional_id: str
+    state: str = ""
+    producer_id: int = -1
+    epoch: int = -1
+    timeout_ms: int = -1
+    started_ms: int = -1
+    partitions: Sequence[tuple[str, int]] = ()
+
+    @property
+    def open(self) -> bool:
+        """A transaction is open, or is being ended."""
+        return self.state in _OPEN
+
+
+def _described(seen: Any) -> Transaction:
+    return Transaction(
+        seen.transactional_id,
+        seen.transaction_state,
+        seen.producer_id,
+        seen.producer_epoch,
+        seen.transaction_timeout_ms,
+        seen.transaction_start_time_ms,
+        tuple(sorted((topic.topic, partition) for topic in seen.topics for partition in topic.partitions)),
+    )
+
+
+class TransactionProber(Prober):
+    """Asks with one principal, which needs Describe on the ids."""
+
+    def transactions(self, ids: Sequence[str], deadline: Deadline) -> list[Transaction]:
+        """Every id, in the order given. Raises `Fatal` where one may not be described, `Retriable` without answers."""
+        found: dict[str, Transaction] = {}
+        left = list(dict.fromkeys(ids))
+        while left:
+            coordinators = self._run(self._all({each: _coordinator_of(each) for each in left}))
+            codes = {each: answer.error_code if answer else 15 for each, answer in coordinators.items()}
+            nodes = {each: answer.node_id for each, answer in coordinators.items() if answer and not codes[each]}
+            asked = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
+            for each, answer in self._run(self._all(asked, nodes)).items():
+                if answer is None:
+                    raise Fatal("The brokers cannot describe transactions: that takes Kafka 3.0 or newer")
+                for seen in answer.transaction_states:
+                    codes[each] = seen.error_code
+                    if seen.error_code == 0:
+                        found[each] = _described(seen)
+                    elif seen.error_code == _UNKNOWN_ID:
+                        found[each] = Transaction(each)
+            left = [each for each in left if each not in found]
+            for each in left:
+                if codes[each] not in _NOT_YET:
+                    name = for_code(codes[each]).__name__
+                    raise Fatal(
+                        f"Describing {each}: {name}. Grant the admin client Describe on that TransactionalId", name
+                    )
+            if left and deadline.expired:
+                raise Retriable(f"The coordinator of {left[0]} does not answer. Ask again")
+            if left:
+                time.sleep(deadline.slice(0.1))  # on a new cluster the coordinators' topic is only being made
+        return [found[each] for each in ids]

@@ -1,0 +1,112 @@
+"""`…/transactions`: a connector's transactional ids as their coordinators know them (KIP-664); `…/fence`: fence now.
+
+Ending a transaction by hand is fencing its id: Kafka aborts what is open, and whoever held it can commit nothing more.
+"""
+
+from typing import Any
+
+from django.db.models import Max
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence import dispatch
+from ringfence.access.routes import on_connector
+from ringfence.access.verbs import Verb
+from ringfence.api import reading
+from ringfence.api.errors import bad_request
+from ringfence.api.v1.base import OwnView, told_reason
+from ringfence.api.v1.connectors import FencedShape
+from ringfence.mirror.models import GenerationRow
+
+_LARGEST_ID = 300
+
+
+class PartitionShape(serializers.Serializer[Any]):
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+
+
+class TransactionShape(serializers.Serializer[Any]):
+    """`state`: Kafka's word, "" where the coordinator does not know the id; `age_ms`: of an open one, else null."""
+
+    id = serializers.CharField()
+    task = serializers.IntegerField()
+    state = serializers.CharField()
+    open = serializers.BooleanField()
+    producer_id = serializers.IntegerField()
+    epoch = serializers.IntegerField()
+    timeout_ms = serializers.IntegerField()
+    started_ms = serializers.IntegerField()
+    age_ms = serializers.IntegerField(allow_null=True)
+    partitions = PartitionShape(many=True)
+
+
+class TransactionsShape(serializers.Serializer[Any]):
+    connector = serializers.CharField()
+    transactions = TransactionShape(many=True)
+
+
+class FenceShape(serializers.Serializer[Any]):
+    """`reason`: for the audit trail. `transactional_id`: only that one; without, a round of all ids is forced."""
+
+    reason = serializers.CharField()
+    transactional_id = serializers.CharField(required=False)
+
+
+class FenceAnswerShape(serializers.Serializer[Any]):
+    """`generation`: the one that the round made way for; null where one id was fenced."""
+
+    connector = serializers.CharField()
+    generation = serializers.IntegerField(allow_null=True)
+    fenced = FencedShape(many=True)
+
+
+class Transactions(OwnView):
+    """Asked of Kafka at this moment, by a worker. `open=true`: only those with an open transaction."""
+
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = TransactionsShape
+    parameters = {"GET": ["open"]}
+
+    def get(self, request: Request, name: str) -> Response:
+        asked = self.known_parameters("open")
+        if asked.get("open", "true") not in ("true", "false"):
+            raise bad_request("open must be true or false.")
+        row = reading.connector(name)
+        # The ids of older generations, too: a zombie would hold one of those.
+        most = GenerationRow.objects.filter(connector=name).aggregate(Max("tasks"))["tasks__max"] or 0
+        found = dispatch.transactions(name, max(most, row.task_count), row.settings)
+        if "open" in asked:
+            found = [each for each in found if each["open"] is (asked["open"] == "true")]
+        return Response(TransactionsShape({"connector": name, "transactions": found}).data)
+
+
+class Fence(OwnView):
+    """Fence now: every id of the connector by a round of its own (the tasks then start again), or one id."""
+
+    access = {"POST": on_connector(Verb.FENCE).writing()}
+    shape = FenceAnswerShape
+    takes = {"POST": FenceShape}
+
+    def post(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        fields = self.known_fields("reason", "transactional_id")
+        reason = told_reason(fields)
+        reading.connector(name)
+        self.tell_reason(reason)
+        if "transactional_id" in fields:
+            wanted = fields["transactional_id"]
+            if not isinstance(wanted, str) or not wanted or len(wanted) > _LARGEST_ID + len(name):
+                raise bad_request("transactional_id must be one of the connector's: GET …/transactions lists them.")
+            result = dispatch.command("fence_id", name, {"id": wanted, "reason": reason}, user=self.user_name)
+        else:
+            result = dispatch.command("fence_now", name, {"reason": reason}, user=self.user_name)
+        value = result.value if isinstance(result.value, dict) else {}
+        generation = value.get("generation")
+        fenced = value.get("fenced")
+        if fenced is None and generation is not None:
+            row = GenerationRow.objects.filter(connector=name, generation=generation).first()
+            fenced = row.fenced_ids if row else None
+        shown = [{"producer_id": None, "epoch": None, **each} for each in fenced or []]
+        return Response(FenceAnswerShape({"connector": name, "generation": generation, "fenced": shown}).data)

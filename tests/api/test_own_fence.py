@@ -1,0 +1,93 @@
+"""`/api/v1/…/transactions` and `…/fence`: what is asked of the workers, who may, and what the trail keeps."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from ringfence.dispatch import Refused
+from tests.api.test_access import settings_of  # noqa: F401 - a fixture
+from tests.api.test_own_api import outside, problem, two  # noqa: F401 - fixtures
+from tests.api.test_rights import JSON, account, bearer
+from tests.support.leader import FakeLeader
+
+FENCE = "/api/v1/connectors/team-a/fence"
+TRANSACTIONS = "/api/v1/connectors/team-a/transactions"
+
+
+def test_transactions_come_from_kafka_with_state_holder_age_and_partitions(client: Client, two: FakeLeader) -> None:  # noqa: F811
+    body = client.get(TRANSACTIONS).json()
+    assert [each["id"] for each in body["transactions"]] == ["g-team-a-0", "g-team-a-1"]
+    first = body["transactions"][0]
+    assert (first["state"], first["producer_id"], first["epoch"], first["age_ms"]) == ("Ongoing", 7, 3, 12)
+    assert first["partitions"] == [{"topic": "t", "partition": 0}]
+    assert [each["task"] for each in client.get(f"{TRANSACTIONS}?open=true").json()["transactions"]] == [0]
+    assert [each["task"] for each in client.get(f"{TRANSACTIONS}?open=false").json()["transactions"]] == [1]
+    problem(client.get(f"{TRANSACTIONS}?open=perhaps"), 400)
+    two.refusal = Refused(503, "away", retry=True)
+    response = client.get(TRANSACTIONS)
+    assert (problem(response, 503), response["retry-after"]) == ("away", "1")
+
+
+def test_ids_of_larger_generations_before_are_asked_for_too(client: Client, two: FakeLeader) -> None:  # noqa: F811
+    two.start("team-a", tasks=1)
+    client.get(TRANSACTIONS)
+    assert two.asked[-1] == ("transactions", "team-a", {"tasks": 2})
+
+
+def test_a_round_is_forced_with_a_reason_and_the_reason_is_kept(client: Client, two: FakeLeader) -> None:  # noqa: F811
+    from ringfence.audit.models import AuditEntry
+
+    answer = client.post(FENCE, {"reason": "a worker hangs"}, content_type=JSON)
+    assert answer.status_code == 200
+    assert answer.json()["generation"] > 0
+    assert two.asked[-1] == ("fence_now", "team-a", {"reason": "a worker hangs"})
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.action, entry.connector, entry.message, entry.outcome) == (
+        "fence",
+        "team-a",
+        "a worker hangs",
+        "done",
+    )
+
+
+def test_one_id_is_fenced(client: Client, two: FakeLeader) -> None:  # noqa: F811
+    body = {"reason": "it hangs", "transactional_id": "g-team-a-0"}
+    answer = client.post(FENCE, body, content_type=JSON)
+    fenced = {"id": "g-team-a-0", "producer_id": 7, "epoch": 4}
+    assert answer.json() == {"connector": "team-a", "generation": None, "fenced": [fenced]}
+    assert two.asked[-1] == ("fence_id", "team-a", {"id": "g-team-a-0", "reason": "it hangs"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [None, [], {}, {"reason": ""}, {"reason": 1}, {"reason": "x", "transactional_id": 3}, {"reason": "x", "a": 1}],
+)
+def test_a_body_that_cannot_be_meant_fences_nothing(client: Client, two: FakeLeader, body: Any) -> None:  # noqa: F811
+    before = list(two.asked)
+    problem(client.post(FENCE, body, content_type=JSON), 400)
+    assert two.asked == before
+
+
+def test_fencing_needs_its_own_verb(client: Client, two: FakeLeader, outside: None) -> None:  # noqa: F811
+    editor = bearer(account("ann", ("editor", "*")))
+    before = list(two.asked)
+    assert "`fence` on connector team-a" in problem(
+        client.post(FENCE, {"reason": "x"}, content_type=JSON, headers=editor), 403
+    )
+    assert two.asked == before
+    assert (
+        client.post(
+            FENCE, {"reason": "x"}, content_type=JSON, headers=bearer(account("bob", ("fence", "team-*")))
+        ).status_code
+        == 200
+    )
+    problem(
+        client.post(
+            FENCE.replace("team-a", "team-x"),
+            {"reason": "x"},
+            content_type=JSON,
+            headers=bearer(account("eve", ("fence", "*"))),
+        ),
+        404,
+    )
