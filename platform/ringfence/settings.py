@@ -44,6 +44,7 @@ INSTALLED_APPS = [
     "ringfence.mirror",
     "ringfence.access",
     "ringfence.audit",
+    "ringfence.history",
     "ringfence.api",
     "ringfence.web",
 ]

@@ -19,6 +19,7 @@ LISTS = [
     "/api/v1/connectors/team-a/tasks",
     "/api/v1/connectors/team-a/attempts",
     "/api/v1/connectors/team-a/events",
+    "/api/v1/connectors/team-a/offset-snapshots",
     "/api/v1/events",
     "/api/v1/audit",
     "/api/v1/workers",

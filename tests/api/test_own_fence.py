@@ -1,5 +1,7 @@
 """`/api/v1/…/transactions` and `…/fence`: what is asked of the workers, who may, and what the trail keeps."""
 
+# ruff: noqa: F811 - fixtures that are imported
+
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ FENCE = "/api/v1/connectors/team-a/fence"
 TRANSACTIONS = "/api/v1/connectors/team-a/transactions"
 
 
-def test_transactions_come_from_kafka_with_state_holder_age_and_partitions(client: Client, two: FakeLeader) -> None:  # noqa: F811
+def test_transactions_come_from_kafka_with_state_holder_age_and_partitions(client: Client, two: FakeLeader) -> None:
     body = client.get(TRANSACTIONS).json()
     assert [each["id"] for each in body["transactions"]] == ["g-team-a-0", "g-team-a-1"]
     first = body["transactions"][0]
@@ -29,13 +31,13 @@ def test_transactions_come_from_kafka_with_state_holder_age_and_partitions(clien
     assert (problem(response, 503), response["retry-after"]) == ("away", "1")
 
 
-def test_ids_of_larger_generations_before_are_asked_for_too(client: Client, two: FakeLeader) -> None:  # noqa: F811
+def test_ids_of_larger_generations_before_are_asked_for_too(client: Client, two: FakeLeader) -> None:
     two.start("team-a", tasks=1)
     client.get(TRANSACTIONS)
     assert two.asked[-1] == ("transactions", "team-a", {"tasks": 2})
 
 
-def test_a_round_is_forced_with_a_reason_and_the_reason_is_kept(client: Client, two: FakeLeader) -> None:  # noqa: F811
+def test_a_round_is_forced_with_a_reason_and_the_reason_is_kept(client: Client, two: FakeLeader) -> None:
     from ringfence.audit.models import AuditEntry
 
     answer = client.post(FENCE, {"reason": "a worker hangs"}, content_type=JSON)
@@ -51,7 +53,7 @@ def test_a_round_is_forced_with_a_reason_and_the_reason_is_kept(client: Client, 
     )
 
 
-def test_one_id_is_fenced(client: Client, two: FakeLeader) -> None:  # noqa: F811
+def test_one_id_is_fenced(client: Client, two: FakeLeader) -> None:
     body = {"reason": "it hangs", "transactional_id": "g-team-a-0"}
     answer = client.post(FENCE, body, content_type=JSON)
     fenced = {"id": "g-team-a-0", "producer_id": 7, "epoch": 4}
@@ -63,13 +65,13 @@ def test_one_id_is_fenced(client: Client, two: FakeLeader) -> None:  # noqa: F81
     "body",
     [None, [], {}, {"reason": ""}, {"reason": 1}, {"reason": "x", "transactional_id": 3}, {"reason": "x", "a": 1}],
 )
-def test_a_body_that_cannot_be_meant_fences_nothing(client: Client, two: FakeLeader, body: Any) -> None:  # noqa: F811
+def test_a_body_that_cannot_be_meant_fences_nothing(client: Client, two: FakeLeader, body: Any) -> None:
     before = list(two.asked)
     problem(client.post(FENCE, body, content_type=JSON), 400)
     assert two.asked == before
 
 
-def test_fencing_needs_its_own_verb(client: Client, two: FakeLeader, outside: None) -> None:  # noqa: F811
+def test_fencing_needs_its_own_verb(client: Client, two: FakeLeader, outside: None) -> None:
     editor = bearer(account("ann", ("editor", "*")))
     before = list(two.asked)
     assert "`fence` on connector team-a" in problem(

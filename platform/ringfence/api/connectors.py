@@ -17,6 +17,7 @@ from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
+from ringfence.history import snapshots
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
@@ -196,10 +197,12 @@ class Offsets(ConnectView):
 
     def patch(self, request: Request, name: str) -> Response:
         entries = writing.offsets_of(self.json_body())
+        snapshots.before_a_change(name, self.user_name, "before the offsets were changed")
         result = dispatch.command("alter_offsets", name, {"offsets": entries}, user=self.user_name)
         return Response({"message": _message(result.value, f"The offsets of connector {name} have been altered.")})
 
     def delete(self, request: Request, name: str) -> Response:
+        snapshots.before_a_change(name, self.user_name, "before the offsets were reset")
         result = dispatch.command("reset_offsets", name, {}, user=self.user_name)
         return Response({"message": _message(result.value, f"The offsets of connector {name} have been reset.")})
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencing.cluster_state import ClusterState, ConnectorState, apply, mark_unreadable
-from fencing.codec import CommitRecord, TargetState, TaskCountRecord, UnknownKey, connector_of, decode
+from fencing.codec import CommitRecord, ConnectorRecord, TargetState, TaskCountRecord, UnknownKey, connector_of, decode
 from fencing.errors import Unreadable
 from fencing.ids import ConnectorName
 from fencing.log_levels import LoggerRecord
+from ringfence.history import versions
 from ringfence.mirror.health import refresh
 from ringfence.mirror.models import Connector, Event, GenerationRow, LogLevel, Task, pack
 from ringfence.mirror.records import Record
@@ -32,6 +33,7 @@ class ConfigChange:
     warnings: Sequence[tuple[int, str]] = field(default_factory=tuple)
     """(time, text) of what could not be understood."""
     levels: Mapping[str, LogLevel] = field(default_factory=dict)
+    configs: Sequence[versions.Written] = field(default_factory=tuple)
 
 
 def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:
@@ -41,6 +43,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
     fenced: list[tuple[str, int, int]] = []
     warnings: list[tuple[int, str]] = []
     levels: dict[str, LogLevel] = {}
+    configs: list[versions.Written] = []
     for record in records:
         connector = connector_of(record.key or b"")
         try:
@@ -64,13 +67,15 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
                 row = GenerationRow(connector=name, generation=record.offset, tasks=tasks, stage="pending")
                 row.committed_ms, row.config_offset = record.timestamp_ms, state.connector(name).config_offset
                 generations.append(row)
+            case ConnectorRecord(name, config) if config is not None:
+                configs.append(versions.Written(name, record.offset, record.timestamp_ms, config))
             case TaskCountRecord(name, _, generation, _) if generation is not None:
                 fenced.append((name, generation, record.timestamp_ms))
             case _:
                 pass
         if connector is not None:
             touched.add(connector)
-    return ConfigChange(state, frozenset(touched), generations, fenced, warnings, levels)
+    return ConfigChange(state, frozenset(touched), generations, fenced, warnings, levels, configs)
 
 
 def write(change: ConfigChange) -> set[str]:
@@ -92,6 +97,7 @@ def write(change: ConfigChange) -> set[str]:
         batch_size=80,
     )
     _write_generations(change)
+    versions.keep(change.configs)
     Event.objects.bulk_create(
         Event(type="warning", time_ms=time_ms, summary=clean(text), body=pack({"message": text}))
         for time_ms, text in change.warnings

@@ -15,6 +15,7 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
+from ringfence.history import snapshots
 from ringfence.web.views import is_fragment
 
 
@@ -83,8 +84,11 @@ def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
 
 
 def _carry_out(request: HttpRequest, name: str, kind: str, body: dict[str, Any], told: str) -> HttpResponse:
+    user = principal_of(request).name
     try:
-        dispatch.command(kind, name, body, user=principal_of(request).name)
+        if kind == "reset_offsets":
+            snapshots.before_a_change(name, user, "before the offsets were reset")
+        dispatch.command(kind, name, body, user=user)
     except Refused as refused:
         return _told(request, name, "bad", refused.message, refused.status)
     return _told(request, name, "motion", told, 200)

@@ -3,13 +3,17 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
+from ringfence.access.authorise import principal_of
 from ringfence.api.base import ConnectView
-from ringfence.api.errors import bad_request
+from ringfence.api.errors import bad_request, json_error
 from ringfence.api.jsonbody import object_of, plain
 from ringfence.api.v1.schema import OwnSchema
 from ringfence.audit.trail import note
+from ringfence.history import repeats
 
 Shape = type[Serializer[Any]]
 
@@ -29,6 +33,22 @@ class OwnView(ConnectView):
     parameters: ClassVar[Mapping[str, Iterable[str]]] = {}
     many: ClassVar[bool] = False
     route = ""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """A POST with an Idempotency-Key is carried out once; see `history.repeats`."""
+        if request.method != "POST" or repeats.HEADER not in request.headers:
+            return super().dispatch(request, *args, **kwargs)
+        repeat = repeats.Repeat(request, principal_of(request))
+        match repeat.begin():
+            case HttpResponse() as known:
+                return known
+            case repeats.Refusal(status, message):
+                return json_error(status, message)
+        response = super().dispatch(request, *args, **kwargs)
+        assert isinstance(response, Response)
+        response.render()
+        repeat.end(response.status_code, response.content, response.get("Location", ""))
+        return response
 
     @classmethod
     def parameters_of(cls, method: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from ringfence.api.v1 import connectors, history, transactions, workers
+from ringfence.api.v1 import config, connectors, history, offsets, transactions, workers
 from ringfence.api.v1.base import OwnView
 
 _CONNECTOR = "api/v1/connectors/<name:name>"
@@ -20,6 +20,15 @@ urlpatterns = [
     _route(f"{_CONNECTOR}/tasks", connectors.Tasks),
     _route(f"{_CONNECTOR}/attempts", connectors.Attempts),
     _route(f"{_CONNECTOR}/events", history.ConnectorEvents),
+    _route(f"{_CONNECTOR}/config", config.Config),
+    _route(f"{_CONNECTOR}/versions", config.Versions),
+    _route(f"{_CONNECTOR}/versions/<int:number>", config.Version),
+    _route(f"{_CONNECTOR}/versions/<int:number>/diff", config.VersionDiff),
+    _route(f"{_CONNECTOR}/versions/<int:number>/rollback", config.Rollback),
+    _route(f"{_CONNECTOR}/offset-snapshots", offsets.Snapshots),
+    _route(f"{_CONNECTOR}/offset-snapshots/<int:number>", offsets.Snapshot),
+    _route(f"{_CONNECTOR}/offset-snapshots/<int:number>/restore", offsets.Restore),
+    _route(f"{_CONNECTOR}/offsets/preview", offsets.Preview),
     _route(f"{_CONNECTOR}/transactions", transactions.Transactions),
     _route(f"{_CONNECTOR}/fence", transactions.Fence),
     _route("api/v1/events", history.Events),

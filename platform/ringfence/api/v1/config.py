@@ -1,0 +1,209 @@
+"""`…/config` with an ETag, and its versions: list, difference, rollback.
+
+The ETag is the offset of the configuration's record in the config topic: the same in every web process.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import on_connector
+from ringfence.access.verbs import Verb
+from ringfence.api import reading, writing
+from ringfence.api.errors import ConnectError, not_found
+from ringfence.api.jsonbody import config_of
+from ringfence.api.masking import Masker
+from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.listing import ListView, since, until, whole
+from ringfence.dispatch import Refused
+from ringfence.history.models import ConfigVersion
+from ringfence.history.versions import difference
+from ringfence.mirror.models import Connector
+
+_CHANGED = "The configuration is another one by now ({now}): read it again, and repeat the request with its ETag."
+
+
+def etag_of(row: Connector) -> str:
+    return f'"{row.config_offset}"'
+
+
+def _tags(header: str) -> list[str]:
+    return [tag.strip() for tag in header.split(",")]
+
+
+def expected_offset(request: Request, row: Connector | None) -> int | None:
+    """The config offset that `If-Match` and `If-None-Match` let be replaced; None where neither is sent.
+
+    Raises a 412 where the stored configuration is another one.
+    """
+    match, none_match = request.headers.get("If-Match"), request.headers.get("If-None-Match")
+    if none_match is not None and row is not None and ("*" in _tags(none_match) or etag_of(row) in _tags(none_match)):
+        raise ConnectError(412, f"The connector is there, with the ETag {etag_of(row)}: nothing was changed.")
+    if match is None:
+        return None
+    if row is None:
+        raise ConnectError(412, "There is no such connector, so no ETag of it can match: nothing was changed.")
+    if "*" not in _tags(match) and etag_of(row) not in _tags(match):
+        raise ConnectError(412, _CHANGED.format(now=etag_of(row)))
+    return row.config_offset
+
+
+def configure(name: str, config: Mapping[str, str], user: str, expected: int | None) -> bool:
+    """As `writing.configure`; the leader's "changed meanwhile" is the 412 that it would have been here."""
+    try:
+        return writing.configure(name, config, user, expected)
+    except Refused as refused:
+        row = Connector.objects.filter(name=name, known=True).first()
+        if expected is not None and refused.status == 409 and row is not None and row.config_offset != expected:
+            raise ConnectError(412, _CHANGED.format(now=etag_of(row))) from refused
+        raise
+
+
+class ConfigShape(serializers.Serializer[Any]):
+    """Flat: every value is a text; secrets are masked, and a mask that is sent back keeps what is stored."""
+
+    name = serializers.CharField()
+
+
+class Config(OwnView):
+    access = {"GET": on_connector(Verb.VIEW_CONFIG), "PUT": on_connector(Verb.EDIT).writing()}
+    shape = ConfigShape
+    takes = {"PUT": ConfigShape}
+
+    def get(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        row = reading.connector(name)
+        headers = {"ETag": etag_of(row)}
+        if etag_of(row) in _tags(request.headers.get("If-None-Match", "")):
+            return Response(status=304, headers=headers)
+        return Response(Masker([row.class_name]).masked(row.settings), headers=headers)
+
+    def put(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        config = config_of(self.json_body())
+        expected = expected_offset(request, Connector.objects.filter(name=name, known=True).first())
+        created = configure(name, config, self.user_name, expected)
+        row = reading.connector(name)
+        shown = reading.info(row, (), Masker([row.class_name]), self.principal)["config"]
+        return Response(shown, status=201 if created else 200, headers={"ETag": etag_of(row)})
+
+
+class VersionShape(serializers.Serializer[Any]):
+    number = serializers.IntegerField()
+    time_ms = serializers.IntegerField()
+    config_offset = serializers.IntegerField()
+    current = serializers.BooleanField()
+    config = serializers.DictField(child=serializers.CharField(allow_blank=True))
+
+
+def _version(name: str, number: int) -> ConfigVersion:
+    row = ConfigVersion.objects.filter(connector=name, number=min(number, 2**31 - 1)).first()
+    if row is None:
+        raise not_found(f"Connector {name} has no version {number} of its configuration")
+    return row
+
+
+def _shown(row: ConfigVersion, connector: Connector) -> dict[str, Any]:
+    config = row.settings
+    return {
+        **{field: getattr(row, field) for field in ("number", "time_ms", "config_offset")},
+        "current": config == connector.settings,
+        "config": Masker([config.get("connector.class", "")]).masked(config),
+    }
+
+
+class Versions(ListView):
+    """Every configuration that the connector has had, newest first, whichever way it came."""
+
+    access = {"GET": on_connector(Verb.VIEW_CONFIG)}
+    shape = VersionShape
+    filters = {"since": since("time_ms"), "until": until("time_ms")}
+    orders = {"number": "number", "time_ms": "time_ms"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        self._connector = reading.connector(path["name"])
+        return ConfigVersion.objects.filter(connector=path["name"])
+
+    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [_shown(row, self._connector) for row in rows]
+
+
+class Version(OwnView):
+    access = {"GET": on_connector(Verb.VIEW_CONFIG)}
+    shape = VersionShape
+
+    def get(self, request: Request, name: str, number: int) -> Response:
+        self.known_parameters()
+        connector = reading.connector(name)
+        return Response(VersionShape(_shown(_version(name, number), connector)).data)
+
+
+class ChangeShape(serializers.Serializer[Any]):
+    before = serializers.CharField(allow_blank=True)
+    after = serializers.CharField(allow_blank=True)
+
+
+class DiffShape(serializers.Serializer[Any]):
+    """Secrets are compared in clear and shown masked."""
+
+    before = serializers.IntegerField()
+    after = serializers.IntegerField()
+    added = serializers.DictField(child=serializers.CharField(allow_blank=True))
+    removed = serializers.DictField(child=serializers.CharField(allow_blank=True))
+    changed = serializers.DictField(child=ChangeShape())
+
+
+class VersionDiff(OwnView):
+    """From this version to another: `to`, else the newest."""
+
+    access = {"GET": on_connector(Verb.VIEW_CONFIG)}
+    shape = DiffShape
+    parameters = {"GET": ["to"]}
+
+    def get(self, request: Request, name: str, number: int) -> Response:
+        asked = self.known_parameters("to")
+        reading.connector(name)
+        before = _version(name, number)
+        newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
+        assert newest is not None
+        after = _version(name, whole(asked["to"], "to", 1)) if "to" in asked else newest
+        old, new = before.settings, after.settings
+        masker = Masker({config.get("connector.class", "") for config in (old, new)})
+        # Masked as a whole: which settings are secret depends on the plugin class.
+        shown_old, shown_new = masker.masked(old), masker.masked(new)
+        found = difference(old, new)
+        body = {
+            "before": before.number,
+            "after": after.number,
+            "added": {key: shown_new[key] for key in found.added},
+            "removed": {key: shown_old[key] for key in found.removed},
+            "changed": {key: {"before": shown_old[key], "after": shown_new[key]} for key in found.changed},
+        }
+        return Response(DiffShape(body).data)
+
+
+class Rollback(OwnView):
+    """Set this version's configuration again, its secrets too; `If-Match` as for the configuration itself."""
+
+    access = {"POST": on_connector(Verb.EDIT).writing()}
+    shape = VersionShape
+
+    def post(self, request: Request, name: str, number: int) -> Response:
+        self.known_parameters()
+        if self.raw_body.strip():
+            self.known_fields()
+        row = reading.connector(name)
+        wanted = _version(name, number)
+        expected = expected_offset(request, row)
+        configure(name, wanted.settings, self.user_name, row.config_offset if expected is None else expected)
+        newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
+        connector = reading.connector(name)
+        body = VersionShape(_shown(newest or wanted, connector)).data
+        if not self.principal.may(Verb.VIEW_CONFIG, name):
+            body["config"] = {}
+        return Response(body, headers={"ETag": etag_of(connector)})

@@ -1,0 +1,164 @@
+"""`…/offset-snapshots` and `…/offsets/preview`: keep source offsets, see what a change would do, undo one."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence import dispatch
+from ringfence.access.routes import on_connector
+from ringfence.access.verbs import Verb
+from ringfence.api import reading, writing
+from ringfence.api.errors import bad_request, not_found
+from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.listing import ListView, equal, since, until
+from ringfence.history import snapshots
+from ringfence.history.models import OffsetSnapshot
+from ringfence.mirror.models import Connector
+
+
+class SnapshotShape(serializers.Serializer[Any]):
+    number = serializers.IntegerField()
+    time_ms = serializers.IntegerField()
+    user = serializers.CharField()
+    why = serializers.CharField()
+    partitions = serializers.IntegerField()
+
+
+class EntryShape(serializers.Serializer[Any]):
+    partition = serializers.JSONField()
+    offset = serializers.JSONField(allow_null=True)
+
+
+class WholeSnapshotShape(SnapshotShape):
+    offsets = EntryShape(many=True)
+
+
+class WhyShape(serializers.Serializer[Any]):
+    why = serializers.CharField(required=False)
+
+
+def _snapshot(name: str, number: int) -> OffsetSnapshot:
+    row = OffsetSnapshot.objects.filter(connector=name, number=min(number, 2**31 - 1)).first()
+    if row is None:
+        raise not_found(f"Connector {name} has no offset snapshot {number}: GET …/offset-snapshots lists them")
+    return row
+
+
+def _shown(row: OffsetSnapshot) -> dict[str, Any]:
+    entries = row.entries
+    fields = {field: getattr(row, field) for field in ("number", "time_ms", "user", "why")}
+    return {**fields, "partitions": len(entries), "offsets": entries}
+
+
+class Snapshots(ListView):
+    """The kept offsets of a connector, newest first; POST keeps those of this moment."""
+
+    access = {"GET": on_connector(Verb.VIEW), "POST": on_connector(Verb.OFFSETS).writing()}
+    shape = SnapshotShape
+    answers = {"POST": WholeSnapshotShape}
+    takes = {"POST": WhyShape}
+    codes = {"POST": 201}
+    filters = {"user": equal("user"), "since": since("time_ms"), "until": until("time_ms")}
+    orders = {"number": "number", "time_ms": "time_ms"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return OffsetSnapshot.objects.filter(connector=reading.connector(path["name"]).name)
+
+    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [_shown(row) for row in rows]
+
+    def post(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        why = self.known_fields("why").get("why", "asked for") if self.raw_body.strip() else "asked for"
+        if not isinstance(why, str) or len(why) > 1000:
+            raise bad_request("why must be a text of up to 1000 characters.")
+        made = snapshots.take(name, self.user_name, why)
+        return Response(WholeSnapshotShape(_shown(made)).data, status=201)
+
+
+class Snapshot(OwnView):
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = WholeSnapshotShape
+
+    def get(self, request: Request, name: str, number: int) -> Response:
+        self.known_parameters()
+        reading.connector(name)
+        return Response(WholeSnapshotShape(_shown(_snapshot(name, number))).data)
+
+
+class PreviewEntryShape(serializers.Serializer[Any]):
+    partition = serializers.JSONField()
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+    changes = serializers.BooleanField()
+
+
+class PreviewShape(serializers.Serializer[Any]):
+    """`movable`: the connector is STOPPED, as a change needs it; its plugin has the last word."""
+
+    connector = serializers.CharField()
+    movable = serializers.BooleanField()
+    offsets = PreviewEntryShape(many=True)
+
+
+class PreviewRequestShape(serializers.Serializer[Any]):
+    """One of: `offsets` as for PATCH …/offsets; `snapshot`, a number; `reset`, true."""
+
+    offsets = EntryShape(many=True, required=False)
+    snapshot = serializers.IntegerField(required=False)
+    reset = serializers.BooleanField(required=False)
+
+
+def _preview(row: Connector, changes: list[dict[str, Any]], current: list[dict[str, Any]]) -> dict[str, Any]:
+    movable = row.target == "STOPPED" and not row.fencing and row.task_count == 0
+    return {"connector": row.name, "movable": movable, "offsets": snapshots.preview(changes, current)}
+
+
+class Preview(OwnView):
+    """What a change of offsets would do. Nothing is changed."""
+
+    access = {"POST": on_connector(Verb.OFFSETS)}
+    shape = PreviewShape
+    takes = {"POST": PreviewRequestShape}
+
+    def post(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        fields = self.known_fields("offsets", "snapshot", "reset")
+        if len(fields) != 1:
+            raise bad_request("Exactly one of offsets, snapshot and reset is needed.")
+        row = reading.connector(name)
+        current = reading.offsets(name)["offsets"]
+        match fields:
+            case {"snapshot": int(number)} if not isinstance(number, bool) and number >= 0:
+                changes = snapshots.changes_to(_snapshot(name, number).entries, current)
+            case {"reset": True}:
+                changes = snapshots.changes_to([], current)
+            case {"offsets": _}:
+                changes = writing.offsets_of(fields)
+            case _:
+                raise bad_request("snapshot must be the number of one, reset must be true.")
+        return Response(PreviewShape(_preview(row, changes, current)).data)
+
+
+class Restore(OwnView):
+    """Make the offsets what they were in this snapshot: the undo of any change since. Only on a stopped connector."""
+
+    access = {"POST": on_connector(Verb.OFFSETS).writing()}
+    shape = PreviewShape
+
+    def post(self, request: Request, name: str, number: int) -> Response:
+        self.known_parameters()
+        if self.raw_body.strip():
+            self.known_fields()
+        row = reading.connector(name)
+        wanted = _snapshot(name, number)
+        before = snapshots.take(name, self.user_name, f"before snapshot {number} was restored").entries
+        changes = snapshots.changes_to(wanted.entries, before)
+        if changes:
+            dispatch.command("alter_offsets", name, {"offsets": changes}, user=self.user_name)
+        return Response(PreviewShape(_preview(row, changes, before)).data)

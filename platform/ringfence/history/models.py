@@ -1,0 +1,65 @@
+"""What only the database keeps. A rebuilt projection leaves it alone."""
+
+import json
+from typing import Any, ClassVar, cast
+
+from django.db import models
+
+from ringfence.mirror.texts import loads_clean
+
+
+class ConfigVersion(models.Model):
+    """A configuration that a connector has had, whoever wrote it: the projector adds one for each change it meets.
+
+    `config`: packed JSON, secrets in clear as in the config topic. Numbers count from 1 and go on after a deletion.
+    """
+
+    connector = models.TextField()
+    number = models.IntegerField()
+    config_offset = models.BigIntegerField()
+    time_ms = models.BigIntegerField()
+    config = models.TextField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "number"], name="one_version")]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Secrets in clear. Never hand it out unmasked."""
+        return loads_clean(self.config)
+
+
+class OffsetSnapshot(models.Model):
+    """The source offsets of a connector at one moment. `why`: asked for, or taken before a change by hand."""
+
+    connector = models.TextField()
+    number = models.IntegerField()
+    time_ms = models.BigIntegerField()
+    user = models.TextField(default="")
+    why = models.TextField(default="")
+    offsets = models.TextField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "number"], name="one_snapshot")]
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """{"partition", "offset"} each."""
+        return cast(list[dict[str, Any]], json.loads(self.offsets))
+
+
+class RepeatedRequest(models.Model):
+    """A request with an Idempotency-Key: what was asked, and the answer; `status` 0 while it is carried out.
+
+    `key`: a digest of who asked and the key; `asked`: a digest of method, path and body.
+    """
+
+    key = models.CharField(max_length=64, primary_key=True)
+    asked = models.CharField(max_length=64)
+    time_ms = models.BigIntegerField()
+    status = models.IntegerField(default=0)
+    location = models.TextField(default="")
+    body = models.TextField(default="")
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["time_ms"], name="repeated_age")]

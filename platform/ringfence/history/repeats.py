@@ -1,0 +1,78 @@
+"""`Idempotency-Key`: a POST that is sent again under its key is answered, not carried out again.
+
+Only outcomes are kept: done, or unknown (500, 502, 504). What was refused before anything changed may be sent again.
+"""
+
+import hashlib
+import time
+from dataclasses import dataclass
+
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse
+
+from ringfence.access.principal import Principal
+from ringfence.history.models import RepeatedRequest
+
+HEADER = "Idempotency-Key"
+_LONGEST = 255
+_KEPT_MS = 24 * 3600 * 1000
+_KEPT_STATUSES = (500, 502, 504)
+
+
+def _digest(*parts: bytes) -> str:
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(len(part).to_bytes(8, "big") + part)
+    return made.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a key cannot be used."""
+
+    status: int
+    message: str
+
+
+class Repeat:
+    """One request under its key. 1 `begin`: an answer that is known, a refusal, or None: carry it out, 2 `end`."""
+
+    def __init__(self, request: HttpRequest, who: Principal) -> None:
+        self._given = request.headers[HEADER]
+        self._key = _digest(who.name.encode(), who.via.encode(), self._given.encode())
+        self._asked = _digest(str(request.method).encode(), request.get_full_path().encode(), request.body)
+
+    def begin(self) -> HttpResponse | Refusal | None:
+        if not (0 < len(self._given) <= _LONGEST and self._given.isascii() and self._given.isprintable()):
+            return Refusal(400, f"{HEADER} must be 1 to {_LONGEST} printable ASCII characters, a UUID for example.")
+        now_ms = int(time.time() * 1000)
+        RepeatedRequest.objects.filter(time_ms__lt=now_ms - _KEPT_MS).delete()
+        try:
+            with transaction.atomic():
+                RepeatedRequest.objects.create(key=self._key, asked=self._asked, time_ms=now_ms)
+        except IntegrityError:
+            return self._known()
+        return None
+
+    def _known(self) -> HttpResponse | Refusal:
+        row = RepeatedRequest.objects.filter(key=self._key).first()
+        if row is not None and row.asked != self._asked:
+            return Refusal(422, f"This {HEADER} was used for another request: use a new one.")
+        if row is None or not row.status:
+            return Refusal(
+                409,
+                f"A request with this {HEADER} is being carried out, or was when its server died: look at what it "
+                "was to change, and use a new key where it was not done.",
+            )
+        answer = HttpResponse(row.body, status=row.status, content_type="application/json")
+        if row.location:
+            answer["Location"] = row.location
+        answer["Idempotency-Replayed"] = "true"
+        return answer
+
+    def end(self, status: int, body: bytes, location: str) -> None:
+        rows = RepeatedRequest.objects.filter(key=self._key)
+        if status < 400 or status in _KEPT_STATUSES:
+            rows.update(status=status, body=body.decode(), location=location)
+        else:
+            rows.delete()

@@ -1,0 +1,73 @@
+"""Versions of configurations: added as the config topic is projected, so those that came by any API are there."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from django.db.models import Max
+
+from ringfence.history.models import ConfigVersion
+from ringfence.mirror.texts import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A configuration as the config topic says it."""
+
+    connector: str
+    config_offset: int
+    time_ms: int
+    config: Mapping[str, str]
+
+
+def _packed(config: Mapping[str, str]) -> str:
+    return json.dumps(dict(config), sort_keys=True, separators=(",", ":"))
+
+
+def keep(written: Iterable[Written]) -> None:
+    """Add those that differ from the version before. Inside the projector's transaction, which has no rival."""
+    changes = list(written)
+    names = {change.connector for change in changes}
+    newest = {
+        row.connector: (row.number, row.config)
+        for row in ConfigVersion.objects.filter(
+            pk__in=ConfigVersion.objects.filter(connector__in=names)
+            .values("connector")
+            .annotate(m=Max("pk"))
+            .values("m")
+        )
+    }
+    rows = []
+    for change in changes:
+        number, config = newest.get(change.connector, (0, ""))
+        packed = _packed(change.config)
+        if packed == config:
+            continue  # written again only to be newer than something else: a resume does so
+        newest[change.connector] = (number + 1, packed)
+        rows.append(
+            ConfigVersion(
+                connector=clean(change.connector),
+                number=number + 1,
+                config_offset=change.config_offset,
+                time_ms=change.time_ms,
+                config=packed,
+            )
+        )
+    ConfigVersion.objects.bulk_create(rows, batch_size=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """From one configuration to another: keys that came, that went, and (before, after) of those that changed."""
+
+    added: Mapping[str, str]
+    removed: Mapping[str, str]
+    changed: Mapping[str, tuple[str, str]]
+
+
+def difference(before: Mapping[str, str], after: Mapping[str, str]) -> Difference:
+    return Difference(
+        {key: after[key] for key in sorted(after.keys() - before.keys())},
+        {key: before[key] for key in sorted(before.keys() - after.keys())},
+        {key: (before[key], after[key]) for key in sorted(before.keys() & after.keys()) if before[key] != after[key]},
+    )

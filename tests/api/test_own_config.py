@@ -1,0 +1,159 @@
+"""`/api/v1/…/config` and its versions: ETags, differences, rollback; and a POST that is sent twice is done once."""
+
+# ruff: noqa: F811 - fixtures that are imported
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from fencing.codec import ConnectorRecord
+from fencing.ids import ConnectorName
+from ringfence.dispatch import CommandResult, Refused
+from tests.api.test_access import settings_of  # noqa: F401 - a fixture
+from tests.api.test_own_api import outside, problem, results, two  # noqa: F401 - fixtures
+from tests.api.test_rights import JSON, account, bearer
+from tests.support.leader import FakeLeader
+
+AT = "/api/v1/connectors/team-a"
+BASE = {"connector.class": "VerifiableSource", "topic": "t", "pin": "hunter2"}
+
+
+def put(client: Client, config: dict[str, str], **headers: str) -> Any:
+    return client.put(f"{AT}/config", config, content_type=JSON, headers=headers)
+
+
+def test_a_change_with_the_etag_of_an_older_configuration_is_a_412(client: Client, two: FakeLeader) -> None:
+    shown = client.get(f"{AT}/config")
+    tag = shown["etag"]
+    assert shown.json()["pin"] == "[hidden]"
+    assert client.get(f"{AT}/config", headers={"if-none-match": tag}).status_code == 304
+    changed = put(client, {**shown.json(), "topic": "u"}, **{"if-match": tag})
+    assert changed.status_code == 200
+    assert two.asked[-1][2]["config"] == {**BASE, "name": "team-a", "topic": "u"}
+    assert two.asked[-1][2]["create"] is False
+    assert changed["etag"] != tag
+    before = list(two.asked)
+    for wrong in (tag, f"W/{changed['etag']}", '"x"', "x"):
+        assert changed["etag"] in problem(put(client, BASE, **{"if-match": wrong}), 412)
+    problem(put(client, BASE, **{"if-none-match": "*"}), 412)
+    problem(client.put("/api/v1/connectors/new/config", BASE, content_type=JSON, headers={"if-match": "*"}), 412)
+    assert two.asked == before
+    assert put(client, BASE, **{"if-match": f'"0", {changed["etag"]}'}).status_code == 200
+    assert put(client, BASE).status_code == 200
+    fresh = client.put("/api/v1/connectors/new/config", BASE, content_type=JSON, headers={"if-none-match": "*"})
+    assert fresh.status_code == 201
+
+
+def test_a_change_that_came_between_is_a_412_too(
+    client: Client,
+    two: FakeLeader,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ringfence import dispatch
+
+    def meanwhile(kind: str, name: str, body: Any, **_: Any) -> CommandResult:
+        two.config.config(ConnectorRecord(ConnectorName(name), {**BASE, "name": name, "topic": "theirs"}))
+        two.project()
+        raise Refused(409, "The connector's configuration was changed meanwhile", retry=True)
+
+    tag = client.get(f"{AT}/config")["etag"]
+    monkeypatch.setattr(dispatch, "command", meanwhile)
+    problem(put(client, BASE, **{"if-match": tag}), 412)
+
+
+def test_each_configuration_becomes_a_version_whichever_way_it_came(client: Client, two: FakeLeader) -> None:
+    client.put("/connectors/team-a/config", {**BASE, "topic": "u"}, content_type=JSON)
+    client.patch("/connectors/team-a/config", {"topic": None, "tasks.max": "2", "topic2": "x"}, content_type=JSON)
+    two.config.config(ConnectorRecord(ConnectorName("team-a"), {**BASE, "name": "team-a", "topic": "by hand"}))
+    two.config.config(ConnectorRecord(ConnectorName("team-a"), {**BASE, "name": "team-a", "topic": "by hand"}))
+    two.project()
+    shown = results(client, f"{AT}/versions")
+    topics = [row["config"].get("topic") for row in shown]
+    assert topics[0] == "by hand"
+    assert topics[-2:] == ["u", "t"]
+    assert [row["number"] for row in shown] == list(range(len(shown), 0, -1))
+    assert [row["current"] for row in shown] == [True] + [False] * (len(shown) - 1)
+    assert b"hunter2" not in client.get(f"{AT}/versions").content
+    assert client.get(f"{AT}/versions/1").json()["config"]["topic"] == "t"
+    for missing in ("99", "12345678901234567890"):
+        problem(client.get(f"{AT}/versions/{missing}"), 404)
+
+
+def test_versions_outlive_a_projection_that_is_made_anew(client: Client, two: FakeLeader) -> None:
+    from ringfence.mirror.projector import Projection
+
+    put(client, {**BASE, "topic": "u"})
+    again = Projection("config", "config", "another id")
+    again.apply(two.config.records[-1:], {0: 100})
+    again.apply(two.config.records[:0], {0: 100})
+    assert [row["number"] for row in results(client, f"{AT}/versions")] == [2, 1]
+
+
+def test_a_difference_names_secrets_that_changed_and_shows_none(client: Client, two: FakeLeader) -> None:
+    put(client, {"connector.class": "VerifiableSource", "topic": "u", "pin": "hunter3", "tasks.max": "2"})
+    response = client.get(f"{AT}/versions/1/diff")
+    body = response.json()
+    assert body["added"] == {"tasks.max": "2"}
+    assert body["changed"]["topic"] == {"before": "t", "after": "u"}
+    assert body["changed"]["pin"] == {"before": "[hidden]", "after": "[hidden]"}
+    assert b"hunter" not in response.content
+    assert client.get(f"{AT}/versions/2/diff?to=1").json()["removed"] == {"tasks.max": "2"}
+    for wrong, status in (("?to=9", 404), ("?to=x", 400), ("?from=1", 400)):
+        problem(client.get(f"{AT}/versions/1/diff{wrong}"), status)
+
+
+def test_a_rollback_sets_the_old_configuration_again_with_its_secrets(client: Client, two: FakeLeader) -> None:
+    tag = client.get(f"{AT}/config")["etag"]
+    put(client, {**BASE, "topic": "u", "pin": "hunter3"})
+    problem(client.post(f"{AT}/versions/1/rollback", content_type=JSON, headers={"if-match": tag}), 412)
+    answer = client.post(f"{AT}/versions/1/rollback", content_type=JSON)
+    assert answer.status_code == 200
+    assert two.asked[-1][2]["config"] == {**BASE, "name": "team-a"}
+    assert (answer.json()["number"], answer.json()["current"], answer.json()["config"]["pin"]) == (3, True, "[hidden]")
+    problem(client.post(f"{AT}/versions/77/rollback", content_type=JSON), 404)
+    problem(client.post(f"{AT}/versions/1/rollback", {"what": 1}, content_type=JSON), 400)
+
+
+def test_versions_need_the_verbs_of_the_configuration(client: Client, two: FakeLeader, outside: None) -> None:
+    looker = bearer(account("ann", ("view", "*")))
+    for path in ("config", "versions", "versions/1", "versions/1/diff"):
+        assert "`view-config`" in problem(client.get(f"{AT}/{path}", headers=looker), 403)
+    viewer = bearer(account("bob", ("viewer", "*")))
+    assert "`edit`" in problem(client.post(f"{AT}/versions/1/rollback", content_type=JSON, headers=viewer), 403)
+    assert "`edit`" in problem(client.put(f"{AT}/config", BASE, content_type=JSON, headers=viewer), 403)
+
+
+def test_a_post_under_one_key_is_carried_out_once(client: Client, two: FakeLeader) -> None:
+    def post(body: dict[str, Any], key: str = "k-1") -> Any:
+        return client.post(f"{AT}/fence", body, content_type=JSON, headers={"idempotency-key": key})
+
+    body = {"reason": "x", "transactional_id": "g-team-a-0"}
+    first, second = post(body), post(body)
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert first.json() == second.json()
+    assert second["idempotency-replayed"] == "true"
+    assert [kind for kind, _, _ in two.asked].count("fence_id") == 1
+    problem(post({"reason": "another"}), 422)
+    problem(post(body, ""), 400)
+    problem(post(body, "k" * 256), 400)
+    two.refusal = Refused(409, "not now", retry=True)
+    problem(post(body, "k-2"), 409)
+    two.refusal = None
+    assert post(body, "k-2").status_code == 200
+    two.refusal = Refused(500, "Request timed out")
+    problem(post(body, "k-3"), 500)
+    two.refusal = None
+    assert "timed out" in problem(post(body, "k-3"), 500)
+    assert [kind for kind, _, _ in two.asked].count("fence_id") == 4
+
+
+def test_a_key_that_is_at_work_is_not_used_twice(client: Client, two: FakeLeader) -> None:
+    from ringfence.history.models import RepeatedRequest
+
+    def post() -> Any:
+        return client.post(f"{AT}/fence", {"reason": "x"}, content_type=JSON, headers={"idempotency-key": "k"})
+
+    assert post().status_code == 200
+    RepeatedRequest.objects.update(status=0)
+    assert "use a new key" in problem(post(), 409)
