@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(300))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # not "session": it would take its share of the machine from all that follows
 def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Kafka, Valkey, web and two workers, all settings at their defaults.
 
@@ -67,7 +67,7 @@ def flows(up: Up) -> Iterator[Callable[..., Flow]]:
         one.close()
 
 
-def await_calm(up: Up, seconds: float = 60) -> None:
+def await_calm(up: Up, seconds: float = 120) -> None:
     """Wait until every worker is a member with a warm Spark, and a leader answers."""
 
     def calm() -> bool:

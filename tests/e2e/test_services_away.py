@@ -28,7 +28,7 @@ def test_redis_is_killed(platform: Up, flow: Make) -> None:
         assert "Redis does not answer" in refused.json()["message"]
         assert "Nothing was changed" in refused.json()["message"]
         assert one.states() == ["RUNNING", "RUNNING"]  # reading needs no Redis
-        one.await_progress(200, timeout=10)
+        one.await_progress(200, timeout=40)
     platform.pid("redis")
     platform.rest.settled(202, "PUT", f"{path}/pause")
     one.await_states("PAUSED")
@@ -44,7 +44,7 @@ def test_the_database_is_locked_and_the_projection_catches_up(platform: Up, flow
     holder = sqlite3.connect(platform.data / "ringfence.sqlite3", isolation_level=None, timeout=10)
     try:
         holder.execute("BEGIN EXCLUSIVE")
-        one.await_progress(200, timeout=10)
+        one.await_progress(200, timeout=40)
         pausing = threading.Thread(target=lambda: answers.append(platform.rest.call("PUT", f"{path}/pause")))
         pausing.start()
         eventually(lambda: one.rests(), 20, "the end of new records")  # carried out, though it cannot be shown
@@ -76,7 +76,7 @@ def test_the_database_is_gone_and_comes_back(platform: Up, flow: Make) -> None:
         page = platform.rest.call("GET", "/ui/", headers={"Accept": "text/html"}, follow_redirects=True)
         assert page.status_code == 503
         assert "database" in page.text
-        one.await_progress(200, timeout=10)
+        one.await_progress(200, timeout=40)
     finally:
         file.rmdir()
         aside.rename(file)

@@ -148,6 +148,7 @@ def test_no_offset_is_written_from_a_record_on_that_the_broker_refuses(stage: St
     complete(stage, 3000)
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_away_is_waited_for_and_nothing_is_lost(
     own_broker: EmbeddedKafka, unique: Callable[[str], str]
 ) -> None:
