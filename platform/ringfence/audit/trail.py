@@ -60,6 +60,7 @@ class Draft:
         }
         self._entries: dict[str, tuple[int, Facts]] = {}
         self.message = ""
+        self.items: dict[str, tuple[int, str]] = {}
         self.told: dict[str, str] = {}
 
     def about(self, connector: str) -> None:
@@ -79,13 +80,14 @@ class Draft:
 
     def finish(self, response: HttpResponseBase) -> None:
         """Complete the entries with what was answered."""
-        status = response.status_code
-        outcome, message = Outcome.of(status), ". ".join(filter(None, (self.message, _message(response))))
+        message = ". ".join(filter(None, (self.message, _message(response))))
         try:
             if not self._entries:
                 self.about("")  # the view came to none: a body that could not be read
             for connector, (number, before) in self._entries.items():
-                values: dict[str, Any] = {"outcome": outcome, "status": status, "message": message[:_LONGEST]}
+                status, said = self.items.get(connector, (response.status_code, message))
+                outcome = Outcome.of(status)
+                values: dict[str, Any] = {"outcome": outcome, "status": status, "message": said[:_LONGEST]}
                 if connector and outcome in (Outcome.DONE, Outcome.UNKNOWN):
                     after = facts(self._verb, connector)
                     values["after"] = json.dumps(after.shown, ensure_ascii=False)
@@ -103,6 +105,13 @@ def tell(request: HttpRequest, *, before: object, after: object) -> None:
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:
         draft.told = {"before": json.dumps(before, ensure_ascii=False), "after": json.dumps(after, ensure_ascii=False)}
+
+
+def came_to(request: HttpRequest, connector: str, status: int, message: str) -> None:
+    """What came of one connector, in a request about many of which each has an outcome of its own."""
+    draft = getattr(request, "ringfence_draft", None)
+    if draft is not None:
+        draft.items[connector] = (status, message)
 
 
 def note(request: HttpRequest, message: str) -> None:

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from ringfence.api.v1 import config, connectors, history, offsets, transactions, workers
+from ringfence.api.v1 import bulk, config, connectors, creating, history, offsets, transactions, transfer, workers
 from ringfence.api.v1.base import OwnView
 
 _CONNECTOR = "api/v1/connectors/<name:name>"
@@ -13,7 +13,7 @@ def _route(route: str, view: type[OwnView]) -> URLPattern:
 
 
 urlpatterns = [
-    _route("api/v1/connectors", connectors.Connectors),
+    _route("api/v1/connectors", creating.ConnectorsOrNew),
     _route(_CONNECTOR, connectors.ConnectorDetail),
     _route(f"{_CONNECTOR}/generations", connectors.Generations),
     _route(f"{_CONNECTOR}/generations/<int:number>", connectors.Generation),
@@ -31,6 +31,13 @@ urlpatterns = [
     _route(f"{_CONNECTOR}/offsets/preview", offsets.Preview),
     _route(f"{_CONNECTOR}/transactions", transactions.Transactions),
     _route(f"{_CONNECTOR}/fence", transactions.Fence),
+    _route("api/v1/bulk/pause", bulk.BulkPause),
+    _route("api/v1/bulk/resume", bulk.BulkResume),
+    _route("api/v1/bulk/stop", bulk.BulkStop),
+    _route("api/v1/bulk/restart", bulk.BulkRestart),
+    _route("api/v1/bulk/delete", bulk.BulkDelete),
+    _route("api/v1/export", transfer.Export),
+    _route("api/v1/import", transfer.Import),
     _route("api/v1/events", history.Events),
     _route("api/v1/audit", history.Audit),
     _route("api/v1/workers", workers.Workers),

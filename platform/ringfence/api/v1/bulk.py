@@ -1,0 +1,131 @@
+"""`/api/v1/bulk/…`: one action on many connectors, with a result for each; none holds up the others."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from fencing.clock import Deadline
+from ringfence import dispatch
+from ringfence.access.authorise import Forbidden
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api.errors import ConnectError, bad_request
+from ringfence.api.v1.base import OwnView
+from ringfence.audit.trail import came_to
+from ringfence.dispatch import Refused
+
+MOST = 1000
+_SECONDS = 240.0
+_LATE = "Not begun: the time for this request was over. Nothing was changed, send the rest again."
+
+
+class ResultShape(serializers.Serializer[Any]):
+    """`status`: what the request for this one alone would have been answered."""
+
+    connector = serializers.CharField()
+    status = serializers.IntegerField()
+    ok = serializers.BooleanField()
+    message = serializers.CharField()
+
+
+class ResultsShape(serializers.Serializer[Any]):
+    results = ResultShape(many=True)
+
+
+class NamesShape(serializers.Serializer[Any]):
+    connectors = serializers.ListField(child=serializers.CharField())
+
+
+class RestartNamesShape(NamesShape):
+    only_failed = serializers.BooleanField(required=False)
+
+
+def each(
+    view: OwnView, names: Iterable[str], verbs: Iterable[Verb], work: Callable[[str, float], str]
+) -> list[dict[str, Any]]:
+    """Do it for each name that the caller may do it to. `work(name, seconds)` returns what to say of it."""
+    deadline = Deadline.after(_SECONDS)
+    results = []
+    for name in names:
+        status, message = 200, ""
+        try:
+            for verb in verbs:
+                view.authorise(verb, name)
+            if deadline.expired:
+                raise Refused(503, _LATE)
+            message = work(name, min(dispatch.COMMAND_TIMEOUT, deadline.remaining))
+        except Forbidden as forbidden:
+            status, message = 403, forbidden.message
+        except Refused as refused:
+            status, message = refused.status, refused.message
+        except ConnectError as error:
+            status, message = error.status_code, error.message
+        came_to(view.request._request, name, status, message if status >= 400 else "")
+        results.append({"connector": name, "status": status, "ok": status < 400, "message": message})
+    return results
+
+
+class Bulk(OwnView):
+    """`connectors`: up to 1,000 names. The answer is a 200 with a result for each, in the same order."""
+
+    shape = ResultsShape
+    takes = {"POST": NamesShape}
+    kind: ClassVar[str]
+    verb: ClassVar[Verb]
+
+    def body_of(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The command's body."""
+        return {}
+
+    def post(self, request: Request) -> Response:
+        self.known_parameters()
+        fields = self.known_fields(*self.takes["POST"]().fields)
+        names = fields.get("connectors")
+        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+            raise bad_request("connectors must be a list of names.")
+        if not 0 < len(names) <= MOST or len(set(names)) < len(names):
+            raise bad_request(f"connectors must hold 1 to {MOST} names, each once.")
+        body = self.body_of(fields)
+
+        def work(name: str, seconds: float) -> str:
+            dispatch.command(self.kind, name, body, timeout=seconds, user=self.user_name)
+            return "done"
+
+        return Response({"results": each(self, names, [self.verb], work)})
+
+
+class BulkPause(Bulk):
+    access = {"POST": somewhere(Verb.OPERATE).writing()}
+    kind, verb = "pause", Verb.OPERATE
+
+
+class BulkResume(Bulk):
+    access = {"POST": somewhere(Verb.OPERATE).writing()}
+    kind, verb = "resume", Verb.OPERATE
+
+
+class BulkStop(Bulk):
+    access = {"POST": somewhere(Verb.OPERATE).writing()}
+    kind, verb = "stop", Verb.OPERATE
+
+
+class BulkRestart(Bulk):
+    """The connectors and their tasks; `only_failed`: only what has failed."""
+
+    access = {"POST": somewhere(Verb.OPERATE).writing()}
+    takes = {"POST": RestartNamesShape}
+    kind, verb = "restart", Verb.OPERATE
+
+    def body_of(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        only_failed = fields.get("only_failed", False)
+        if not isinstance(only_failed, bool):
+            raise bad_request("only_failed must be true or false.")
+        return {"include_tasks": True, "only_failed": only_failed}
+
+
+class BulkDelete(Bulk):
+    access = {"POST": somewhere(Verb.DELETE).writing()}
+    kind, verb = "delete", Verb.DELETE

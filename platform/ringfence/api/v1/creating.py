@@ -1,0 +1,81 @@
+"""`POST /api/v1/connectors`: a connector with the source offsets that it begins at (KIP-995).
+
+It is created STOPPED, its offsets are written, and only then it gets the state that was asked for: no task ever starts
+without them.
+"""
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence import dispatch
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import reading, writing
+from ringfence.api.errors import ConnectError, bad_request
+from ringfence.api.jsonbody import config_of, object_of
+from ringfence.api.v1.connectors import Connectors, ConnectorShape
+from ringfence.api.v1.offsets import EntryShape
+from ringfence.dispatch import Refused
+
+_FIELDS = ("name", "config", "initial_state", "initial_offsets")
+_COMMANDS = {"RUNNING": "resume", "PAUSED": "pause"}
+
+
+class CreateShape(serializers.Serializer[Any]):
+    """`initial_state`: RUNNING, PAUSED or STOPPED; `initial_offsets` takes the verb `offsets`, too."""
+
+    name = serializers.CharField()
+    config = serializers.DictField(child=serializers.CharField())
+    initial_state = serializers.ChoiceField(choices=list(writing.INITIAL_STATES), required=False)
+    initial_offsets = EntryShape(many=True, required=False)
+
+
+class ConnectorsOrNew(Connectors):
+    """GET lists, POST creates."""
+
+    access = {"GET": somewhere(Verb.VIEW), "POST": somewhere(Verb.EDIT).writing()}
+    takes = {"POST": CreateShape}
+    answers = {"POST": ConnectorShape}
+    codes = {"POST": 201}
+
+    def post(self, request: Request) -> Response:
+        self.known_parameters()
+        body = object_of(self.json_body(), "The request body")
+        if unknown := sorted(set(body) - set(_FIELDS)):
+            raise bad_request(f"Unknown field(s) {', '.join(unknown)}: use some of {', '.join(_FIELDS)}.")
+        name, state = body.get("name"), body.get("initial_state", "RUNNING")
+        if not isinstance(name, str) or not name.strip():
+            raise bad_request("name must be a text, and not an empty one.")
+        if not isinstance(state, str) or state not in writing.INITIAL_STATES:
+            raise bad_request(f"initial_state must be one of {', '.join(writing.INITIAL_STATES)}.")
+        config, name = config_of(body.get("config")), name.strip()
+        self.authorise(Verb.EDIT, name)
+        if "initial_offsets" in body:
+            self.authorise(Verb.OFFSETS, name)
+            offsets = writing.offsets_of({"offsets": body["initial_offsets"]})
+            writing.create(name, config, "STOPPED", self.user_name)
+            self._begin_at(name, offsets)
+            if state in _COMMANDS:
+                dispatch.command(_COMMANDS[state], name, {}, user=self.user_name)
+        else:
+            writing.create(name, config, state, self.user_name)
+        row = reading.connector(name)
+        location = request.build_absolute_uri(f"/api/v1/connectors/{row.path}")
+        return Response(ConnectorShape(row).data, status=201, headers={"Location": location})
+
+    def _begin_at(self, name: str, offsets: list[dict[str, object]]) -> None:
+        """Where the offsets are refused, the connector goes again; where the outcome is unknown, it stays STOPPED."""
+        try:
+            dispatch.command("alter_offsets", name, {"offsets": offsets}, user=self.user_name)
+        except Refused as refused:
+            if refused.status >= 500 and refused.status != 503:
+                text = (
+                    f"Connector {name} is created and STOPPED; whether it has its offsets is unknown: {refused.message}"
+                )
+                raise ConnectError(refused.status, text) from refused
+            dispatch.command("delete", name, {}, user=self.user_name)
+            text = f"Connector {name} was not created: its offsets were refused. {refused.message}"
+            raise ConnectError(refused.status, text) from refused

@@ -1,0 +1,174 @@
+"""`/api/v1/export` and `/api/v1/import`: configurations as JSON, YAML or properties.
+
+Secrets are exported as masks; imported where a connector of that name is stored, a mask keeps what is stored.
+Properties hold several connectors one after another, each beginning with its `name`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from django.http import HttpResponse, HttpResponseBase
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import writing
+from ringfence.api.errors import bad_request
+from ringfence.api.jsonbody import config_of, object_of, read
+from ringfence.api.masking import Masker, unmasked
+from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.bulk import MOST, ResultsShape, each
+from ringfence.mirror.models import Connector
+
+FORMATS = {"json": "application/json", "yaml": "application/yaml", "properties": "text/plain; charset=utf-8"}
+
+Settings = Mapping[str, str]
+
+
+def written(configs: list[dict[str, str]], form: str) -> str:
+    """The configurations as a text that `parsed` reads back."""
+    if form == "json":
+        return json.dumps([{"name": config["name"], "config": config} for config in configs], indent=2) + "\n"
+    if form == "yaml":
+        listed = [{"name": config["name"], "config": config} for config in configs]
+        return str(yaml.safe_dump(listed, sort_keys=False, allow_unicode=True))
+    return "\n".join(_properties(config) for config in configs)
+
+
+def _properties(config: Settings) -> str:
+    keys = ["name", *sorted(config.keys() - {"name"})]
+    return "".join(f"{_escaped(key, key=True)}={_escaped(config[key])}\n" for key in keys)
+
+
+def _escaped(text: str, *, key: bool = False) -> str:
+    """As `java.util.Properties` writes it."""
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    if key:
+        return re.sub(r"([ =:#!])", r"\\\1", text)
+    return re.sub(r"^ ", r"\\ ", text)
+
+
+def _plain(text: str) -> str:
+    named = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+
+    def one(found: re.Match[str]) -> str:
+        code, character = found.group(1), found.group(2)
+        return chr(int(code, 16)) if code else named.get(character, character)
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
+
+
+def _from_properties(text: str) -> list[object]:
+    found: list[dict[str, str]] = []
+    joined = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text)
+    for number, line in enumerate(re.split(r"\r\n|\r|\n", joined), 1):
+        stripped = line.lstrip(" \t\f")
+        if not stripped or stripped[0] in "#!":
+            continue
+        parts = re.match(r"((?:\\.|[^\\=: \t\f])+)[ \t\f]*[=:]?[ \t\f]*(.*)$", stripped)
+        if parts is None:
+            raise bad_request(f"Line {number} of the properties is not key=value.")
+        key, value = _plain(parts.group(1)), _plain(parts.group(2))
+        if key == "name" or not found:
+            found.append({})
+        found[-1][key] = value
+    return list(found)
+
+
+def parsed(text: str, form: str) -> list[dict[str, str]]:
+    """The configurations of a text, each with its name in it. A 400 with a reason for one that cannot be read."""
+    if form == "properties":
+        values: object = _from_properties(text)
+    elif form == "yaml":
+        try:
+            # Every scalar as it is written: 1.50 stays 1.50, and `no` stays no.
+            values = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes texts, lists and maps only
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise bad_request(f"This is no YAML: {error}") from error
+    else:
+        values = read(text.encode())
+    listed = values if isinstance(values, list) else [values]
+    if not 0 < len(listed) <= MOST:
+        raise bad_request(f"1 to {MOST} connectors are expected.")
+    configs = [_named(object_of(value, "Each connector")) for value in listed]
+    names = [config["name"] for config in configs]
+    if len(set(names)) < len(names):
+        raise bad_request("A connector is there twice.")
+    return configs
+
+
+def _named(value: dict[str, object]) -> dict[str, str]:
+    wrapped = isinstance(value.get("config"), dict)
+    config = config_of(value["config"] if wrapped else value)
+    name = value.get("name", config.get("name", ""))
+    return writing.named(str(name).strip(), config)
+
+
+class ExportShape(serializers.Serializer[Any]):
+    """As JSON: a list of these; the same in YAML, and flat in properties."""
+
+    name = serializers.CharField()
+    config = serializers.DictField(child=serializers.CharField())
+
+
+class Export(OwnView):
+    """`format`: json, yaml or properties; `connector`: one name, else all whose configuration one may read."""
+
+    access = {"GET": somewhere(Verb.VIEW_CONFIG)}
+    shape = ExportShape
+    parameters = {"GET": ["format", "connector"]}
+
+    def get(self, request: Request) -> HttpResponseBase:
+        asked = self.known_parameters("format", "connector")
+        form = asked.get("format", "json")
+        if form not in FORMATS:
+            raise bad_request(f"format must be one of {', '.join(FORMATS)}.")
+        rows = Connector.objects.filter(self.principal.query(Verb.VIEW_CONFIG), known=True).order_by("name")
+        if "connector" in asked:
+            self.authorise(Verb.VIEW_CONFIG, asked["connector"])
+            rows = rows.filter(name=asked["connector"].replace("\x00", ""))
+        found = list(rows)
+        masker = Masker({row.class_name for row in found})
+        configs = [{**masker.masked(row.settings), "name": row.name} for row in found]
+        return HttpResponse(written(configs, form), content_type=FORMATS[form])
+
+
+class ImportShape(serializers.Serializer[Any]):
+    """`text`: what an export gives. `dry_run`: validate and tell what would be done."""
+
+    format = serializers.ChoiceField(choices=list(FORMATS))
+    text = serializers.CharField()
+    dry_run = serializers.BooleanField(required=False)
+
+
+class Import(OwnView):
+    """Create what is not there, change what is; a result for each. Needs `edit` on each of them."""
+
+    access = {"POST": somewhere(Verb.EDIT).writing()}
+    shape = ResultsShape
+    takes = {"POST": ImportShape}
+
+    def post(self, request: Request) -> Response:
+        self.known_parameters()
+        fields = self.known_fields("format", "text", "dry_run")
+        form, text, dry_run = fields.get("format", "json"), fields.get("text"), fields.get("dry_run", False)
+        if form not in FORMATS or not isinstance(text, str) or not isinstance(dry_run, bool):
+            raise bad_request(f"text must be a text, format one of {', '.join(FORMATS)}, dry_run true or false.")
+        configs = {config["name"]: config for config in parsed(text, form)}
+
+        def work(name: str, _: float) -> str:
+            stored = writing.stored_settings(name)
+            complete = unmasked(configs[name], stored)
+            if complete == stored:
+                return "unchanged"
+            if dry_run:
+                writing.checked(complete)
+                return "would be changed" if stored else "would be created"
+            return "created" if writing.configure(name, complete, self.user_name) else "changed"
+
+        return Response({"results": each(self, configs, [Verb.EDIT], work)})

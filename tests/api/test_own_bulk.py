@@ -1,0 +1,158 @@
+"""`/api/v1/bulk/…`, export, import, and connectors that begin at offsets: a result for each, secrets in none."""
+
+# ruff: noqa: F811 - fixtures that are imported
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ringfence.dispatch import CommandResult, Refused
+from tests.api.test_access import settings_of  # noqa: F401 - a fixture
+from tests.api.test_own_api import outside, problem, two  # noqa: F401 - fixtures
+from tests.api.test_rights import JSON, account, bearer
+from tests.support.leader import FakeLeader
+
+CONFIG = {"connector.class": "VerifiableSource", "topic": "t", "pin": "hunter2"}
+
+
+def post(client: Client, path: str, body: Any, **headers: str) -> Any:
+    return client.post(f"/api/v1/{path}", body, content_type=JSON, headers=headers)
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "stop", "restart", "delete"])
+def test_an_action_on_many_has_a_result_for_each(client: Client, two: FakeLeader, action: str) -> None:
+    body = post(client, f"bulk/{action}", {"connectors": ["team-a", "other"]}).json()
+    assert [(each["connector"], each["ok"]) for each in body["results"]] == [("team-a", True), ("other", True)]
+    assert [(kind, name) for kind, name, _ in two.asked[-2:]] == [(action, "team-a"), (action, "other")]
+    wrongs: list[dict[str, Any]] = [
+        {},
+        {"connectors": []},
+        {"connectors": ["a", "a"]},
+        {"connectors": "a"},
+        {"connectors": [1]},
+        {"x": 1},
+    ]
+    for wrong in wrongs:
+        problem(post(client, f"bulk/{action}", wrong), 400)
+
+
+def test_one_that_fails_does_not_stop_the_others_and_each_has_its_audit_entry(
+    client: Client, two: FakeLeader, outside: None
+) -> None:
+    from ringfence.audit.models import AuditEntry
+
+    mine = bearer(account("ann", ("operator", "team-*")))
+    asked = {"connectors": ["other", "team-x", "team-a"]}
+    found = post(client, "bulk/pause", asked, **mine).json()["results"]
+    assert [(each["connector"], each["status"]) for each in found] == [("other", 403), ("team-x", 404), ("team-a", 200)]
+    assert "`operate` on connector other" in found[0]["message"]
+    entries = {row.connector: row.outcome for row in AuditEntry.objects.filter(user="ann")}
+    assert entries == {"other": "refused", "team-x": "failed", "team-a": "done"}
+    assert "`delete`" in problem(post(client, "bulk/delete", asked, **mine), 403)
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "properties"])
+def test_an_export_can_be_imported_and_holds_no_secret(client: Client, two: FakeLeader, form: str) -> None:
+    exported = client.get(f"/api/v1/export?format={form}")
+    assert exported.status_code == 200
+    text = exported.content.decode()
+    assert "hunter2" not in text
+    before = list(two.asked)
+    again = post(client, "import", {"format": form, "text": text}).json()["results"]
+    assert [(each["connector"], each["message"]) for each in again] == [("other", "unchanged"), ("team-a", "unchanged")]
+    assert two.asked == before
+    changed = text.replace("team-a", "team-b").replace("[hidden]", "hunter9")
+    dry = post(client, "import", {"format": form, "text": changed, "dry_run": True}).json()["results"]
+    assert [each["message"] for each in dry] == ["would be changed", "would be created"]
+    assert two.asked == before
+    done = post(client, "import", {"format": form, "text": changed}).json()["results"]
+    assert [each["message"] for each in done] == ["changed", "created"]
+    assert two.asked[-1][2]["config"]["pin"] == "hunter9"
+
+
+def test_what_cannot_be_imported_is_said(client: Client, two: FakeLeader) -> None:
+    for form, text in (
+        ("json", "{"),
+        ("json", "[]"),
+        ("json", '{"config": {}}'),
+        ("json", '[{"name": "a", "b": {"c": 1}}]'),
+        ("yaml", "a: ["),
+        ("yaml", "- name: a\n- name: a"),
+        ("properties", "=x"),
+        ("xml", "x"),
+    ):
+        problem(post(client, "import", {"format": form, "text": text}), 400)
+    masked = post(
+        client, "import", {"format": "properties", "text": "name=new\nconnector.class=VerifiableSource\npin=[hidden]"}
+    )
+    assert masked.json()["results"][0]["status"] == 400
+
+
+def test_export_and_import_need_their_verbs(client: Client, two: FakeLeader, outside: None) -> None:
+    mine = bearer(account("ann", ("viewer", "team-*")))
+    exported = client.get("/api/v1/export", headers=mine).json()
+    assert [each["name"] for each in exported] == ["team-a"]
+    assert "on connector other" in problem(client.get("/api/v1/export?connector=other", headers=mine), 403)
+    assert "`edit`" in problem(post(client, "import", {"format": "json", "text": "[]"}, **mine), 403)
+    problem(client.get("/api/v1/export?format=xml", headers=mine), 400)
+
+
+KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1).filter(lambda key: key != "name")
+VALUES = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(KEYS, VALUES | st.sampled_from([" a", "a\\", "a\nb", "no", "1.50", "#x", "=", "${file:/a:b}"])))
+def test_every_form_keeps_every_setting(config: dict[str, str]) -> None:
+    from ringfence.api.v1.transfer import FORMATS, parsed, written
+
+    configs = [{**config, "name": "a"}, {"name": "b c"}]
+    for form in FORMATS:
+        assert parsed(written(configs, form), form) == configs
+
+
+def test_a_connector_begins_at_its_offsets(client: Client, two: FakeLeader) -> None:
+    entry = {"partition": {"id": 0}, "offset": {"seqno": 41}}
+    body = {"name": "new", "config": CONFIG, "initial_offsets": [entry]}
+    answer = post(client, "connectors", body)
+    assert answer.status_code == 201
+    assert answer["location"].endswith("/api/v1/connectors/new")
+    assert [(kind, name) for kind, name, _ in two.asked[-3:]] == [
+        ("create", "new"),
+        ("alter_offsets", "new"),
+        ("resume", "new"),
+    ]
+    assert two.asked[-3][2]["initial_state"] == "STOPPED"
+    assert two.asked[-2][2]["offsets"] == [entry]
+    for wrong in ({"name": ""}, {**body, "initial_offsets": []}, {**body, "initial_state": "x"}, {**body, "x": 1}):
+        problem(post(client, "connectors", wrong), 400)
+
+
+def test_refused_offsets_leave_no_connector(client: Client, two: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringfence import dispatch
+
+    def refuse(kind: str, name: str, body: Any, **more: Any) -> CommandResult:
+        if kind == "alter_offsets":
+            raise Refused(status, "no such line")
+        return two.command(kind, name, body, **more)
+
+    monkeypatch.setattr(dispatch, "command", refuse)
+    entry = {"partition": {}, "offset": {"n": 1}}
+    body: dict[str, Any] = {"name": "new", "config": CONFIG, "initial_offsets": [entry]}
+    status = 400
+    assert "was not created" in problem(post(client, "connectors", body), 400)
+    assert client.get("/connectors/new").status_code == 404
+    status, body["name"] = 500, "newer"  # the stand-in leader creates a name once only
+    assert "is unknown" in problem(post(client, "connectors", body), 500)
+    assert client.get("/connectors/newer").status_code == 200
+
+
+def test_initial_offsets_need_the_verb_for_offsets(client: Client, two: FakeLeader, outside: None) -> None:
+    mine = bearer(account("ann", ("edit view", "*")))
+    body = {"name": "new", "config": CONFIG, "initial_offsets": [{"partition": {}, "offset": {"n": 1}}]}
+    assert "`offsets` on connector new" in problem(post(client, "connectors", body, **mine), 403)
+    assert client.get("/connectors/new", headers=mine).status_code == 404
+    assert post(client, "connectors", {"name": "new", "config": CONFIG}, **mine).status_code == 201
