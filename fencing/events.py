@@ -5,14 +5,15 @@ and by type:
 
 - `progress` (a task, at most once a second, cumulative since the attempt's start): task, generation, attempt, worker,
   records, bytes, transactions, aborted, errors, open_records (in the open transaction), open_since_ms (0: none open),
-  last_poll_ms (last non-empty poll), last_commit_ms, commit_ms (duration of the last commit), producer_id, epoch;
+  last_poll_ms (last non-empty poll), last_commit_ms, commit_ms (duration of the last commit), transactional_id,
+  producer_id, epoch;
   polled (records before transforms), retries (polls that asked to be called again), record_errors, record_failures,
   commit_failures, last_error_ms; running_ms, paused_ms and life_ms (time in these states, and in all); and of the
   last half to whole minute {min, max, sum, count} of poll_ms and batch_records (non-empty polls), active_records
   (in open transactions), commit_times_ms, commit_failed (0 or 1), transaction_records (of committed ones);
 - `task` (a change of a task's stage): task, generation, attempt, worker, stage, message;
 - `round` (the leader): generation, stage (`graceful stop`, `fencing`, `done`, `failed`, `cancelled`), tasks, fenced
-  (list of {"id", "producer_id", "epoch"}), ms, message;
+  (list of {"id", "producer_id", "epoch"}), credentials (whose fenced them), ms, message;
 - `log`: level, logger, message, and task where it has one;
 - `leader`: worker, stage (`elected`, `stood down`), message;
 - `command` (the leader): kind, outcome, message, offset, user.

@@ -145,6 +145,7 @@ class TaskReport:
             commit_ms=round(counters.commit_s * 1000, 2),
             **counters.measures.report(now),
             **self._times.report(now),
+            transactional_id=self._spec.transactional_id,
             producer_id=self._producer_id,
             epoch=self._epoch,
         )

@@ -143,6 +143,7 @@ class Reconciler:
             stage=stage,
             tasks=round_.tasks,
             fenced=shown,
+            credentials=fenced.whose if fenced else "",
             ms=int(elapsed * 1000),
             message=message,
         )

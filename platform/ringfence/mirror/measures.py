@@ -37,4 +37,5 @@ def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: floa
         totals[name] = totals.get(name, 0) + count
     now["poll_rate"] = more["polled"] / seconds if seconds > 0.05 else before.get("poll_rate", 0)
     now |= {name: _spread(report.get(name)) for name in SPREADS}
+    now["transactional_id"] = str(report.get("transactional_id") or "")
     task.measures, task.totals = pack(now), pack(totals)

@@ -86,7 +86,8 @@ class Task(models.Model):
     """A task: its config, its newest status, and what it last reported about itself.
 
     `known`: it belongs to the newest generation. The live numbers are those of `live_attempt` of `live_generation`;
-    `records_total` goes on over attempts; `recent` is JSON: [second, records of that report] of the last reports.
+    `records_total` goes on over attempts; `recent` is JSON: [second, records of that report] of the last reports, with
+    the transactions that ended since the one before, if any (`mirror.progress`).
     `measures` (the rest of the newest report) and `totals` (counts that go on over attempts): see `mirror.measures`.
     `restarts`: automatic ones in a row; `next_restart_ms`: the next one's time; `auto_restarts`: all that were seen.
     """

@@ -1,15 +1,15 @@
 """Progress reports of tasks: cumulative since an attempt's start, turned into live numbers and differences."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fencing.events import Event as Report
 from ringfence.mirror import measures
 from ringfence.mirror.models import MetricCell, Task, pack
 from ringfence.mirror.texts import clean
 
-RECENT = 90
-"""Reports kept per task for the small picture of records per second."""
+RECENT = 120
+"""Reports kept per task for the pictures of records per second and of transactions."""
 
 _LIVE_FIELDS = (
     "live_generation", "live_attempt", "reported_ms", "records", "records_total", "rate", "bytes", "transactions",
@@ -73,6 +73,7 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     gained = {name: number(report, name) - (getattr(task, name) if same else 0) for name in _COUNTERS}
     gained = {name: max(0, count) for name, count in gained.items()}
     time_ms = number(report, "time_ms")
+    ended = _ended(task, report, gained, same=same)
     seconds = (time_ms - task.reported_ms) / 1000 if same and task.reported_ms else 0
     task.rate = gained["records"] / seconds if seconds > 0.05 else (task.rate if same else 0)
     measures.advance(task, report, gained, seconds, same=same)
@@ -83,8 +84,25 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     for name in (*_COUNTERS, "bytes", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms"):
         setattr(task, name, number(report, name))
     task.producer_id, task.epoch = number(report, "producer_id", -1), number(report, "epoch", -1)
-    task.recent = pack([*json.loads(task.recent), [time_ms // 1000, gained["records"]]][-RECENT:])
+    task.recent = pack([*json.loads(task.recent), [time_ms // 1000, gained["records"], *ended]][-RECENT:])
     return gained
+
+
+def _ended(task: Task, report: Report, gained: Mapping[str, int], *, same: bool) -> list[int]:
+    """The transactions that ended since the report before, [] for none: from, to, committed, aborted, their records.
+
+    A report is at most one a second, so short transactions come together. From: when the one that was open in the
+    report before was opened, else the time of that report, else the attempt's start. To: the last commit; where one
+    was aborted, the time of this report. Call it before the task's live numbers are set.
+    """
+    committed, aborted = gained["transactions"], gained["aborted"]
+    if not committed and not aborted:
+        return []
+    time_ms, last_commit_ms = number(report, "time_ms"), number(report, "last_commit_ms")
+    began = (task.open_since_ms or task.reported_ms) if same else time_ms - number(report, "life_ms")
+    ended = last_commit_ms if not aborted and began < last_commit_ms < time_ms else time_ms
+    records = (task.open_records if same else 0) + gained["records"] - number(report, "open_records")
+    return [min(began, ended), ended, committed, aborted, max(0, records)]
 
 
 def _write_cells(cells: dict[tuple[str, int, int], dict[str, int]]) -> None:

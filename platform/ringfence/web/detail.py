@@ -63,42 +63,55 @@ def root_cause(trace: str) -> str:
     return lines[-1] if lines else ""
 
 
-def detail(connector: Connector) -> dict[str, Any]:
-    """What the live part of the page shows."""
-    now_ms = int(time.time() * 1000)
-    masker = Masker([connector.class_name])
-    config = connector.settings
+def facts(connector: Connector) -> dict[str, Any]:
+    """What stands above the tabs, on each of them."""
     tasks = list(Task.objects.filter(connector=connector.name, known=True).order_by("number"))
+    return _facts(connector, tasks, Masker([connector.class_name]), int(time.time() * 1000))
+
+
+def _facts(connector: Connector, tasks: list[Task], masker: Masker, now_ms: int) -> dict[str, Any]:
+    config = connector.settings
     trace = masker.scrubbed(connector.unreadable or connector.trace, config)
-    minute = now_ms // 60_000
-    cells = MetricCell.objects.filter(connector=connector.name, minute__gt=minute - 60)
-    by_minute = cells.values("minute").annotate(records=Sum("records"), aborted=Sum("aborted")).order_by()
-    offsets = SourceOffset.objects.filter(connector=connector.name).order_by("partition")
-    history = list(GenerationRow.objects.filter(connector=connector.name).order_by("-generation")[:SHOWN_GENERATIONS])
     return {
         "connector": connector,
         "look": look_of(connector),
         "wish": wish(connector),
         "trace": trace,
         "cause": root_cause(trace),
-        "tasks": [_task_view(task, masker, config, now_ms) for task in tasks],
         "failures": failures(tasks, masker, config),
         "rate": rate_of(tasks, now_ms),
         "records": sum(task.records_total for task in tasks),
         "aborted": sum(task.aborted for task in tasks),
         "last_commit_ms": max((task.last_commit_ms for task in tasks), default=0),
+        "offset_count": SourceOffset.objects.filter(connector=connector.name).count(),
+        "leader": ClusterInfo.objects.values_list("leader", flat=True).first() or "",
+        "now_ms": now_ms,
+    }
+
+
+def detail(connector: Connector) -> dict[str, Any]:
+    """What the live part of the overview shows."""
+    now_ms = int(time.time() * 1000)
+    masker = Masker([connector.class_name])
+    config = connector.settings
+    tasks = list(Task.objects.filter(connector=connector.name, known=True).order_by("number"))
+    minute = now_ms // 60_000
+    cells = MetricCell.objects.filter(connector=connector.name, minute__gt=minute - 60)
+    by_minute = cells.values("minute").annotate(records=Sum("records"), aborted=Sum("aborted")).order_by()
+    offsets = SourceOffset.objects.filter(connector=connector.name).order_by("partition")
+    history = list(GenerationRow.objects.filter(connector=connector.name).order_by("-generation")[:SHOWN_GENERATIONS])
+    return {
+        **_facts(connector, tasks, masker, now_ms),
+        "tasks": [_task_view(task, masker, config, now_ms) for task in tasks],
         "picture": line(rates(tasks, now_ms)),
         "bars": bars({cell["minute"]: (cell["records"], cell["aborted"]) for cell in by_minute}, minute),
         "hour_records": sum(cell["records"] for cell in by_minute),
         "offsets": [(_pretty(row.partition), _pretty(row.offset), row.updated_ms) for row in offsets[:SHOWN_OFFSETS]],
-        "offset_count": offsets.count(),
         "own_offsets": may_keep_own_offsets(config),
         "generations": [
             GenerationView(row, stage_look(row.stage), row.generation == connector.generation) for row in history
         ],
-        "events": [_event_view(event, masker, config) for event in _events(connector.name)],
-        "leader": ClusterInfo.objects.values_list("leader", flat=True).first() or "",
-        "now_ms": now_ms,
+        "events": [event_view(event, masker, config) for event in _events(connector.name)],
     }
 
 
@@ -150,7 +163,8 @@ def _events(name: str) -> list[Event]:
     return told[:SHOWN_EVENTS]
 
 
-def _event_view(event: Event, masker: Masker, config: dict[str, str]) -> EventView:
+def event_view(event: Event, masker: Masker, config: dict[str, str]) -> EventView:
+    """An event for people, without secrets."""
     event.summary = masker.scrubbed(event.summary, config)
     lowered = event.summary.lower()
     bad = event.type == "warning" or any(word in lowered for word in ("fail", "error", "refused"))

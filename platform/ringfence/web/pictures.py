@@ -45,7 +45,7 @@ def rates(tasks: Iterable[Task], now_ms: int, step: int = 3) -> list[float]:
     start = end - SPAN_SECONDS
     sums = [0.0] * (SPAN_SECONDS // step)
     for task in tasks:
-        for second, records in json.loads(task.recent):
+        for second, records, *_ in json.loads(task.recent):
             if start <= second < end:
                 sums[(second - start) // step] += records
     return [total / step for total in sums]

@@ -4,12 +4,14 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from ringfence.access.routes import ANYONE, requires
-from ringfence.web import actions, create, live, login, preflight, views
+from ringfence.web import actions, create, live, login, preflight, tabs, views
 
 urlpatterns = [
     path("", views.first),
     path("/connectors", views.connectors),
     path("/connectors/<name:name>", views.connector),
+    path("/connectors/<name:name>/transactions", tabs.transactions),
+    path("/connectors/<name:name>/timeline", tabs.timeline),
     path("/connectors/<name:name>/edit", create.edit),
     path("/connectors/<name:name>/preflight", preflight.of_connector),
     *(path(f"/connectors/<name:name>/actions/{action.name}", actions.view_of(action)) for action in actions.ACTIONS),

@@ -16,6 +16,13 @@ from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
 from ringfence.web.detail import detail
 from ringfence.web.listing import listing
 
+TABS = (
+    ("", "Overview", "activity"),
+    ("transactions", "Transactions", "chart-bar"),
+    ("timeline", "Timeline", "clock"),
+)
+"""The tabs of a connector: the last segment of each address, a word and an icon."""
+
 
 def find(name: str) -> Connector:
     """The connector, or the page that says that there is none."""
@@ -27,6 +34,12 @@ def find(name: str) -> Connector:
 
 def is_fragment(request: HttpRequest) -> bool:
     return request.headers.get("HX-Request") == "true" and request.headers.get("HX-History-Restore-Request") != "true"
+
+
+def gone(request: HttpRequest, name: str) -> HttpResponse:
+    """The page or the part of a connector that is not there (any more)."""
+    template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
+    return render(request, template, {"name": name}, status=200 if is_fragment(request) else 404)
 
 
 @requires(GET=ANYONE)
@@ -53,10 +66,9 @@ def connector(request: HttpRequest, name: str) -> HttpResponse:
     """One connector."""
     row = Connector.objects.filter(name=name, known=True).first()
     if row is None:
-        template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
-        return render(request, template, {"name": name}, status=200 if is_fragment(request) else 404)
+        return gone(request, name)
     may = principal_of(request).verbs_on(name)
-    context = {**detail(row), "section": "connectors", "may": may}
+    context = {**detail(row), "section": "connectors", "may": may, "tabs": TABS, "tab": ""}
     if is_fragment(request):
         return render(request, "ringfence/parts/connector.html", context)
     masked = Masker([row.class_name]).masked(row.settings) if Verb.VIEW_CONFIG in may else {}
