@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, gaps
+from benchmarks import fencing, gaps, lists
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe
 from benchmarks.numbers import Numbers, medians
@@ -31,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return gaps.main(given[1:])
     if given[:1] == ["fence"]:
         return fencing.main(given[1:])
+    if given[:1] == ["lists"]:
+        return lists.main(given[1:])
     args = _parser().parse_args(given)
     lines = args.lines or (QUICK_LINES if args.quick else LINES)
     rounds = args.runs or (1 if args.quick else 3)

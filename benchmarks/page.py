@@ -28,7 +28,8 @@ Connect and Ringfence on one broker, both exactly once, through the same file of
 
 {listed(targets(results))}
 
-How long it takes to fence the transactional ids of many tasks: [benchmarks-fencing.md](benchmarks-fencing.md).
+How long it takes to fence the transactional ids of many tasks: [benchmarks-fencing.md](benchmarks-fencing.md). What
+lists of 1,000 connectors cost: [benchmarks-lists.md](benchmarks-lists.md).
 
 ## How it is measured
 

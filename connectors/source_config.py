@@ -15,7 +15,6 @@ from connectors.transforms import transform_keys
 
 _NOT_YET: Final = {
     "topic.creation.": "creating topics by rules is",
-    "predicates.": "predicates are",
 }
 
 

@@ -65,6 +65,13 @@ _CONFIG_DEF = (
         documentation="The text for `static.field`.",
         importance=Importance.MEDIUM,
     )
+    .define(
+        "replace.null.with.default",
+        ConfigType.BOOLEAN,
+        default=True,
+        documentation="Whether a field that is null takes its schema's default value. Without schemas, as here, there "
+        "is none: the setting is accepted and null stays null.",
+    )
 )
 
 

@@ -230,7 +230,7 @@ def test_lists_cost_the_same_queries_for_any_number(client: Client, leader: Fake
     for number in range(1, 30):
         client.post("/connectors", {"name": f"c{number}", "config": CONFIG}, content_type=JSON)
         leader.start(f"c{number}", tasks=2)
-    assert queries(path) == few <= 4
+    assert 0 < queries(path) == few <= 4
 
 
 NAMES = ["a/b", "a%b", "a%2Fb", "a b", "ünïcode", "日本", "a?b#c", "..x", "a\\b", "%", "%25", "a+b", "'\"<>"]

@@ -69,7 +69,9 @@ def test_transforms_run_in_their_order() -> None:
         ({"transforms": "a", "transforms.a.type": "RegexRouter"}, "Known are: InsertField.Key, InsertField.Value"),
         ({"transforms": "a"}, 'Missing required configuration "transforms.a.type"'),
         (insert(offset_field="o"), "no Kafka offset"),
-        (insert(predicate="p"), "predicates are not supported yet"),
+        (insert(predicate="p"), "predicates lists nothing; add p there"),
+        (insert(negate="true"), "no config 'transforms.a.predicate' defining a predicate to be negated"),
+        (insert(plugin_version="9.9"), "Version 9.9 is not installed"),
     ],
 )
 def test_a_bad_transform_is_refused_at_start_and_in_validation(config: dict[str, str], message: str) -> None:
@@ -83,8 +85,6 @@ def test_what_is_not_there_yet_is_refused_and_never_ignored() -> None:
     config = {
         "name": "c",
         "connector.class": "x",
-        "predicates": "p",
-        "predicates.p.type": "X",
         "errors.tolerance": "all",
         "errors.retry.timeout": "5",
         "errors.log.include.messages": "true",

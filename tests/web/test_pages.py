@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from fencing.codec import TargetState, TargetStateRecord
 from fencing.ids import ConnectorName, Incarnation, WorkerId
 from fencing.status import State, WorkerRecord
 from ringfence.dispatch import Refused
-from ringfence.mirror.models import Connector, Event, GenerationRow
+from ringfence.mirror.models import Connector, Event, GenerationRow, Task
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector, connector_status, generation, task_status
 
@@ -57,6 +58,52 @@ def test_the_list_filters_and_searches_by_address(client: Client, flights: FakeL
     assert client.get("/ui/connectors?page=x&state=y").status_code == 200
 
 
+def names_of(response: Any) -> list[str]:
+    """The connectors of a list, in the order shown."""
+    return re.findall(r'<a href="/ui/connectors/[^"]+">([^<]+)</a>', text(response))
+
+
+def test_the_list_is_ordered_by_address(client: Client, leader: FakeLeader) -> None:
+    for name, tasks in (("b", 3), ("a", 1), ("c", 2)):
+        leader.config.config(connector(name))
+        leader.start(name, tasks=tasks, state=State.FAILED if name == "c" else State.RUNNING)
+    now_ms = int(time.time() * 1000)
+    Task.objects.filter(connector="a").update(rate=7.0, reported_ms=now_ms + 60_000)
+    Task.objects.filter(connector="b").update(rate=2.0, reported_ms=now_ms + 60_000)
+    Task.objects.filter(connector="c").update(rate=99.0, reported_ms=now_ms - 60_000)  # a rate no more
+    for number, name in enumerate("cab"):
+        Connector.objects.filter(name=name).update(since_ms=number)
+    orders = {"": "cab", "nonsense": "cab", "name": "abc", "-name": "cba", "tasks": "acb", "-tasks": "bca"}
+    orders |= {"rate": "cba", "-rate": "abc", "since": "cab", "-since": "bac"}
+    shown = {sort: "".join(names_of(client.get("/ui/connectors", {"sort": sort}))) for sort in orders}
+    assert shown == orders
+
+
+def test_search_filter_and_order_stay_from_page_to_page(client: Client, leader: FakeLeader) -> None:
+    for number in range(120):
+        leader.config.config(connector(f"flights-{number:03}"))
+    leader.project()
+    Connector.objects.update(health="HEALTHY", severity=30)
+    query = {"q": "flights", "state": "healthy", "sort": "-name"}
+    seen: list[str] = []
+    for number in (1, 2, 3):
+        response = client.get("/ui/connectors", {**query, "page": str(number)})
+        seen += names_of(response)
+        if number < 3:
+            following = (
+                f'rel="next" href="/ui/connectors?q=flights&amp;state=healthy&amp;sort=-name&amp;page={number + 1}"'
+            )
+            assert following in text(response)
+    assert seen == [f"flights-{number:03}" for number in reversed(range(120))]
+    page = text(client.get("/ui/connectors", {**query, "page": "2"}))
+    assert (
+        'aria-sort="descending"><a class="sort" href="/ui/connectors?q=flights&amp;state=healthy&amp;sort=name">'
+        in page
+    )
+    assert 'href="/ui/connectors?q=flights&amp;state=attention&amp;sort=-name"' in page
+    assert 'name="sort" value="-name"' in page
+
+
 def test_page_and_fragment_share_their_address(client: Client, flights: FakeLeader) -> None:
     for path in ("/ui/connectors", "/ui/connectors/flights", "/ui/workers"):
         page, fragment = text(client.get(path)), text(client.get(path, headers=FRAGMENT))
@@ -66,14 +113,23 @@ def test_page_and_fragment_share_their_address(client: Client, flights: FakeLead
 
 
 def test_lists_cost_the_same_queries_for_any_number(client: Client, flights: FakeLeader) -> None:
-    with CaptureQueriesContext(connection) as few:
-        client.get("/ui/connectors")
+    paths = ("/ui/connectors", "/ui/connectors?sort=-rate", "/ui/connectors?q=c&state=healthy&sort=tasks")
+
+    def queries(path: str) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            client.get(path)
+        return len(captured)
+
+    few = [queries(path) for path in paths]
     for number in range(20):
         flights.config.config(connector(f"c{number}"))
         flights.start(f"c{number}", tasks=3)
-    with CaptureQueriesContext(connection) as many:
-        client.get("/ui/connectors")
-    assert len(many) == len(few) <= 10
+    more = [queries(path) for path in paths]
+    for number in range(20, 80):
+        flights.config.config(connector(f"c{number}"))
+    flights.project()
+    assert [queries(path) for path in paths] == more == few
+    assert 0 < max(few) <= 10
 
 
 def test_a_connector_shows_its_facts_and_no_secret(client: Client, flights: FakeLeader) -> None:

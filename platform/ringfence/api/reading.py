@@ -1,8 +1,8 @@
 """What the API answers from the database: every body in a constant number of queries, secrets masked."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from fencing.targets import may_keep_own_offsets
 from ringfence import dispatch
@@ -13,6 +13,18 @@ from ringfence.api.masking import Masker, hidden
 from ringfence.mirror.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
 
 Json = dict[str, Any]
+
+
+class TaskRow(NamedTuple):
+    """What the status shows of a task: with thousands of them, making whole model objects is most of the time."""
+
+    connector: str
+    number: int
+    state: str
+    worker: str
+    trace: str
+    version: str
+    why: str
 
 
 def names(who: Principal) -> list[str]:
@@ -49,7 +61,7 @@ def info_of(name: str, who: Principal) -> Json:
     return info(row, [task.number for task in tasks(name)], Masker([row.class_name]), who)
 
 
-def status(row: Connector, rows: Iterable[Task], masker: Masker) -> Json | None:
+def status(row: Connector, rows: Sequence[Task | TaskRow], masker: Masker) -> Json | None:
     """`ConnectorStateInfo`; None where nobody has reported a status yet."""
     if row.unreadable:
         state, trace = "FAILED", row.unreadable
@@ -57,7 +69,8 @@ def status(row: Connector, rows: Iterable[Task], masker: Masker) -> Json | None:
         state, trace = row.state, row.trace
     else:
         return None
-    config = row.settings
+    # Read only where there is something to take secrets out of.
+    config = row.settings if trace or any(task.trace for task in rows) else {}
     return {
         "name": row.name,
         "connector": _state(state, row.worker, row.version, masker.scrubbed(trace, config)),
@@ -66,7 +79,7 @@ def status(row: Connector, rows: Iterable[Task], masker: Masker) -> Json | None:
     }
 
 
-def task_status(task: Task, config: Mapping[str, str], masker: Masker) -> Json:
+def task_status(task: Task | TaskRow, config: Mapping[str, str], masker: Masker) -> Json:
     """`TaskState`."""
     trace = masker.scrubbed(task.trace, config)
     if task.state == "FAILED" and not trace:
@@ -100,9 +113,9 @@ def expanded(expansions: Iterable[str], who: Principal) -> Json:
     wanted = set(expansions)
     rows = list(Connector.objects.filter(who.query(), known=True).order_by("name"))
     masker = Masker({row.class_name for row in rows})
-    of: dict[str, list[Task]] = {}
-    found = Task.objects.filter(who.query(field="connector"), known=True).defer("config", "recent")
-    for task in found.order_by("connector", "number"):
+    of: dict[str, list[TaskRow]] = {}
+    found = Task.objects.filter(who.query(field="connector"), known=True).order_by("connector", "number")
+    for task in map(TaskRow._make, found.values_list(*TaskRow._fields)):
         of.setdefault(task.connector, []).append(task)
     body: Json = {}
     for row in rows:

@@ -1,0 +1,227 @@
+"""`python -m benchmarks lists`: what the lists of many connectors cost, without a cluster.
+
+Rows are made in a throw-away SQLite database as the projection makes them; then requests go through the whole of the
+web application (middleware, rights, masking of secrets, JSON or template), in this process and without a socket.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from unittest.mock import patch
+
+from benchmarks.machine import describe
+from benchmarks.rest import BenchmarkError
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-lists.md"
+SETTINGS = 20
+"""Settings of each connector's configuration, beside those that name it; two of them secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """A request, with the longest that it may take at 1,000 connectors."""
+
+    title: str
+    path: str
+    target_s: float | None = None
+
+
+LISTS = (
+    List("`GET /connectors?expand=status&expand=info`", "/connectors?expand=status&expand=info", 1.0),
+    List("`GET /connectors`", "/connectors"),
+    List("the page's list, first 50", "/ui/connectors", 0.150),
+    List("the page's list, page 10", "/ui/connectors?page=10", 0.150),
+    List("the page's list, a search and a filter", "/ui/connectors?q=7&state=healthy", 0.150),
+    List("the page's list, by records/s", "/ui/connectors?sort=-rate", 0.150),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one request took: seconds by the clock and of processor time, of each run; queries; size of the answer."""
+
+    seconds: tuple[float, ...]
+    cpu: tuple[float, ...]
+    queries: int
+    size: int
+
+
+def fill(connectors: int, tasks: int) -> None:
+    """Rows of that many connectors with so many tasks each, one in twenty with a failed task."""
+    from django.db import transaction
+
+    from ringfence.api.masking import remember
+    from ringfence.mirror import health
+    from ringfence.mirror.models import Connector, Task, pack
+
+    now_ms = int(time.time() * 1000)
+    class_name = "org.example.BenchmarkSource"
+    recent = pack([[now_ms // 1000 - n, 1000 + n] for n in range(90, 0, -1)])
+    names = [f"team-{n % 40}-source-{n}" for n in range(connectors)]
+    own = {f"setting.number.{n}": f"a value of usual length {n}" for n in range(SETTINGS - 2)}
+    own |= {"database.password": "not-to-be-shown", "pin": "0123456789"}
+    with transaction.atomic():
+        remember(class_name, ["pin"])
+        Connector.objects.bulk_create(
+            (
+                Connector(
+                    name=name,
+                    known=True,
+                    config=pack({"name": name, "connector.class": class_name, "tasks.max": str(tasks), **own}),
+                    config_offset=number,
+                    class_name=class_name,
+                    generation=number,
+                    task_count=tasks,
+                    state="RUNNING",
+                    worker="w1",
+                    version="1.0.0",
+                    state_generation=number,
+                    since_ms=now_ms - number * 1000,
+                )
+                for number, name in enumerate(names)
+            ),
+            batch_size=500,
+        )
+        Task.objects.bulk_create(
+            (
+                Task(
+                    connector=name,
+                    number=task,
+                    known=True,
+                    config=pack({"task.class": "org.example.BenchmarkTask", **own}),
+                    state="FAILED" if at % 20 == 0 and task == 0 else "RUNNING",
+                    trace="ConnectionError: no route with 0123456789\n" * 20 if at % 20 == 0 and task == 0 else "",
+                    worker="w1",
+                    version="1.0.0",
+                    generation=at,
+                    reported_ms=now_ms + 3_600_000,  # so that none of them ages while it is measured
+                    records_total=at * 1000,
+                    rate=float(at % 500),
+                    last_commit_ms=now_ms,
+                    recent=recent,
+                )
+                for at, name in enumerate(names)
+                for task in range(tasks)
+            ),
+            batch_size=500,
+        )
+        for start in range(0, connectors, 200):
+            health.refresh(set(names[start : start + 200]))
+
+
+def measure(path: str, rounds: int) -> Found:
+    """Ask `rounds` times after one warm-up. Raises BenchmarkError for an answer that is no 200."""
+    from django.db import connection
+    from django.test import Client
+    from django.test.utils import CaptureQueriesContext
+
+    client = Client(headers={"host": "localhost"})
+
+    def ask() -> bytes:
+        response = client.get(path)
+        if response.status_code != 200:
+            raise BenchmarkError(f"{path} answered {response.status_code}: {response.content[:200]!r}")
+        return bytes(response.content)
+
+    with CaptureQueriesContext(connection) as captured:  # the warm-up, too
+        body = ask()
+    queries = len(captured)  # now: the next request empties the log of queries
+    runs = [_seconds(ask) for _ in range(rounds)]
+    return Found(tuple(clock for clock, _ in runs), tuple(cpu for _, cpu in runs), queries, len(body))
+
+
+def _seconds(ask: Callable[[], bytes]) -> tuple[float, float]:
+    """By the clock, and of processor time. Nothing is waited for: with a processor of its own the two are the same."""
+    clock, cpu = time.perf_counter(), time.process_time()
+    ask()
+    return time.perf_counter() - clock, time.process_time() - cpu
+
+
+def table(found: Mapping[List, Found]) -> str:
+    """Medians, the shortest, queries and size of each list."""
+    rows = [
+        "| list | processor time: median | clock: shortest | median | at most | queries | answer |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for each, one in found.items():
+        target = "" if each.target_s is None else f"{each.target_s * 1000:.0f} ms"
+        rows.append(
+            f"| {each.title} | {median(one.cpu) * 1000:.0f} ms | {min(one.seconds) * 1000:.0f} ms "
+            f"| {median(one.seconds) * 1000:.0f} ms | {target} "
+            f"| {one.queries} | {one.size / 1024:,.0f} KiB |"
+        )
+    return "\n".join(rows)
+
+
+def page(tables: str, machine: Mapping[str, str], connectors: int, tasks: int, rounds: int) -> str:
+    """docs/benchmarks-lists.md."""
+    where = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
+    return f"""\
+# What lists cost
+
+`make bench ARGS="lists --write"` writes this page. {connectors:,} connectors with {tasks} tasks each, {SETTINGS}
+settings of their own in each configuration, one connector in twenty with a failed task and its trace; SQLite. Each
+request goes through the whole web application in one process (middleware, rights, masking of secrets, JSON or
+template), without a socket; {rounds} times after one warm-up. Nothing is waited for but the processor: with one to
+itself a request takes its processor time, and that is what must not exceed the limit. Here the machine did much other
+work meanwhile (its load is below), which the times by the clock show.
+
+{tables}
+
+| | |
+|---|---|
+{where}
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit codes as of `python -m benchmarks`; a list that takes more processor time than it may is 1, too."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks lists", description=__doc__)
+    parser.add_argument("--connectors", type=int, default=1000, metavar="N", help="(default: 1000)")
+    parser.add_argument("--tasks", type=int, default=3, metavar="N", help="of each connector (default: 3)")
+    parser.add_argument("--rounds", type=int, default=20, metavar="N", help="requests of each kind (default: 20)")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    args = parser.parse_args(argv)
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    with tempfile.TemporaryDirectory(prefix="ringfence-lists-") as scratch:
+        try:
+            _django(Path(scratch) / "lists.sqlite3")
+            fill(args.connectors, args.tasks)
+            found = {each: measure(each.path, args.rounds) for each in LISTS}
+        except BenchmarkError as error:
+            print(f"benchmarks: {error}", file=sys.stderr)
+            return 1
+    print(table(found))
+    if args.write:
+        machine = {**describe(), "load before the runs": load}
+        PAGE.write_text(page(table(found), machine, args.connectors, args.tasks, args.rounds))
+        print(f"written: {PAGE}")
+    late = [each.title for each, one in found.items() if each.target_s and median(one.cpu) > each.target_s]
+    if late:
+        print(f"benchmarks: longer than they may: {json.dumps(late)}", file=sys.stderr)
+    return 1 if late else 0
+
+
+def _django(database: Path) -> None:
+    """Set Django up with an empty, migrated database of its own: nothing that the environment names is touched."""
+    settings = {
+        "RINGFENCE_DATABASE_URL": f"sqlite:///{database}",
+        "RINGFENCE_SECRET_KEY": "only for measuring",
+        "RINGFENCE_HTTP": "127.0.0.1:8083",
+        "RINGFENCE_DEBUG": "0",
+        "DJANGO_SETTINGS_MODULE": "ringfence.settings",
+    }
+    with patch.dict(os.environ, settings):
+        import django
+
+        django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)

@@ -1,0 +1,135 @@
+"""The settings of the transforms and predicates that a configuration names, under their full names."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from connectors.api import Choices, ConfigDef, ConfigException, ConfigType, Importance, Validator, Width
+from connectors.transforms.base import Transform
+from connectors.transforms.predicates import Predicate
+from connectors.transforms.registry import PREDICATES, TRANSFORMS, VERSION, find_predicate, find_transform
+
+
+def aliases(config: Mapping[str, str], setting: str) -> list[str]:
+    """What `transforms` or `predicates` lists, in its order."""
+    return [alias.strip() for alias in config.get(setting, "").split(",") if alias.strip()]
+
+
+def framework_keys() -> ConfigDef:
+    """What every transform has beside its own settings, without the prefix."""
+    return (
+        ConfigDef()
+        .define(
+            "plugin.version",
+            ConfigType.STRING,
+            default=VERSION,
+            validator=check_version,
+            recommender=Choices(VERSION),
+            importance=Importance.HIGH,
+            documentation="The version that it must have.",
+            width=Width.LONG,
+            display_name="Version",
+        )
+        .define(
+            "predicate",
+            ConfigType.STRING,
+            default=None,
+            documentation="The alias of the predicate that says which records it is for; all where it is left out.",
+        )
+        .define(
+            "negate",
+            ConfigType.BOOLEAN,
+            default=False,
+            documentation="Whether it is for the records that the predicate does not accept.",
+        )
+    )
+
+
+def transform_keys(config: Mapping[str, str]) -> ConfigDef:
+    """The settings of all transforms and predicates of a configuration, for validation and forms."""
+    keys = ConfigDef()
+    for alias in dict.fromkeys(aliases(config, "transforms")):
+        prefix = f"transforms.{alias}."
+        _define(keys, config, prefix, f"Transforms: {alias}", "transform", TRANSFORMS)
+    for alias in dict.fromkeys(aliases(config, "predicates")):
+        prefix = f"predicates.{alias}."
+        _define(keys, config, prefix, f"Predicates: {alias}", "predicate", PREDICATES)
+    return keys
+
+
+def _define(
+    keys: ConfigDef,
+    config: Mapping[str, str],
+    prefix: str,
+    group: str,
+    kind: str,
+    known: Sequence[type[Transform] | type[Predicate]],
+) -> None:
+    setting, transforms = prefix + "type", kind == "transform"
+    find: Callable[[str, str], object] = find_transform if transforms else find_predicate
+
+    def check(name: str, value: object) -> None:
+        find(name, str(value))
+        if transforms:
+            check_negate(config, prefix)
+
+    alias, title = prefix.split(".", 1)[1][:-1], "Transformation" if transforms else "Predicate"
+    keys.define(
+        setting,
+        ConfigType.CLASS,
+        validator=check,
+        recommender=Choices(*((*cls.aliases, cls.name)[0] for cls in known)),  # the names that clients know
+        importance=Importance.HIGH,
+        documentation=f"The class of the {kind} {alias}.",
+        group=group,
+        order_in_group=0,
+        width=Width.LONG,
+        display_name=f"{title} type for {alias}",
+    )
+    implied = list(framework_keys().keys.values())
+    try:
+        name = config.get(setting, "").strip()
+        own = (find_transform(setting, name) if transforms else find_predicate(setting, name)).config_def()
+    except ConfigException:
+        return  # the validator of `type` says so
+    mine = [*(implied if transforms else implied[:1]), *own.keys.values()]
+    for order, key in enumerate(mine, start=1):
+        full = prefix + key.name
+        validator: Validator | None = key.validator
+        if transforms and key.name == "predicate":
+
+            def validator(name: str, value: object) -> None:
+                check_predicate(config, name, str(value))
+
+        keys.add(
+            replace(
+                key,
+                name=full,
+                display_name=f"{title} version for {alias}" if key.name == "plugin.version" else key.display_name,
+                group=group,
+                order_in_group=order,
+                validator=validator,
+            )
+        )
+
+
+def check_version(name: str, value: object) -> None:
+    """The one version there is."""
+    if value != VERSION:
+        raise ConfigException.invalid(name, value, f"Version {value} is not installed; installed is {VERSION}")
+
+
+def check_predicate(config: Mapping[str, str], name: str, alias: str) -> None:
+    """A predicate must be among `predicates`: there a transform with another fails when its task starts."""
+    known = aliases(config, "predicates")
+    if alias not in known:
+        shown = ", ".join(known) or "nothing"
+        raise ConfigException.invalid(name, alias, f"predicates lists {shown}; add {alias} there and its type")
+
+
+def check_negate(config: Mapping[str, str], prefix: str) -> None:
+    """`negate` without a predicate is a mistake, as in Kafka Connect."""
+    if prefix + "negate" in config and prefix + "predicate" not in config:
+        raise ConfigException(
+            f"Config '{prefix}negate' was provided but there is no config '{prefix}predicate' defining a predicate to "
+            "be negated."
+        )

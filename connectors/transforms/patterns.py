@@ -1,0 +1,45 @@
+"""Regular expressions and replacements as Java writes them, for settings that Kafka Connect users know.
+
+The two languages share what configurations use. What Java alone has is refused with the reason, never read otherwise.
+"""
+
+import re
+from typing import Final
+
+from connectors.api import ConfigException
+
+_PIECES: Final = re.compile(
+    r"""
+      \\k<(?P<back>[A-Za-z][A-Za-z0-9]*)>    # a group named before
+    | \\.                                   # any other escape
+    | \[\^?\]?(?:\\.|[^\]\\])*\]           # a class of characters: nothing in it is a group
+    | (?P<group>\(\?<)(?=[A-Za-z])          # the begin of a named group
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ONLY_JAVA: Final = re.compile(r"\\[pPhHRXGQEz]|&&|\[[^\]\\]*\[")
+_ESCAPED_BACKSLASH: Final = "\\\\"
+
+
+def java_pattern(setting: str, text: str) -> re.Pattern[str]:
+    """The compiled pattern. Raises `ConfigException`, which names the setting."""
+    bare = text.replace(_ESCAPED_BACKSLASH, "")
+    if (found := _ONLY_JAVA.search(bare)) is not None:
+        reason = f"{found.group()} means something in Java's regular expressions only; write it in another way"
+        raise ConfigException.invalid(setting, text, reason)
+    try:
+        return re.compile(_PIECES.sub(_ours, text), re.ASCII)  # in Java, \d and \w are ASCII only
+    except re.error as error:
+        raise ConfigException.invalid(setting, text, f"Invalid regex: {error}") from error
+
+
+def _ours(piece: re.Match[str]) -> str:
+    """Named groups are the one thing in use that both have and write differently."""
+    if piece["back"] is not None:
+        return f"(?P={piece['back']})"
+    return "(?P<" if piece["group"] is not None else piece.group()
+
+
+def is_pattern(name: str, value: object) -> None:
+    """A validator."""
+    java_pattern(name, str(value))

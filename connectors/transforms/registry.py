@@ -1,0 +1,35 @@
+"""Which transforms and predicates there are, by the names that a configuration may write."""
+
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+from connectors.api import ConfigException
+from connectors.transforms.base import Transform
+from connectors.transforms.insert_field import InsertFieldKey, InsertFieldValue
+from connectors.transforms.predicates import HasHeaderKey, Predicate, RecordIsTombstone, TopicNameMatches
+
+VERSION: Final = "4.3.0"
+"""The version of Kafka Connect whose transforms and predicates these are twins of: what `plugin.version` shows."""
+
+TRANSFORMS: Final[tuple[type[Transform], ...]] = (InsertFieldKey, InsertFieldValue)
+PREDICATES: Final[tuple[type[Predicate], ...]] = (HasHeaderKey, RecordIsTombstone, TopicNameMatches)
+
+_Named = TypeVar("_Named", type[Transform], type[Predicate])
+
+
+def find_transform(setting: str, name: str) -> type[Transform]:
+    """The transform of this name or alias; `setting` is named in the error (`ConfigException`)."""
+    return _find(TRANSFORMS, setting, name)
+
+
+def find_predicate(setting: str, name: str) -> type[Predicate]:
+    """The predicate of this name or alias; `setting` is named in the error (`ConfigException`)."""
+    return _find(PREDICATES, setting, name)
+
+
+def _find(classes: Iterable[_Named], setting: str, name: str) -> _Named:
+    for cls in classes:
+        if name == cls.name or name in cls.aliases or name == f"{cls.__module__}.{cls.__name__}":
+            return cls
+    known = ", ".join(cls.name for cls in classes)
+    raise ConfigException.invalid(setting, name, f"Class {name} could not be found. Known are: {known}")
