@@ -43,3 +43,34 @@ def _ours(piece: re.Match[str]) -> str:
 def is_pattern(name: str, value: object) -> None:
     """A validator."""
     java_pattern(name, str(value))
+
+
+_REFERENCE: Final = re.compile(r"\\(.)|\$\{([A-Za-z][A-Za-z0-9]*)\}|\$([0-9]+)|([$\\])", re.DOTALL)
+
+
+def replacement(setting: str, text: str, pattern: re.Pattern[str]) -> list[str | tuple[int | str]]:
+    """The pieces of a replacement: texts, and the groups (in a tuple of one) whose text goes there.
+
+    `$12` is group 12 where there are so many, else group 1 and a 2. Raises `ConfigException` for a group that the
+    pattern has not.
+    """
+    pieces: list[str | tuple[int | str]] = []
+    end = 0
+    for found in _REFERENCE.finditer(text):
+        pieces.append(text[end : found.start()])
+        end = found.end()
+        escaped, name, digits, _ = found.groups()
+        if escaped is not None:
+            pieces.append(escaped)
+        elif name is not None and name in pattern.groupindex:
+            pieces.append((name,))
+        elif digits is not None and int(digits[0]) <= pattern.groups:
+            length = 1
+            while length < len(digits) and int(digits[: length + 1]) <= pattern.groups:
+                length += 1
+            pieces += [(int(digits[:length]),), digits[length:]]
+        else:
+            raise ConfigException.invalid(
+                setting, text, f"{found.group()} is no group of the pattern; write \\$ for a $"
+            )
+    return [piece for piece in [*pieces, text[end:]] if piece]

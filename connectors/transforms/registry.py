@@ -7,11 +7,12 @@ from connectors.api import ConfigException
 from connectors.transforms.base import Transform
 from connectors.transforms.insert_field import InsertFieldKey, InsertFieldValue
 from connectors.transforms.predicates import HasHeaderKey, Predicate, RecordIsTombstone, TopicNameMatches
+from connectors.transforms.routing import DropHeaders, Filter, RegexRouter
 
 VERSION: Final = "4.3.0"
 """The version of Kafka Connect whose transforms and predicates these are twins of: what `plugin.version` shows."""
 
-TRANSFORMS: Final[tuple[type[Transform], ...]] = (InsertFieldKey, InsertFieldValue)
+TRANSFORMS: Final[tuple[type[Transform], ...]] = (InsertFieldKey, InsertFieldValue, RegexRouter, DropHeaders, Filter)
 PREDICATES: Final[tuple[type[Predicate], ...]] = (HasHeaderKey, RecordIsTombstone, TopicNameMatches)
 
 _Named = TypeVar("_Named", type[Transform], type[Predicate])

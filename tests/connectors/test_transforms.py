@@ -66,7 +66,7 @@ def test_transforms_run_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"transforms": "a", "transforms.a.type": "RegexRouter"}, "Known are: InsertField.Key, InsertField.Value"),
+        ({"transforms": "a", "transforms.a.type": "Nothing"}, "Known are: InsertField.Key, InsertField.Value"),
         ({"transforms": "a"}, 'Missing required configuration "transforms.a.type"'),
         (insert(offset_field="o"), "no Kafka offset"),
         (insert(predicate="p"), "predicates lists nothing; add p there"),
