@@ -10,14 +10,18 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from ringfence.access.principal import Principal, Right
+from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
-from ringfence.mirror.models import Connector, Event, Task
+from ringfence.mirror.models import Connector, Event, GenerationRow, Task
+from ringfence.mirror.projector import Projection
+from ringfence.web import tabs
 from ringfence.web.lanes import PAGE_SIZE, SPAN_MS, WIDTH, lanes
 from tests.support.leader import FakeLeader
-from tests.support.topics import connector
+from tests.support.topics import Topic, connector
 
 FRAGMENT = {"hx-request": "true"}
-TABS = ("transactions", "timeline")
+TABS = ("transactions", "generations", "timeline")
 
 
 def text(response: Any) -> str:
@@ -152,3 +156,53 @@ def test_a_connector_that_is_gone_keeps_no_tab(client: Client, flights: FakeLead
     for tab in TABS:
         assert client.get(f"/ui/connectors/flights/{tab}").status_code == 404
         assert client.get(f"/ui/connectors/flights/{tab}", headers=FRAGMENT).status_code == 200
+
+
+def test_a_generation_tells_what_changed_and_keeps_secrets(client: Client, flights: FakeLeader) -> None:
+    flights.config.config(connector("flights", topic="u", **{"db.password": "hunter33"}))
+    flights.start("flights", tasks=3)
+    page = text(client.get("/ui/connectors/flights/generations"))
+    newest, oldest = sorted(GenerationRow.objects.values_list("generation", flat=True), reverse=True)
+    assert page.index(f'id="g{newest}"') < page.index(f'id="g{oldest}"')
+    changes = page[page.index(f'id="g{newest}"') : page.index(f'id="g{oldest}"')]
+    assert "version 2" in changes
+    assert re.findall(r"<code>([^<]*)</code>", changes) == ["db.password", "[hidden]", "[hidden]", "topic", "t", "u"]
+    assert "The first generation that is known." in page
+    assert "hunter" not in page
+
+
+def test_a_round_tells_what_it_fenced_with_whose_credentials_and_after_which_failures(
+    client: Client, flights: FakeLeader
+) -> None:
+    number = GenerationRow.objects.get().generation
+    events = Topic()
+    told = {"type": "round", "connector": "flights", "generation": number}
+    events.event(**told, stage="failed", message="The broker is away, says hunter22. It is tried again in 0.25 s")
+    fenced = [{"id": "group-flights-0", "producer_id": 4711, "epoch": 9}]
+    events.event(**told, stage="done", ms=31, fenced=fenced, credentials="the old generation's credentials")
+    Projection("events", "events", "id").apply(events.records, events.end)
+    page = text(client.get("/ui/connectors/flights/generations"))
+    for shown in (
+        "group-flights-0",
+        "4711",
+        "1 id in 31 ms",
+        "the old generation&#x27;s credentials",
+        "tried again in",
+    ):
+        assert shown in page
+    assert '<dd class="bad-text">1</dd>' in page
+    assert "hunter22" not in page
+
+
+def test_who_may_not_read_configurations_sees_no_changes(
+    client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flights.config.config(connector("flights", topic="u"))
+    flights.start("flights")
+    viewer = Principal("eve", "session", (Right(frozenset({Verb.VIEW}), "*"),))
+    monkeypatch.setattr(tabs, "principal_of", lambda request: viewer)
+    page = text(client.get("/ui/connectors/flights/generations"))
+    assert "What changed" not in page
+    assert "You lack the verb <code>view-config</code>" in page
+    AuditEntry.objects.create(connector="flights", time_ms=2_000, user="ann", via="session", action="edit")
+    assert "ann (session)" not in text(client.get("/ui/connectors/flights/timeline"))

@@ -11,6 +11,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.mirror.models import Connector
+from ringfence.web import generations as fencing_rounds
 from ringfence.web import lanes, story
 from ringfence.web.detail import facts
 from ringfence.web.views import TABS, gone, is_fragment
@@ -43,6 +44,19 @@ def transactions(request: HttpRequest, name: str) -> HttpResponse:
     above = facts(row)
     drawn = lanes.transactions(row, request.GET.get("page", ""), above["now_ms"])
     return _show(request, name, "transactions", {**above, **drawn})
+
+
+@requires(GET=on_connector(Verb.VIEW))
+@require_safe
+@ensure_csrf_cookie
+def generations(request: HttpRequest, name: str) -> HttpResponse:
+    """Each generation's configuration against the one before, and its fencing round: `?page=`."""
+    row = _found(name)
+    if row is None:
+        return gone(request, name)
+    may_read = principal_of(request).may(Verb.VIEW_CONFIG, name)
+    told = fencing_rounds.generations(row, request.GET.get("page", ""), with_config=may_read)
+    return _show(request, name, "generations", {**facts(row), **told})
 
 
 @requires(GET=on_connector(Verb.VIEW))

@@ -11,6 +11,7 @@ urlpatterns = [
     path("/connectors", views.connectors),
     path("/connectors/<name:name>", views.connector),
     path("/connectors/<name:name>/transactions", tabs.transactions),
+    path("/connectors/<name:name>/generations", tabs.generations),
     path("/connectors/<name:name>/timeline", tabs.timeline),
     path("/connectors/<name:name>/edit", create.edit),
     path("/connectors/<name:name>/preflight", preflight.of_connector),

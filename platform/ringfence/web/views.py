@@ -19,6 +19,7 @@ from ringfence.web.listing import listing
 TABS = (
     ("", "Overview", "activity"),
     ("transactions", "Transactions", "chart-bar"),
+    ("generations", "Generations", "layers"),
     ("timeline", "Timeline", "clock"),
 )
 """The tabs of a connector: the last segment of each address, a word and an icon."""
