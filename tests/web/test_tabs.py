@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
+from ringfence.history.models import ConfigVersion
 from ringfence.mirror.models import Connector, Event, GenerationRow, Task
 from ringfence.mirror.projector import Projection
 from ringfence.web import tabs
@@ -206,3 +207,12 @@ def test_who_may_not_read_configurations_sees_no_changes(
     assert "You lack the verb <code>view-config</code>" in page
     AuditEntry.objects.create(connector="flights", time_ms=2_000, user="ann", via="session", action="edit")
     assert "ann (session)" not in text(client.get("/ui/connectors/flights/timeline"))
+
+
+def test_a_configuration_that_was_not_kept_is_not_called_the_same(client: Client, flights: FakeLeader) -> None:
+    ConfigVersion.objects.all().delete()
+    flights.config.config(connector("flights", topic="u"))
+    flights.start("flights")
+    page = text(client.get("/ui/connectors/flights/generations"))
+    assert "The configuration of the generation before was not kept." in page
+    assert "The same configuration" not in page

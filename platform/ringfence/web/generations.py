@@ -40,7 +40,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A generation for people. `version`: 0 where none was kept; `failed`: tries of the round that failed."""
+    """A generation for people. `version`: 0 where none was kept; `failed`: tries of the round that failed;
+    `compared`: the configuration of the generation before was kept."""
 
     row: GenerationRow
     look: Look
@@ -48,6 +49,7 @@ class Story:
     version: int
     changes: Sequence[Change]
     first: bool
+    compared: bool
     ids: Sequence[Mapping[str, Any]]
     steps: Sequence[Step]
     failed: int
@@ -87,6 +89,7 @@ def generations(connector: Connector, page: str, *, with_config: bool) -> dict[s
                 version=version.number if version else 0,
                 changes=changes_between(previous, version, masker),
                 first=before is None,
+                compared=previous is not None,
                 ids=row.fenced_ids[:SHOWN_IDS],
                 steps=[_step(body, time_ms, masker, connector) for time_ms, body in told],
                 failed=sum(body.get("stage") == "failed" for _, body in told),
