@@ -1,4 +1,4 @@
-"""RegexRouter, DropHeaders and Filter: tables of cases, the expected values as Kafka Connect 4.3.0 gives them."""
+"""RegexRouter, DropHeaders and Filter: tables of cases. RegexRouter's values are what Kafka Connect 4.3.0's class gave."""
 
 import pytest
 
