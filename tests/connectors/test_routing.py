@@ -1,4 +1,4 @@
-"""RegexRouter, DropHeaders and Filter: tables of cases. RegexRouter's values are what Kafka Connect 4.3.0's class gave."""
+"""RegexRouter, DropHeaders and Filter: tables of cases; RegexRouter's values are those of Kafka Connect 4.3.0."""
 
 import pytest
 
