@@ -59,16 +59,16 @@ def test_a_frozen_leader_executes_no_command_after_its_deadline(platform: Up, fl
         # A stop waits for the round, and the round for the frozen task: eight of them keep all threads busy.
         for _ in range(8):
             send("stop", blocker.name, time.time() + 60)
-        eventually(lambda: queue.llen("leader") == 0 and queue.hlen("unacked") == 0, 4, "eight commands under way")
+        eventually(lambda: queue.llen("leader") == 0 and queue.hlen("unacked") == 0, 20, "eight commands under way")
         deadline = time.time() + 8
         for kind in ("pause", "stop", "configure", "restart", "delete"):
             send(kind, victim.name, deadline)
-        eventually(lambda: queue.hlen("unacked") == 5 and queue.llen("leader") == 0, 4, "five prefetched commands")
+        eventually(lambda: queue.hlen("unacked") == 5 and queue.llen("leader") == 0, 7, "five prefetched commands")
         with platform.frozen([platform.pid(old.worker)]):
             before = config_records(platform, victim.name)
             await_other_leader(platform, old)
             eventually(lambda: time.time() > deadline, 20)
-    eventually(lambda: queue.hlen("unacked") == 0, 30, "the end of the prefetched commands")
+    eventually(lambda: queue.hlen("unacked") == 0, 90, "the end of the prefetched commands")
     await_calm(platform)
     assert config_records(platform, victim.name) == before
     victim.settle()
