@@ -152,11 +152,12 @@ class Up:
 
         Who sleeps there holds SQLite's lock on the whole file, and nobody sees anything new until it wakes.
         """
-        for _ in range(20):
+        for number in range(20):
             with processes.frozen(pids):
                 if self._database_is_free():
                     yield
                     return
+            time.sleep(0.1 + 0.07 * number)  # time enough to come to the end of what was held up, and more each time
         raise AssertionError("The database was locked each time that the processes were frozen")
 
     def _database_is_free(self) -> bool:

@@ -197,7 +197,7 @@ def test_the_three_answers_of_a_connector(hole: str, support: str, results: list
     if support == "unsupported":
         asked_for["requested"] = ["failed"]  # it is known, and allowed
     for level, expected in asked_for.items():
-        config = {**CONFIG, "exactly.once.support": level, "producer.override.acks": "0"}  # asks no broker
+        config = {**CONFIG, "exactly.once.support": level, "producer.override.acks": "2"}  # asks no broker
         found = checks(Question(config, support, False, lambda: 0, {}, BOTH), worker_at(hole))
         about = [check for check in found if check.name == "exactly.once.support"]
         assert [str(check.result) for check in about] == expected
@@ -206,7 +206,7 @@ def test_the_three_answers_of_a_connector(hole: str, support: str, results: list
 
 @pytest.mark.parametrize("defines", [False, True])
 def test_a_connector_that_cannot_define_transactions_is_refused_where_it_is_to(hole: str, defines: bool) -> None:
-    config = {**CONFIG, "transaction.boundary": "connector", "producer.override.acks": "0"}  # asks no broker
+    config = {**CONFIG, "transaction.boundary": "connector", "producer.override.acks": "2"}  # asks no broker
     found = checks(Question(config, "supported", defines, lambda: 0, {}, BOTH), worker_at(hole))
     (about,) = [check for check in found if check.name == "transaction.boundary"]
     assert about.refuses is not defines

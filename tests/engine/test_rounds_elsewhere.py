@@ -70,6 +70,7 @@ def test_a_round_fences_on_the_old_generations_cluster_though_the_newest_configu
     held.close()
 
 
+@pytest.mark.slow
 def test_the_first_credentials_that_work_fence_and_it_is_said_whose_they_were(
     away: Connection, holder: TransactionalProducer
 ) -> None:
