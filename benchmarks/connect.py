@@ -13,6 +13,8 @@ JARS = (
     # Kafka speaks slf4j 1.7 and brings log4j without the binding between the two.
     Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
+VERIFIABLE = Coordinate("org.apache.kafka", "connect-test-plugins", KAFKA_VERSION)
+"""Kafka's own VerifiableSource."""
 # What bin/connect-distributed.sh and bin/kafka-run-class.sh set where nobody says otherwise.
 _JVM = (
     "-Xms256M",
@@ -39,7 +41,9 @@ READY_SECONDS = 90.0
 class ConnectWorker:
     """Kafka Connect's ConnectDistributed with a group and topics of its own, exactly once, REST on a free port."""
 
-    def __init__(self, root: Path, bootstrap: str) -> None:
+    def __init__(self, root: Path, bootstrap: str, more: tuple[Coordinate, ...] = ()) -> None:
+        """`more`: further plugins."""
+        self._jars = (*JARS, *more)
         self._root = root
         self._bootstrap = bootstrap
         self._process: Leashed | None = None
@@ -56,7 +60,7 @@ class ConnectWorker:
         log4j, properties = self._root / "log4j2.properties", self._root / "worker.properties"
         log4j.write_text(_LOG4J)
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()))
-        jars = resolve("connect", JARS)
+        jars = resolve("connect", self._jars)
         command = [str(find_java()), *_JVM, f"-Dlog4j2.configurationFile={log4j}", "-cp", str(jars / "*")]
         log = self._root / "connect.log"
         self._process = Leashed.start(

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from benchmarks.connect import ConnectWorker
+from benchmarks.connect import VERIFIABLE, ConnectWorker
 from benchmarks.machine import describe
 from benchmarks.ours import RingfenceWorker
 from benchmarks.rest import BenchmarkError, Rest
@@ -185,7 +185,7 @@ def _both(root: Path, rounds: int) -> dict[str, dict[Change, list[float]]]:
         kafka.start()
         connection = Connection(kafka.bootstrap, {"log_level": "0"}, client_id="benchmark")
         sides: dict[str, Side] = {
-            CONNECT: ConnectWorker(root / "connect", kafka.bootstrap),
+            CONNECT: ConnectWorker(root / "connect", kafka.bootstrap, (VERIFIABLE,)),
             OURS: RingfenceWorker(root / "ringfence", kafka.bootstrap),
         }
         for side in sides.values():
