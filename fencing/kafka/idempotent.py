@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 
 from fencing.errors import FencingError
+from fencing.kafka.closing import drop
 from fencing.kafka.settings import Connection
 from fencing.kafka.translation import kafka_errors, translate
 
@@ -73,10 +74,4 @@ class IdempotentProducer:
 
     def close(self) -> None:
         """Drop what is queued, and let the client go. Records in flight may still arrive."""
-        try:
-            with kafka_errors("closing the producer"):
-                self._producer.purge()
-                self._producer.flush(0)
-        except FencingError as error:
-            # A fatal error comes out of every call, this one too; whoever met it first has been told.
-            log.debug("%s", error)
+        drop(self._producer, log)

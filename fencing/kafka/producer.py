@@ -14,6 +14,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from fencing.clock import Deadline
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from fencing.kafka.closing import drop
 from fencing.kafka.pacing import Pause
 from fencing.kafka.settings import Connection
 from fencing.kafka.translation import kafka_errors, unknown_outcome
@@ -217,10 +218,4 @@ class TransactionalProducer:
     def close(self) -> None:
         """Drop what is queued and let the client go. An open transaction stays open until the next `init` of the id."""
         self.spent = True
-        try:
-            with kafka_errors("closing the producer"):
-                self._producer.purge()
-                self._producer.flush(0)
-        except FencingError as error:
-            # A fatal error comes out of every call, this one too; whoever met it first has been told.
-            log.debug("%s", error)
+        drop(self._producer, log)
