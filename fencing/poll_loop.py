@@ -7,11 +7,11 @@ visible; their source offsets are committed in a transaction of their own, or th
 
 from collections.abc import Callable, Sequence
 
-from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
+from connectors.api import RecordBatch, SourceRecord, SourceTask
 from fencing.boundaries import Boundaries, Boundary
 from fencing.clock import Clock
+from fencing.polling import Polling
 from fencing.record_path import Prepared
-from fencing.status import State
 from fencing.task_plugin import overrides
 from fencing.task_report import TaskReport
 from fencing.task_view import TaskView, Verdict
@@ -19,8 +19,6 @@ from fencing.transaction_context import Ending, Part, RequestedEndings
 from fencing.transactions import Committed, Counters, Transactions
 
 _PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 60.0
 
 
 class PollLoop:
@@ -48,13 +46,12 @@ class PollLoop:
         self._boundaries = boundaries
         self._view = view
         self._report = report
-        self._counters = counters
         self._clock = clock
         self._requests = requests
         self._renew = renew
         # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
         self._overlap = not (overrides(plugin, "commit") or overrides(plugin, "commit_record"))
-        self._pause = _FIRST_PAUSE_S
+        self._polling = Polling(plugin, view, report, counters, clock)
 
     def run(self) -> bool:
         """True when the attempt shall end. False when it shall start anew from the committed offsets, soon or after a
@@ -68,9 +65,9 @@ class PollLoop:
                     return True
                 if self._transactions.has_work:
                     return False
-                self._wait(verdict)
+                self._polling.sit_out(verdict)
                 continue
-            batch = self._poll()
+            batch = self._polling.poll(self._due_in)
             if self._requests is None or batch is None:
                 self._take(Part(batch))
             else:
@@ -97,31 +94,12 @@ class PollLoop:
         if transactions.has_work:
             transactions.start_commit()
 
-    def _wait(self, verdict: Verdict) -> None:
-        self._report.running(State.PAUSED)
-        self._view.wait_while(frozenset({verdict}), 3600)
-        if self._view.verdict is Verdict.RUN:
-            self._report.running(State.RUNNING)
-
-    def _poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
-        """The next batch; nothing, after a growing pause, where the plugin asks to be called again.
-
-        The pause ends where the open transaction has to be committed: readers wait for it, not for the source.
-        """
-        try:
-            batch = self._counters.measures.poll(self._plugin.poll, self._clock)
-        except RetriableError as error:
-            self._report.stage("the source asks to be called again", str(error))
-            due = due_in(self._transactions, self._boundaries, self._clock)
-            self._view.wait_while(frozenset({Verdict.RUN}), max(0.0, min(self._pause, due)))
-            self._pause = min(_LONGEST_PAUSE_S, self._pause * 2)
-            return None
-        self._pause = _FIRST_PAUSE_S
-        return batch
+    def _due_in(self) -> float:
+        """A pause ends where the open transaction has to be committed: readers wait for it, not for the source."""
+        return due_in(self._transactions, self._boundaries, self._clock)
 
     def _prepared(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
         """Convert beside the commit under way; where that fails, the commit's outcome comes first."""
-        self._counters.last_poll = self._clock.wall()
         try:
             return self._transactions.prepare(batch)
         except Exception:

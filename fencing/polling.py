@@ -1,6 +1,6 @@
 """Calling a plugin's `poll`: a retriable error is repeated in place after a growing pause, a pause is waited out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
 from fencing.clock import Clock
@@ -26,13 +26,17 @@ class Polling:
         self._clock = clock
         self._pause = _FIRST_PAUSE_S
 
-    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
-        """The next batch; nothing, after a growing pause, where the plugin asks to be called again."""
+    def poll(self, due_in: Callable[[], float] | None = None) -> Sequence[SourceRecord] | RecordBatch | None:
+        """The next batch; nothing, after a growing pause, where the plugin asks to be called again.
+
+        due_in: seconds until the caller has something else to do, asked where there is a pause; it ends the pause.
+        """
         try:
             batch = self._counters.measures.poll(self._plugin.poll, self._clock)
         except RetriableError as error:
             self._report.stage("the source asks to be called again", str(error))
-            self._view.wait_while(frozenset({Verdict.RUN}), self._pause)
+            pause = self._pause if due_in is None else max(0.0, min(self._pause, due_in()))
+            self._view.wait_while(frozenset({Verdict.RUN}), pause)
             self._pause = min(_LONGEST_PAUSE_S, self._pause * 2)
             return None
         self._pause = _FIRST_PAUSE_S

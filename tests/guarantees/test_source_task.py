@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connectors.api import RecordBatch, RetriableError
-from fencing import poll_loop
+from fencing import polling
 from fencing.active_topics import TopicsResetRecord, key_of
 from fencing.clock import Deadline
 from fencing.codec import TargetState, TargetStateRecord
@@ -127,7 +127,7 @@ def test_a_retriable_error_is_repeated_in_place(stage: Stage) -> None:
 def test_an_open_transaction_is_committed_in_time_though_the_source_asks_for_patience(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(poll_loop, "_FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr(polling, "_FIRST_PAUSE_S", 600.0)
 
     def stumble(task: Counting) -> None:
         if task.polls > 1:
