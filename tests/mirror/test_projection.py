@@ -12,7 +12,7 @@ from ringfence.mirror.models import (
     Connector,
     Event,
     GenerationRow,
-    MetricCell,
+    Minute,
     SourceOffset,
     Task,
     TopicPosition,
@@ -267,7 +267,7 @@ def test_source_offsets_are_compared_parsed_and_deleted_by_tombstones() -> None:
 
 def progress(topic: Topic, at: int, records: int, **more: object) -> None:
     fields = {"generation": 1, "attempt": 1, "transactions": records // 10, "aborted": 0, "errors": 0, **more}
-    topic.event(type="progress", connector="c", task=0, worker="w1", time_ms=at, records=records, **fields)
+    topic.event(type="progress", connector="c", worker="w1", time_ms=at, records=records, **{"task": 0, **fields})
 
 
 def test_progress_becomes_a_rate_and_minute_cells() -> None:
@@ -278,7 +278,9 @@ def test_progress_becomes_a_rate_and_minute_cells() -> None:
     project("events", events)
     task = Task.objects.get()
     assert (task.rate, task.records_total, task.open_records, task.producer_id) == (100, 300, 7, 4)
-    cells = list(MetricCell.objects.order_by("minute").values_list("minute", "records", "commits"))
+    cells = list(
+        Minute.objects.filter(connector="c", task=0).order_by("minute").values_list("minute", "records", "commits")
+    )
     assert cells == [(0, 100, 10), (1, 200, 20)]
 
 

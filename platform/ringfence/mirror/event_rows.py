@@ -1,4 +1,4 @@
-"""The events topic as rows: live numbers of tasks, metric cells, rounds, and a timeline for people."""
+"""The events topic as rows: live numbers of tasks, their minutes, rounds, and a timeline for people."""
 
 from collections.abc import Sequence
 
@@ -6,28 +6,30 @@ from django.db.models import F
 
 from fencing.events import Event as Report
 from fencing.events import decode
-from ringfence.mirror import progress
-from ringfence.mirror.models import Connector, Event, GenerationRow, MetricCell, pack
+from ringfence.mirror import minutes, progress
+from ringfence.mirror.minutes import Minutes
+from ringfence.mirror.models import Connector, Event, GenerationRow, pack
 from ringfence.mirror.progress import number, text
 from ringfence.mirror.records import Record
 
 KEPT_MS = 7 * 24 * 3600 * 1000
-CELLS_KEPT_MS = 24 * 3600 * 1000
 
 
 def write(records: Sequence[Record]) -> set[str]:
     """Write reports; returns the connectors they speak of. Inside the transaction."""
     reports = [report for report in (decode(record.value) for record in records) if report is not None]
-    progress.write([report for report in reports if report["type"] == "progress"])
+    history = Minutes()
+    progress.write([report for report in reports if report["type"] == "progress"], history)
     told = [report for report in reports if report["type"] != "progress"]
     for report in told:
         if report["type"] == "round":
-            _write_round(report)
+            _write_round(report, history)
+    history.write()
     Event.objects.bulk_create([_event_row(report) for report in told], batch_size=100)
     return {text(report, "connector") for report in reports} - {""}
 
 
-def _write_round(report: Report) -> None:
+def _write_round(report: Report, history: Minutes) -> None:
     stage, time_ms = text(report, "stage"), number(report, "time_ms")
     row, _ = GenerationRow.objects.get_or_create(
         connector=text(report, "connector"), generation=number(report, "generation", -1)
@@ -46,6 +48,8 @@ def _write_round(report: Report) -> None:
         Connector.objects.filter(name=row.connector).update(
             rounds_total=F("rounds_total") + 1, fenced_total=F("fenced_total") + ids
         )
+        state = Connector.objects.filter(name=row.connector).values_list("state", flat=True).first()
+        history.fenced(row.connector, time_ms, state or "")
     row.save()
 
 
@@ -87,7 +91,7 @@ def summary(report: Report) -> str:
 def prune(now_ms: int) -> None:
     """Drop what is too old to be shown."""
     Event.objects.filter(time_ms__lt=now_ms - KEPT_MS).delete()
-    MetricCell.objects.filter(minute__lt=(now_ms - CELLS_KEPT_MS) // 60_000).delete()
+    minutes.prune(now_ms)
 
 
 def forget() -> None:

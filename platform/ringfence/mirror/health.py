@@ -6,7 +6,7 @@ The number is the severity: lists show the highest first.
 from collections.abc import Sequence
 from enum import StrEnum
 
-from ringfence.mirror.models import Connector, MetricCell, Task
+from ringfence.mirror.models import Connector, Minute, Task
 
 
 class Health(StrEnum):
@@ -93,4 +93,4 @@ def refresh(names: set[str]) -> None:
     if gone:
         Connector.objects.filter(name__in=gone).delete()
         Task.objects.filter(connector__in=gone).delete()
-        MetricCell.objects.filter(connector__in=gone).delete()
+        Minute.objects.filter(connector__in=gone).delete()

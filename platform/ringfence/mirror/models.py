@@ -192,20 +192,29 @@ class Event(models.Model):
         ]
 
 
-class MetricCell(models.Model):
-    """What a task did in one minute (minutes since the epoch)."""
+class Minute(models.Model):
+    """What a task did in one minute (minutes since the epoch); written and read by `mirror.minutes`.
+
+    `state`: the worst in it; `began`: the one in which it began. `fences`: rounds that ended; `restarts`: attempts that
+    began anew in their generation; `failed`: times that it failed.
+    """
 
     connector = models.TextField()
     task = models.IntegerField()
     minute = models.BigIntegerField()
+    state = models.CharField(max_length=16, default="")
+    began = models.CharField(max_length=16, default="")
     records = models.BigIntegerField(default=0)
     commits = models.BigIntegerField(default=0)
     aborted = models.BigIntegerField(default=0)
     errors = models.BigIntegerField(default=0)
+    fences = models.IntegerField(default=0)
+    restarts = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "task", "minute"], name="one_cell")]
-        indexes: ClassVar = [models.Index(fields=["minute"], name="cell_age")]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "minute", "task"], name="one_minute")]
+        indexes: ClassVar = [models.Index(fields=["minute"], name="minute_age")]
 
 
 class Worker(models.Model):

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from fencing.events import Event as Report
 from ringfence.mirror import measures
-from ringfence.mirror.models import MetricCell, Task, pack
+from ringfence.mirror.minutes import Minutes
+from ringfence.mirror.models import Task, pack
 from ringfence.mirror.texts import clean
 
 RECENT = 120
@@ -31,14 +32,13 @@ def text(report: Report, name: str) -> str:
     return clean(value) if isinstance(value, str) else ""
 
 
-def write(reports: Sequence[Report]) -> None:
-    """Bring the tasks' live numbers and the minute cells forward. Inside the transaction."""
+def write(reports: Sequence[Report], history: Minutes) -> None:
+    """Bring the tasks' live numbers forward, and tell `history`. Inside the transaction."""
     reports = [report for report in reports if text(report, "connector") and number(report, "task", -1) >= 0]
     if not reports:
         return
     names = {text(report, "connector") for report in reports}
     tasks = {(task.connector, task.number): task for task in Task.objects.filter(connector__in=names)}
-    cells: dict[tuple[str, int, int], dict[str, int]] = {}
     changed: dict[tuple[str, int], Task] = {}
     for report in reports:
         key = (text(report, "connector"), number(report, "task"))
@@ -47,9 +47,7 @@ def write(reports: Sequence[Report]) -> None:
         if gained is None:
             continue
         changed[key] = task
-        cell = cells.setdefault((*key, task.reported_ms // 60_000), dict.fromkeys(_COUNTERS, 0))
-        for name in _COUNTERS:
-            cell[name] += gained[name]
+        history.reported(task, task.reported_ms, gained)
     Task.objects.bulk_create(
         changed.values(),
         update_conflicts=True,
@@ -57,7 +55,6 @@ def write(reports: Sequence[Report]) -> None:
         unique_fields=["connector", "number"],
         batch_size=50,
     )
-    _write_cells(cells)
 
 
 def advance(task: Task, report: Report) -> dict[str, int] | None:
@@ -103,24 +100,3 @@ def _ended(task: Task, report: Report, gained: Mapping[str, int], *, same: bool)
     ended = last_commit_ms if not aborted and began < last_commit_ms < time_ms else time_ms
     records = (task.open_records if same else 0) + gained["records"] - number(report, "open_records")
     return [min(began, ended), ended, committed, aborted, max(0, records)]
-
-
-def _write_cells(cells: dict[tuple[str, int, int], dict[str, int]]) -> None:
-    connectors, minutes = {key[0] for key in cells}, {key[2] for key in cells}
-    rows = {
-        (row.connector, row.task, row.minute): row
-        for row in MetricCell.objects.filter(connector__in=connectors, minute__in=minutes)
-    }
-    for key, gained in cells.items():
-        row = rows.setdefault(key, MetricCell(connector=key[0], task=key[1], minute=key[2]))
-        row.records += gained["records"]
-        row.commits += gained["transactions"]
-        row.aborted += gained["aborted"]
-        row.errors += gained["errors"]
-    MetricCell.objects.bulk_create(
-        [rows[key] for key in cells],
-        update_conflicts=True,
-        update_fields=("records", "commits", "aborted", "errors"),
-        unique_fields=["connector", "task", "minute"],
-        batch_size=100,
-    )

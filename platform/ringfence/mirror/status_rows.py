@@ -18,6 +18,7 @@ from fencing.status import (
 )
 from ringfence.mirror import topic_rows
 from ringfence.mirror.health import refresh
+from ringfence.mirror.minutes import ITSELF, Minutes
 from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
 from ringfence.mirror.records import Record
 from ringfence.mirror.startups import Starting
@@ -31,9 +32,9 @@ _TASK_FIELDS = (
 
 def write(records: Sequence[Record]) -> set[str]:
     """Write the newest status under each key; returns the connectors it speaks of. Inside the transaction."""
-    startups = Starting()
+    startups, history = Starting(), Minutes()
     decoded_records = [(found, record) for record in records if (found := decode(record.key, record.value)) is not None]
-    newest = _newest(decoded_records, startups)
+    newest = _newest(decoded_records, startups, history)
     touched: set[str] = set()
     connectors: list[Connector] = []
     tasks: list[Task] = []
@@ -64,7 +65,7 @@ def write(records: Sequence[Record]) -> set[str]:
                 )
             case Removed(key):
                 touched |= _remove(key)
-    _keep_since(connectors, startups)
+    _keep_since(connectors, startups, history)
     Connector.objects.bulk_create(
         connectors,
         update_conflicts=True,
@@ -81,13 +82,14 @@ def write(records: Sequence[Record]) -> set[str]:
     )
     topic_rows.write(topics)
     startups.write()
+    history.write()
     if touched:
         refresh(touched)
     return touched
 
 
 def _newest(
-    decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting
+    decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting, history: Minutes
 ) -> dict[bytes, tuple[StatusRecord, int]]:
     """The last record under each key; of a task's, the last one that is no late word of an older attempt."""
     held = _held({found.task.connector for found, _ in decoded if isinstance(found, TaskStatus)})
@@ -98,11 +100,19 @@ def _newest(
             if not replaces(found, held.get(key)):
                 continue
             startups.task(held.get(key), found)
+            _tell(history, held.get(key), found, record.timestamp_ms)
             held[key] = found
         elif isinstance(found, Removed):
             held.pop(key, None)
         newest[key] = (found, record.timestamp_ms)
     return newest
+
+
+def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms: int) -> None:
+    again = before is not None and before.generation == now.generation and before.attempt != now.attempt
+    state = "" if before is None else str(before.state)
+    key = now.task.connector, now.task.task
+    history.changed(key, state, str(now.state), now.since_ms or time_ms, again=again)
 
 
 def _held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
@@ -129,7 +139,7 @@ def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
     )
 
 
-def _keep_since(rows: Sequence[Connector], startups: Starting) -> None:
+def _keep_since(rows: Sequence[Connector], startups: Starting, history: Minutes) -> None:
     """A status that repeats the state it was in does not begin it anew."""
     before = {
         name: (state, since)
@@ -140,6 +150,7 @@ def _keep_since(rows: Sequence[Connector], startups: Starting) -> None:
     for row in rows:
         state, since = before.get(row.name, ("", 0))
         startups.connector(state, row)
+        history.changed((row.name, ITSELF), state, row.state, row.since_ms)
         if state == row.state and since:
             row.since_ms = since
 

@@ -9,7 +9,7 @@ from django.db.models import Sum
 
 from fencing.targets import may_keep_own_offsets
 from ringfence.api.masking import Masker
-from ringfence.mirror.models import ClusterInfo, Connector, Event, GenerationRow, MetricCell, SourceOffset, Task
+from ringfence.mirror.models import ClusterInfo, Connector, Event, GenerationRow, Minute, SourceOffset, Task
 from ringfence.web.listing import LIVE_MS, rate_of
 from ringfence.web.pictures import bars, line, rates
 from ringfence.web.states import Look, look_of, stage_look, task_look
@@ -96,7 +96,7 @@ def detail(connector: Connector) -> dict[str, Any]:
     config = connector.settings
     tasks = list(Task.objects.filter(connector=connector.name, known=True).order_by("number"))
     minute = now_ms // 60_000
-    cells = MetricCell.objects.filter(connector=connector.name, minute__gt=minute - 60)
+    cells = Minute.objects.filter(connector=connector.name, minute__gt=minute - 60)
     by_minute = cells.values("minute").annotate(records=Sum("records"), aborted=Sum("aborted")).order_by()
     offsets = SourceOffset.objects.filter(connector=connector.name).order_by("partition")
     history = list(GenerationRow.objects.filter(connector=connector.name).order_by("-generation")[:SHOWN_GENERATIONS])

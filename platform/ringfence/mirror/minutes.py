@@ -1,0 +1,175 @@
+"""What each task did in each minute: the table behind strips, curves and "longer than usual".
+
+A row is written only for a minute in which something happened; `strips` fills the minutes between. The rows of a
+connector itself (its state, its fencing rounds) have task ITSELF; those of connector EVERYTHING hold the sums of all
+tasks of all connectors, so that a curve of the whole cluster need not add them up.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from ringfence.mirror.models import Connector, Minute, Task
+
+ITSELF = -1
+EVERYTHING = ""
+KEPT = 26 * 60
+"""Minutes that are kept: a day and a little, so that what happens once a day is seen twice."""
+MOST_ROWS = 500_000
+"""With more rows than this the oldest minutes go earlier, but never those of the last SHOWN + 1."""
+SHOWN = 60
+
+COUNTS = ("records", "commits", "aborted", "errors", "fences", "restarts", "failed")
+_WORST_FIRST = ("FAILED", "RESTARTING", "UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "")
+_RANK = {state: rank for rank, state in enumerate(_WORST_FIRST)}
+
+Key = tuple[str, int]
+"""(connector, task): task ITSELF for the connector."""
+
+
+def worst(states: Iterable[str]) -> str:
+    """The state that a person must see first; one that nobody knows is the worst of all. "" for none."""
+    return min(states, key=lambda state: _RANK.get(state, -1), default="")
+
+
+def minute_of(time_ms: int) -> int:
+    """Minutes since the epoch."""
+    return time_ms // 60_000
+
+
+@dataclass(slots=True)
+class _Gain:
+    """What is to be added to a row. `began`: the state in which the minute began, where this gain is its first."""
+
+    began: str
+    state: str
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+
+
+class Minutes:
+    """What one batch of records adds. Collects, then writes once, inside the batch's transaction."""
+
+    def __init__(self) -> None:
+        self._gains: dict[tuple[str, int, int], _Gain] = {}
+
+    def _gain(self, key: Key, time_ms: int, began: str, state: str) -> dict[str, int]:
+        gain = self._gains.setdefault((*key, minute_of(time_ms)), _Gain(began, state))
+        gain.state = worst((gain.state, state))
+        return gain.counts
+
+    def reported(self, task: Task, time_ms: int, gained: Mapping[str, int]) -> None:
+        """A progress report, which only a task at work sends. `gained`: records, transactions, aborted, errors."""
+        # The row may know a later state than the report's: topics are read side by side.
+        state = "PAUSED" if task.state == "PAUSED" and task.since_ms <= time_ms else "RUNNING"
+        own = self._gain((task.connector, task.number), time_ms, state, state)
+        every = self._gain((EVERYTHING, ITSELF), time_ms, "", "")
+        for counts in (own, every):
+            counts["records"] += gained["records"]
+            counts["commits"] += gained["transactions"]
+            counts["aborted"] += gained["aborted"]
+            counts["errors"] += gained["errors"]
+
+    def changed(self, key: Key, before: str, now: str, time_ms: int, *, again: bool = False) -> None:
+        """A change of state. `before`: "" for none; `again`: it is another attempt of the same generation."""
+        if before == now and not again:
+            return
+        counts = self._gain(key, time_ms, before, worst((before, now)) if before else now)
+        counts["restarts"] += again
+        counts["failed"] += now == "FAILED" != before
+
+    def fenced(self, connector: str, time_ms: int, state: str) -> None:
+        """A fencing round is done. `state`: the connector's."""
+        self._gain((connector, ITSELF), time_ms, state, state)["fences"] += 1
+
+    def write(self) -> None:
+        """Add to the rows; two queries for any number of them up to a hundred."""
+        if not self._gains:
+            return
+        connectors, minutes = {key[0] for key in self._gains}, {key[2] for key in self._gains}
+        rows = {
+            (row.connector, row.task, row.minute): row
+            for row in Minute.objects.filter(connector__in=connectors, minute__in=minutes)
+        }
+        for key, gain in self._gains.items():
+            row = rows.get(key)
+            if row is None:
+                row = rows[key] = Minute(connector=key[0], task=key[1], minute=key[2], began=gain.began)
+            row.state = worst((row.state, gain.state))
+            for name, count in gain.counts.items():
+                setattr(row, name, getattr(row, name) + count)
+        Minute.objects.bulk_create(
+            [rows[key] for key in self._gains],
+            update_conflicts=True,
+            update_fields=("state", *COUNTS),
+            unique_fields=["connector", "minute", "task"],
+            batch_size=60,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A minute of a strip. `state`: the worst in it, "" where there was no task, or nobody knows."""
+
+    minute: int
+    state: str = ""
+    records: int = 0
+    commits: int = 0
+    aborted: int = 0
+    errors: int = 0
+    fences: int = 0
+    restarts: int = 0
+    failed: int = 0
+
+
+def strips(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[Key, list[Cell]]:
+    """The last `count` minutes, the oldest first, of these connectors, and of each task that they have or had then.
+
+    Three queries for any number of names. The running minute is the last cell.
+    """
+    names = list(names)
+    last = minute_of(now_ms)
+    rows: dict[Key, dict[int, Minute]] = {}
+    for row in Minute.objects.filter(connector__in=names, minute__gt=last - count, minute__lte=last):
+        rows.setdefault((row.connector, row.task), {})[row.minute] = row
+    now: dict[Key, tuple[str, int]] = {}
+    for name, state, since in Connector.objects.filter(name__in=names).values_list("name", "state", "since_ms"):
+        now[name, ITSELF] = state, since
+    tasks = Task.objects.filter(connector__in=names, known=True)
+    for name, number, state, since in tasks.values_list("connector", "number", "state", "since_ms"):
+        now[name, number] = state, since
+    minutes = range(last - count + 1, last + 1)
+    return {key: _filled(rows.get(key, {}), minutes, now.get(key)) for key in sorted(rows.keys() | now.keys())}
+
+
+def _filled(rows: Mapping[int, Minute], minutes: range, now: tuple[str, int] | None) -> list[Cell]:
+    """From the newest to the oldest: a minute without a row was in the state in which the next row's minute began."""
+    cells: list[Cell] = []
+    state, since_ms = now or ("", 0)
+    for minute in reversed(minutes):
+        row = rows.get(minute)
+        if row is not None:
+            counts = {name: cast(int, getattr(row, name)) for name in COUNTS}
+            cells.append(Cell(minute, row.state, **counts))
+            state = row.began
+        else:
+            # Without any row, nothing is known of the time before the state that it is in.
+            cells.append(Cell(minute, state if rows or minute >= minute_of(since_ms) else ""))
+    return cells[::-1]
+
+
+def joined(strips: Sequence[Sequence[Cell]]) -> list[Cell]:
+    """One strip of several that cover the same minutes: the worst state, the sums. [] for none."""
+    joint = []
+    for cells in zip(*strips, strict=True):
+        sums = {name: sum(getattr(cell, name) for cell in cells) for name in COUNTS}
+        joint.append(Cell(cells[0].minute, worst(cell.state for cell in cells), **sums))
+    return joint
+
+
+def prune(now_ms: int) -> None:
+    """Drop what is too old, or too much."""
+    minute = minute_of(now_ms)
+    Minute.objects.filter(minute__lt=minute - KEPT).delete()
+    if Minute.objects.count() > MOST_ROWS:
+        newest = Minute.objects.order_by("-minute").values_list("minute", flat=True)
+        Minute.objects.filter(minute__lte=min(newest[MOST_ROWS], minute - SHOWN - 1)).delete()

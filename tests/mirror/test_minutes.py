@@ -1,0 +1,125 @@
+"""The history by minutes: what happened when, counted once, and never more of it than may be kept."""
+
+from dataclasses import replace
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from fencing.status import State
+from ringfence.mirror import minutes
+from ringfence.mirror.minutes import EVERYTHING, ITSELF, Cell, joined, strips, worst
+from ringfence.mirror.models import Minute
+from tests.mirror.test_projection import progress, project, running
+from tests.support.topics import Topic, connector_status, task_status
+
+MINUTE = 60_000
+
+
+def states(cells: list[Cell]) -> list[str]:
+    return [cell.state for cell in cells]
+
+
+def told(topic: Topic, state: State, at: int, attempt: int = 1, generation: int = 1) -> None:
+    topic.status(replace(task_status("c", 0, state, generation), attempt=attempt, since_ms=at))
+
+
+def test_a_strip_knows_the_worst_of_each_minute_and_fills_those_without_news() -> None:
+    running(tasks=1)
+    status = Topic()
+    told(status, State.RUNNING, 2 * MINUTE, generation=5)
+    told(status, State.FAILED, 5 * MINUTE + 10, generation=5)
+    told(status, State.UNASSIGNED, 5 * MINUTE + 20, attempt=2, generation=5)
+    told(status, State.RUNNING, 5 * MINUTE + 30, attempt=2, generation=5)
+    told(status, State.PAUSED, 8 * MINUTE, attempt=2, generation=5)
+    project("status", status, "id-2")
+    Minute.objects.filter(minute=0).delete()  # as far as this strip goes, the task appears at the second minute
+    Minute.objects.filter(minute=2).update(began="", state="RUNNING")
+    cells = strips(["c"], 9 * MINUTE, 10)["c", 0]
+    assert states(cells) == [
+        "", "", "RUNNING", "RUNNING", "RUNNING", "FAILED", "RUNNING", "RUNNING", "RUNNING", "PAUSED",
+    ]  # fmt: skip
+    assert [(cell.minute, cell.restarts, cell.failed) for cell in cells if cell.restarts or cell.failed] == [(5, 1, 1)]
+
+
+def test_a_minute_in_which_a_task_failed_shows_it_for_as_long_as_it_stays_failed() -> None:
+    running(tasks=1)
+    status = Topic()
+    told(status, State.FAILED, 3 * MINUTE)
+    project("status", status, "id-2")
+    assert states(strips(["c"], 6 * MINUTE, 4)["c", 0]) == ["FAILED"] * 4
+    assert states(strips(["c"], 99 * MINUTE, 2)["c", 0]) == ["FAILED"] * 2
+
+
+def test_reports_are_counted_in_their_minutes_and_once_for_everything() -> None:
+    running(tasks=2)
+    events = Topic()
+    progress(events, MINUTE, 100)
+    progress(events, MINUTE + 1_000, 150)
+    progress(events, 2 * MINUTE, 170)
+    progress(events, 2 * MINUTE, 30, task=1)
+    project("events", events)
+    project("events", events)
+    found = strips(["c"], 2 * MINUTE, 2)
+    assert [cell.records for cell in found["c", 0]] == [150, 20]
+    assert [cell.records for cell in joined([found["c", 0], found["c", 1]])] == [150, 50]
+    assert list(
+        Minute.objects.filter(connector=EVERYTHING, task=ITSELF).order_by("minute").values_list("records", "commits")
+    ) == [(150, 15), (50, 5)]
+
+
+def test_rounds_are_counted_for_the_connector() -> None:
+    running(tasks=1)
+    events = Topic()
+    for at in (MINUTE, MINUTE + 5):
+        events.event(type="round", connector="c", generation=1, stage="done", tasks=1, fenced=[], ms=1, time_ms=at)
+    project("events", events)
+    assert [cell.fences for cell in strips(["c"], 2 * MINUTE, 3)["c", ITSELF]] == [0, 2, 0]
+
+
+def test_a_connector_has_a_strip_of_its_own() -> None:
+    running(tasks=1)
+    status = Topic()
+    status.raw(b"status-connector-c", status.status(connector_status("c", State.FAILED))[0].value, at=4 * MINUTE)
+    project("status", status, "id-2")
+    cells = strips(["c"], 5 * MINUTE, 6)["c", ITSELF]
+    assert states(cells)[-2:] == ["FAILED", "FAILED"]
+    assert sum(cell.failed for cell in cells) == 1
+
+
+def test_a_strip_without_any_news_knows_only_its_state() -> None:
+    running(tasks=1)
+    Minute.objects.all().delete()
+    assert states(strips(["c"], 2 * MINUTE, 3)["c", 0]) == ["RUNNING"] * 3
+    assert strips(["nobody"], 2 * MINUTE, 3) == {}
+
+
+def test_strips_cost_the_same_for_any_number() -> None:
+    running(tasks=9)
+    with CaptureQueriesContext(connection) as captured:
+        strips(["c", "d", "e"], MINUTE)
+    assert len(captured) == 3
+
+
+def test_a_state_that_nobody_knows_is_the_worst() -> None:
+    assert worst(["RUNNING", "DREAMING", "FAILED"]) == "DREAMING"
+    assert worst([]) == ""
+
+
+def test_no_more_is_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 10 * minutes.KEPT
+    Minute.objects.bulk_create(
+        Minute(connector="c", task=task, minute=minute)
+        for task in range(2)
+        for minute in range(now - minutes.KEPT - 5, now + 1)
+    )
+    minutes.prune(now * MINUTE)
+    kept = Minute.objects.order_by("minute")
+    assert (kept.count(), kept[0].minute) == (2 * (minutes.KEPT + 1), now - minutes.KEPT)
+    monkeypatch.setattr(minutes, "MOST_ROWS", 500)
+    minutes.prune(now * MINUTE)
+    assert kept.count() <= 500
+    assert kept[0].minute > now - 250
+    monkeypatch.setattr(minutes, "MOST_ROWS", 10)
+    minutes.prune(now * MINUTE)
+    assert kept[0].minute == now - minutes.SHOWN
