@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from connectors import properties
 from connectors.api.config_types import HIDDEN, ConfigException
 
 PREFIX: Final = "config.providers"
@@ -174,12 +175,13 @@ def _allowed(paths: list[str]) -> Callable[[str], Path]:
 
 def _property(real: Callable[[str], Path]) -> Callable[[str, str], str]:
     def value(path: str, key: str) -> str:
-        for line in _read(real(path)).splitlines():
-            text = line.strip()
-            name, _, found = text.partition("=")
-            if not text.startswith(("#", "!")) and name.strip() == key and "=" in text:
-                return found.strip()
-        raise ConfigException(f"{path} has no line {key}=…")
+        try:
+            found = properties.read(_read(real(path)), bare=True)
+        except properties.Malformed as error:
+            raise ConfigException(f"{path} {error}") from error
+        if key not in found:
+            raise ConfigException(f"{path} has no line {key}=…")
+        return found[key]
 
     return value
 

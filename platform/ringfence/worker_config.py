@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from connectors import properties
 from connectors.api import ConfigException
 from connectors.config_providers import ConfigProviders
 from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
@@ -51,14 +52,11 @@ _POLICIES = ("All", "Principal", "None")
 _POLICY_CLASS = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
 
 
-def _read_properties(path: Path) -> dict[str, str]:
-    settings = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        text = line.strip()
-        if text and not text.startswith(("#", "!")):
-            key, _, value = text.partition("=")
-            settings[key.strip()] = value.strip()
-    return settings
+def _from_file(path: Path) -> dict[str, str]:
+    try:
+        return properties.read(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, properties.Malformed) as error:
+        raise Invalid(f"RINGFENCE_WORKER_CONFIG={path} cannot be read: {error}. Correct it and start again") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class WorkerConfig:
         env = os.environ if environment is None else environment
         settings = dict(_DEFAULTS)
         if env.get("RINGFENCE_WORKER_CONFIG"):
-            settings.update(_read_properties(Path(env["RINGFENCE_WORKER_CONFIG"])))
+            settings.update(_from_file(Path(env["RINGFENCE_WORKER_CONFIG"])))
         for name, value in env.items():
             if name.startswith("CONNECT_"):
                 settings[name.removeprefix("CONNECT_").lower().replace("_", ".")] = value
@@ -141,7 +139,7 @@ class WorkerConfig:
 
     @property
     def bootstrap(self) -> str:
-        return self.settings["bootstrap.servers"]
+        return self.settings["bootstrap.servers"].strip()
 
     @property
     def group_id(self) -> str:

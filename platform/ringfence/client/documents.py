@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from connectors import properties
 from ringfence.client.exits import ClientError, Exit
 
 HIDDEN = "[hidden]"
@@ -37,7 +38,10 @@ def read(path: str, name: str | None = None) -> list[Document]:
 def parse(text: str, path: str) -> list[object]:
     """The values in a text: properties by the file's name, else YAML, of which JSON is a part."""
     if path.endswith(".properties"):
-        return [_properties(text, path)]
+        try:
+            return list(properties.read_several(text))
+        except properties.Malformed as error:
+            raise ClientError(Exit.INVALID, f"{path} {error}") from error
     import yaml
 
     try:
@@ -54,20 +58,6 @@ def parse(text: str, path: str) -> list[object]:
 def json_values(text: str) -> list[object]:
     """JSON with numbers and booleans as they are written."""
     return [json.loads(text, parse_int=str, parse_float=str)]
-
-
-def _properties(text: str, path: str) -> dict[str, str]:
-    """Comments, blank lines, `=` and `:` as in Java; no escapes."""
-    config = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        at = min((index for index in (line.find("="), line.find(":")) if index >= 0), default=-1)
-        if at <= 0:
-            raise ClientError(Exit.INVALID, f"{path} line {number} is not key=value")
-        config[line[:at].strip()] = line[at + 1 :].strip()
-    return config
 
 
 def _document(value: object, path: str, name: str | None) -> Document:
@@ -101,7 +91,7 @@ def write(config: Mapping[str, str], form: str) -> str:
     if form == "json":
         return json.dumps(ordered, indent=2, ensure_ascii=False) + "\n"
     if form == "properties":
-        return "".join(f"{key}={value}\n" for key, value in ordered.items())
+        return properties.written(ordered)
     import yaml
 
     return yaml.safe_dump(ordered, allow_unicode=True, default_flow_style=False)

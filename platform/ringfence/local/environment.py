@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from connectors import properties
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance
 
@@ -17,24 +18,16 @@ TOPICS = {
 
 
 def worker_properties(path: Path) -> dict[str, str]:
-    """A worker properties file of Kafka Connect as the CONNECT_* variables that mean the same.
-
-    Comments, blank lines, `=` and `:` as in Java; no escapes.
-    """
+    """A worker properties file of Kafka Connect as the CONNECT_* variables that mean the same."""
     try:
-        lines = path.read_text().splitlines()
+        settings = properties.read(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise LocalError(f"The worker file {path} cannot be read ({error.strerror}): check --config FILE") from error
-    settings = {}
-    for number, line in enumerate(lines, 1):
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        at = min((index for index in (line.find("="), line.find(":")) if index >= 0), default=-1)
-        if at <= 0:
-            raise LocalError(f"{path} line {number} is not key=value: {line!r}; correct it and start again")
-        settings["CONNECT_" + line[:at].strip().upper().replace(".", "_")] = line[at + 1 :].strip()
-    return settings
+    except UnicodeDecodeError as error:
+        raise LocalError(f"The worker file {path} is not UTF-8: save it so, or write \\uXXXX") from error
+    except properties.Malformed as error:
+        raise LocalError(f"{path} {error}; correct it and start again") from error
+    return {"CONNECT_" + key.upper().replace(".", "_"): value for key, value in settings.items()}
 
 
 def given(config: Path | None) -> dict[str, str]:

@@ -5,7 +5,6 @@ Properties hold several connectors one after another, each beginning with its `n
 """
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from connectors import properties
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
@@ -41,49 +41,16 @@ def written(configs: list[dict[str, str]], form: str) -> str:
 
 
 def _properties(config: Settings) -> str:
-    keys = ["name", *sorted(config.keys() - {"name"})]
-    return "".join(f"{_escaped(key, key=True)}={_escaped(config[key])}\n" for key in keys)
-
-
-def _escaped(text: str, *, key: bool = False) -> str:
-    """As `java.util.Properties` writes it."""
-    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    if key:
-        return re.sub(r"([ =:#!])", r"\\\1", text)
-    return re.sub(r"^ ", r"\\ ", text)
-
-
-def _plain(text: str) -> str:
-    named = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
-
-    def one(found: re.Match[str]) -> str:
-        code, character = found.group(1), found.group(2)
-        return chr(int(code, 16)) if code else named.get(character, character)
-
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
-
-
-def _from_properties(text: str) -> list[object]:
-    found: list[dict[str, str]] = []
-    joined = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text)
-    for number, line in enumerate(re.split(r"\r\n|\r|\n", joined), 1):
-        stripped = line.lstrip(" \t\f")
-        if not stripped or stripped[0] in "#!":
-            continue
-        parts = re.match(r"((?:\\.|[^\\=: \t\f])+)[ \t\f]*[=:]?[ \t\f]*(.*)$", stripped)
-        if parts is None:
-            raise bad_request(f"Line {number} of the properties is not key=value.")
-        key, value = _plain(parts.group(1)), _plain(parts.group(2))
-        if key == "name" or not found:
-            found.append({})
-        found[-1][key] = value
-    return list(found)
+    return properties.written({key: config[key] for key in ["name", *sorted(config.keys() - {"name"})]})
 
 
 def parsed(text: str, form: str) -> list[dict[str, str]]:
     """The configurations of a text, each with its name in it. A 400 with a reason for one that cannot be read."""
     if form == "properties":
-        values: object = _from_properties(text)
+        try:
+            values: object = properties.read_several(text)
+        except properties.Malformed as error:
+            raise bad_request(f"The properties cannot be read: {error}.") from error
     elif form == "yaml":
         try:
             # Every scalar as it is written: 1.50 stays 1.50, and `no` stays no.

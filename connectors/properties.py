@@ -1,0 +1,129 @@
+"""Texts of `java.util.Properties`, read and written so that Java and this module understand each other.
+
+Comments (`#`, `!`), `=`, `:` or blanks between key and value, lines that go on after a backslash, and the escapes
+`\\t`, `\\n`, `\\r`, `\\f`, `\\uXXXX` and a backslash before any other character. Blanks at a value's end belong to it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_BLANKS: Final = " \t\f"
+_NAMED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED: Final = {value: f"\\{name}" for name, value in _NAMED.items()}
+_SPECIAL: Final = "=:#!"
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_KEY: Final = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_BETWEEN: Final = re.compile(r"[ \t\f]*([=:]?)[ \t\f]*")
+_ESCAPE: Final = re.compile(r"\\(u.{0,4}|.)", re.DOTALL)
+_HEX: Final = re.compile(r"u[0-9a-fA-F]{4}")
+
+
+class Malformed(ValueError):
+    """`line`: counted from 1. The message says what is wrong there and how to mend it, without the text itself,
+    which may hold a secret."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line} {message}")
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key and its value. `line`: where it begins."""
+
+    line: int
+    key: str
+    value: str
+
+
+def entries(text: str, *, bare: bool = False) -> Iterator[Entry]:
+    """All of them in their order, a key twice where it is there twice. Raises `Malformed`.
+
+    `bare`: a key alone on its line has an empty value, as in Java; without it is refused, since in a file that
+    somebody has written it is a slip.
+    """
+    for line, logical in _logical_lines(text):
+        found = _KEY.match(logical)
+        assert found is not None
+        separator = _BETWEEN.match(logical, found.end())
+        assert separator is not None
+        if separator.end() == found.end() and not bare:
+            raise Malformed(line, "is not key=value")
+        if not found.end() and not bare:
+            raise Malformed(line, "has no key before its value")
+        yield Entry(line, _plain(found[0], line), _plain(logical[separator.end() :], line))
+
+
+def read(text: str, *, bare: bool = False) -> dict[str, str]:
+    """The settings; of a key that is there twice the last value, as in Java. Raises `Malformed`."""
+    return {entry.key: entry.value for entry in entries(text, bare=bare)}
+
+
+def read_several(text: str) -> list[dict[str, str]]:
+    """Connectors one after another, each with one `name`; each but the first begins with it. Raises `Malformed`."""
+    found: list[dict[str, str]] = []
+    for entry in entries(text):
+        if not found or (entry.key == "name" and "name" in found[-1]):
+            found.append({})
+        if entry.key in found[-1]:
+            raise Malformed(entry.line, f"gives {entry.key} again: begin each connector with its name")
+        found[-1][entry.key] = entry.value
+    return found
+
+
+def written(settings: Mapping[str, str]) -> str:
+    """One `key=value` line for each, in ASCII, so that it reads the same in every encoding."""
+    return "".join(f"{_escaped(key, _SPECIAL + ' ')}={_escaped(value)}\n" for key, value in settings.items())
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that say something, joined where one goes on in the next, with the number of the first."""
+    joined, began = "", 0
+    for number, natural in enumerate(_LINE_END.split(text), 1):
+        line = natural.lstrip(_BLANKS)
+        if not joined and (not line or line[0] in "#!"):
+            continue
+        began, joined = began if joined else number, joined + line
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        if goes_on:
+            joined = joined[:-1]
+        else:
+            yield began, joined
+            joined = ""
+    if joined:  # the last line promised more
+        yield began, joined
+
+
+def _plain(text: str, line: int) -> str:
+    """Without escapes. Java's characters are UTF-16: two of them may make one of ours."""
+
+    def one(found: re.Match[str]) -> str:
+        if found[1][0] != "u":
+            return _NAMED.get(found[1], found[1])
+        if not _HEX.fullmatch(found[1]):
+            raise Malformed(line, "has a \\u without four hexadecimal digits: write a backslash as \\\\")
+        return chr(int(found[1][1:], 16))
+
+    plain = _ESCAPE.sub(one, text)
+    try:
+        return plain.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise Malformed(line, "has half a character: a \\ud8… needs its \\udc… after it") from None
+
+
+def _escaped(text: str, special: str = "") -> str:
+    made = []
+    for character in text:
+        if character in _ESCAPED:
+            made.append(_ESCAPED[character])
+        elif character == "\\" or character in special:
+            made.append(f"\\{character}")
+        elif " " <= character <= "~":
+            made.append(character)
+        else:
+            units = character.encode("utf-16-be", "surrogatepass")
+            made += [f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2)]
+    first = "".join(made)
+    return f"\\{first}" if first.startswith(" ") else first
