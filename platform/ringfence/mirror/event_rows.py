@@ -6,7 +6,7 @@ from django.db.models import F
 
 from fencing.events import Event as Report
 from fencing.events import decode
-from ringfence.mirror import minutes, progress
+from ringfence.mirror import minutes, progress, stalls
 from ringfence.mirror.minutes import Minutes
 from ringfence.mirror.models import Connector, Event, GenerationRow, pack
 from ringfence.mirror.progress import number, text
@@ -19,12 +19,13 @@ def write(records: Sequence[Record]) -> set[str]:
     """Write reports; returns the connectors they speak of. Inside the transaction."""
     reports = [report for report in (decode(record.value) for record in records) if report is not None]
     history = Minutes()
-    progress.write([report for report in reports if report["type"] == "progress"], history)
+    moved = progress.write([report for report in reports if report["type"] == "progress"], history)
     told = [report for report in reports if report["type"] != "progress"]
     for report in told:
         if report["type"] == "round":
             _write_round(report, history)
     history.write()
+    stalls.moving(moved)
     Event.objects.bulk_create([_event_row(report) for report in told], batch_size=100)
     return {text(report, "connector") for report in reports} - {""}
 

@@ -14,6 +14,7 @@ class Health(StrEnum):
 
     UNHEALTHY = "UNHEALTHY"
     DEGRADED = "DEGRADED"
+    STALLED = "STALLED"
     UNKNOWN = "UNKNOWN"
     FENCING = "FENCING"
     RESTARTING = "RESTARTING"
@@ -28,6 +29,7 @@ class Health(StrEnum):
 SEVERITY = {
     Health.UNHEALTHY: 90,
     Health.DEGRADED: 80,
+    Health.STALLED: 75,
     Health.UNKNOWN: 70,
     Health.FENCING: 60,
     Health.RESTARTING: 60,
@@ -61,7 +63,9 @@ def health_of(connector: Connector, tasks: Sequence[str]) -> Health:
     if "RESTARTING" in (connector.state, *tasks):
         return Health.RESTARTING
     if connector.state == "RUNNING" and not connector.stale and all(state == "RUNNING" for state in tasks):
-        return Health.HEALTHY if tasks else Health.UNHEALTHY
+        if not tasks:
+            return Health.UNHEALTHY
+        return Health.STALLED if connector.stalled else Health.HEALTHY
     return Health.STARTING
 
 
@@ -80,12 +84,13 @@ def refresh(names: set[str]) -> None:
         tasks = states.get(connector.name, [])
         health = health_of(connector, tasks)
         connector.health, connector.severity = health, SEVERITY[health]
+        connector.stalled = health is Health.STALLED
         connector.tasks_running, connector.tasks_failed = tasks.count("RUNNING"), tasks.count("FAILED")
     # An upsert that always meets its row: many times as fast as bulk_update, which writes a CASE for each field.
     Connector.objects.bulk_create(
         connectors,
         update_conflicts=True,
-        update_fields=("health", "severity", "tasks_running", "tasks_failed"),
+        update_fields=("health", "severity", "stalled", "tasks_running", "tasks_failed"),
         unique_fields=["name"],
         batch_size=80,
     )

@@ -37,6 +37,7 @@ class Connector(models.Model):
 
     `known`: the config topic has it; a row without is only a status that waits for its config or for its tombstone.
     `health`, `severity` and the counts are derived from this row and its tasks at each change of either.
+    `stalled`: it runs, but moves nothing for longer than usual; `usual_pause`: the minutes that were (`mirror.stalls`).
     `rounds_total`: fencing rounds that were finished; `fenced_total`: transactional ids that they fenced.
     """
 
@@ -64,6 +65,8 @@ class Connector(models.Model):
     severity = models.SmallIntegerField(default=0)
     tasks_running = models.IntegerField(default=0)
     tasks_failed = models.IntegerField(default=0)
+    stalled = models.BooleanField(default=False)
+    usual_pause = models.IntegerField(default=0)
 
     rounds_total = models.BigIntegerField(default=0)
     fenced_total = models.BigIntegerField(default=0)

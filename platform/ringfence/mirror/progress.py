@@ -32,14 +32,18 @@ def text(report: Report, name: str) -> str:
     return clean(value) if isinstance(value, str) else ""
 
 
-def write(reports: Sequence[Report], history: Minutes) -> None:
-    """Bring the tasks' live numbers forward, and tell `history`. Inside the transaction."""
+def write(reports: Sequence[Report], history: Minutes) -> set[str]:
+    """Bring the tasks' live numbers forward, and tell `history`. Inside the transaction.
+
+    Returns the connectors that moved records.
+    """
     reports = [report for report in reports if text(report, "connector") and number(report, "task", -1) >= 0]
     if not reports:
-        return
+        return set()
     names = {text(report, "connector") for report in reports}
     tasks = {(task.connector, task.number): task for task in Task.objects.filter(connector__in=names)}
     changed: dict[tuple[str, int], Task] = {}
+    moved: set[str] = set()
     for report in reports:
         key = (text(report, "connector"), number(report, "task"))
         task = tasks.setdefault(key, Task(connector=key[0], number=key[1]))
@@ -47,6 +51,8 @@ def write(reports: Sequence[Report], history: Minutes) -> None:
         if gained is None:
             continue
         changed[key] = task
+        if gained["records"]:
+            moved.add(task.connector)
         history.reported(task, task.reported_ms, gained)
     Task.objects.bulk_create(
         changed.values(),
@@ -55,6 +61,7 @@ def write(reports: Sequence[Report], history: Minutes) -> None:
         unique_fields=["connector", "number"],
         batch_size=50,
     )
+    return moved
 
 
 def advance(task: Task, report: Report) -> dict[str, int] | None:

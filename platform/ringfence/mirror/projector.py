@@ -23,6 +23,7 @@ from ringfence.mirror import config_rows, event_rows, offset_rows, positions, st
 from ringfence.mirror.models import ClusterInfo
 from ringfence.mirror.positions import Stand, Superseded
 from ringfence.mirror.records import Record
+from ringfence.mirror.stalls import Stalls
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ _WAIT_SECONDS = 0.05
 _BATCH = 500
 _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
+_STALL_SECONDS = 15.0
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -171,7 +173,8 @@ class Projector:
         ClusterInfo.objects.update_or_create(id=1, defaults={"kafka_cluster_id": known})
 
     def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
-        prune_at, idle_at = 0.0, 0.0
+        prune_at, idle_at, look_at = 0.0, 0.0, time.monotonic() + _STALL_SECONDS
+        stalls = Stalls()
         while not stop.is_set():
             touched: set[str] = set()
             changed = False
@@ -189,6 +192,10 @@ class Projector:
             if changed:
                 self._recovered()
                 self._notify(sorted(touched))
+            if now >= look_at:
+                if stalled := stalls.look(int(time.time() * 1000)):
+                    self._notify(sorted(stalled))
+                look_at = now + _STALL_SECONDS
             if now >= prune_at:
                 event_rows.prune(int(time.time() * 1000))
                 prune_at = now + _PRUNE_SECONDS

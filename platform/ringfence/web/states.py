@@ -32,6 +32,7 @@ HEALTH = {
     Health.HEALTHY: Look("Healthy", "circle-check", Tone.OK, "Running, and so are all of its tasks."),
     Health.DEGRADED: Look("Degraded", "triangle-alert", Tone.WARN, "Some of its tasks have failed."),
     Health.UNHEALTHY: Look("Failed", "circle-x", Tone.BAD, "It has failed, or runs without a working task."),
+    Health.STALLED: Look("Stalled", "hourglass", Tone.WARN, "It runs, but moves nothing for longer than usual."),
     Health.FENCING: Look("Fencing", "fence", Tone.MOTION, "Older tasks are shut out before the new ones may write."),
     Health.RESTARTING: Look("Restarting", "rotate-cw", Tone.MOTION, "Tasks are being started again."),
     Health.STARTING: Look("Starting", "loader", Tone.MOTION, "Tasks are about to run."),
@@ -65,7 +66,11 @@ STAGE = {
 _TASK_UNKNOWN = Look("Unknown", "circle-question-mark", Tone.UNKNOWN)
 
 GROUPS: dict[str, tuple[str, Tone, frozenset[Health]]] = {
-    "attention": ("Need attention", Tone.BAD, frozenset({Health.UNHEALTHY, Health.DEGRADED, Health.UNKNOWN})),
+    "attention": (
+        "Need attention",
+        Tone.BAD,
+        frozenset({Health.UNHEALTHY, Health.DEGRADED, Health.STALLED, Health.UNKNOWN}),
+    ),
     "motion": (
         "In motion",
         Tone.MOTION,
