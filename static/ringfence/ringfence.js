@@ -88,7 +88,8 @@
     const opener = event.target.closest("[data-opens]");
     if (opener) byId(opener.dataset.opens).showModal();
     const closer = event.target.closest("[data-close]");
-    if (closer) closer.closest("dialog").close();
+    const open = closer && closer.closest("dialog");
+    if (open) { event.preventDefault(); open.close(); }
     const dismissed = event.target.closest("[data-dismiss]");
     if (dismissed) dismissed.closest(".alert").remove();
   });
@@ -98,6 +99,31 @@
   });
   document.body.addEventListener("htmx:afterRequest", (event) => {
     if (event.target.matches("form[data-closes]")) event.target.closest("dialog").close();
+  });
+
+  // A question that was fetched opens its dialog; what was done closes it. What went wrong is where the reader goes.
+  document.body.addEventListener("htmx:afterSwap", (event) => {
+    const target = event.detail.target;
+    if (target.matches("dialog") && !target.open) target.showModal();
+    target.querySelector("#problem")?.focus();
+  });
+  document.body.addEventListener("ringfence-close", () => {
+    for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  });
+
+  // Copy a text; where the browser refuses the clipboard, select it.
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    const source = byId(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      const before = button.innerHTML;
+      button.textContent = "Copied";
+      setTimeout(() => { button.innerHTML = before; }, 1500);
+    } catch {
+      getSelection().selectAllChildren(source);
+    }
   });
 
   // Relative times.

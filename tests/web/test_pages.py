@@ -296,20 +296,6 @@ def test_pasted_nonsense_is_explained(client: Client, leader: FakeLeader, pasted
     assert leader.asked == []
 
 
-def test_editing_keeps_secrets_and_refuses_to_overwrite_a_newer_version(client: Client, flights: FakeLeader) -> None:
-    page = text(client.get("/ui/connectors/flights/edit"))
-    assert "hunter22" not in page
-    version = re.search(r'name="version" value="(\d+)"', page)
-    assert version is not None
-    config = {"name": "flights", "connector.class": "VerifiableSource", "topic": "u", "db.password": "[hidden]"}
-    sent = {"json": json.dumps(config), "version": version.group(1)}
-    assert client.post("/ui/connectors/flights/edit", sent)["location"] == "/ui/connectors/flights"
-    assert flights.asked[-1][2]["config"]["db.password"] == "hunter22"
-    stale = client.post("/ui/connectors/flights/edit", sent)
-    assert stale.status_code == 409
-    assert "changed meanwhile" in text(stale)
-
-
 def test_pages_hold_no_inline_script_or_style(client: Client, flights: FakeLeader) -> None:
     for path in ("/ui/connectors", "/ui/connectors/flights", "/ui/new?class=VerifiableSource", "/ui/workers"):
         response = client.get(path)

@@ -16,7 +16,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.history.models import ConfigVersion
 from ringfence.mirror.models import Connector, Event, GenerationRow, Task
 from ringfence.mirror.projector import Projection
-from ringfence.web import tabs
+from ringfence.web import connector_frame, tabs
 from ringfence.web.lanes import PAGE_SIZE, SPAN_MS, WIDTH, lanes
 from tests.support.leader import FakeLeader
 from tests.support.topics import Topic, connector
@@ -201,7 +201,8 @@ def test_who_may_not_read_configurations_sees_no_changes(
     flights.config.config(connector("flights", topic="u"))
     flights.start("flights")
     viewer = Principal("eve", "session", (Right(frozenset({Verb.VIEW}), "*"),))
-    monkeypatch.setattr(tabs, "principal_of", lambda request: viewer)
+    for module in (tabs, connector_frame):
+        monkeypatch.setattr(module, "principal_of", lambda request: viewer)
     page = text(client.get("/ui/connectors/flights/generations"))
     assert "What changed" not in page
     assert "You lack the verb <code>view-config</code>" in page

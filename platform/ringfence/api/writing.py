@@ -9,7 +9,8 @@ from ringfence.api.converters import has_control
 from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.api.masking import Masker, remember, unmasked
-from ringfence.dispatch import Refused
+from ringfence.dispatch import CommandResult, Refused
+from ringfence.history import versions
 from ringfence.mirror.models import Connector
 
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
@@ -65,12 +66,20 @@ def stored_settings(name: str) -> dict[str, str]:
     return row.settings if row else {}
 
 
+def _write(kind: str, name: str, body: Mapping[str, Any], user: str) -> CommandResult:
+    """Have a configuration written, and keep whose version it is."""
+    before = versions.newest_offset(name)
+    result = dispatch.command(kind, name, body, user=user)
+    versions.written_by(name, user, before, result.offset)
+    return result
+
+
 def create(name: str, config: Mapping[str, str], initial_state: str, user: str) -> None:
     """Create a connector; `initial_state` as in INITIAL_STATES."""
     complete = named(name, unmasked(config, {}))
     checked(complete)
     body = {"config": complete, "initial_state": initial_state}
-    dispatch.command("create", name, body, user=user)
+    _write("create", name, body, user)
 
 
 def configure(name: str, config: Mapping[str, str], user: str, expected: int | None = None) -> bool:
@@ -83,7 +92,7 @@ def configure(name: str, config: Mapping[str, str], user: str, expected: int | N
     body: dict[str, Any] = {"config": complete, "create": expected is None}
     if expected is not None:
         body["expected"] = expected
-    result = dispatch.command("configure", name, body, user=user)
+    result = _write("configure", name, body, user)
     return isinstance(result.value, dict) and bool(result.value.get("created"))
 
 
@@ -101,7 +110,7 @@ def patch_config(name: str, patch: Mapping[str, object], user: str) -> None:
         checked(complete)
         body = {"config": complete, "create": False, "expected": row.config_offset}
         try:
-            dispatch.command("configure", name, body, user=user)
+            _write("configure", name, body, user)
         except Refused as refused:
             if refused.status != 409 or attempt == _PATCH_ATTEMPTS:
                 raise

@@ -78,6 +78,11 @@ class Draft:
         )
         return int(entry.pk)
 
+    def entry_of(self, connector: str) -> int | None:
+        """The number of the entry about this connector."""
+        found = self._entries.get(connector)
+        return found[0] if found else None
+
     def finish(self, response: HttpResponseBase) -> None:
         """Complete the entries with what was answered."""
         message = ". ".join(filter(None, (self.message, _message(response))))
@@ -119,6 +124,12 @@ def note(request: HttpRequest, message: str) -> None:
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:
         draft.message = message
+
+
+def entry_of(request: HttpRequest, connector: str) -> int | None:
+    """The number of the entry that this request leaves about a connector, for a link in its answer."""
+    draft = getattr(request, "ringfence_draft", None)
+    return draft.entry_of(connector) if draft is not None else None
 
 
 def _message(response: HttpResponseBase) -> str:

@@ -12,12 +12,14 @@ class ConfigVersion(models.Model):
     """A configuration that a connector has had, whoever wrote it: the projector adds one for each change it meets.
 
     `config`: packed JSON, secrets in clear as in the config topic. Numbers count from 1 and go on after a deletion.
+    `user`: who wrote it, "" where that came by another tool or nobody was logged in.
     """
 
     connector = models.TextField()
     number = models.IntegerField()
     config_offset = models.BigIntegerField()
     time_ms = models.BigIntegerField()
+    user = models.TextField(default="")
     config = models.TextField()
 
     class Meta:

@@ -56,6 +56,22 @@ def keep(written: Iterable[Written]) -> None:
     ConfigVersion.objects.bulk_create(rows, batch_size=100)
 
 
+def newest_offset(connector: str) -> int:
+    """Of the connector's newest version, -1 where there is none."""
+    found: int | None = ConfigVersion.objects.filter(connector=connector).aggregate(m=Max("config_offset"))["m"]
+    return -1 if found is None else found
+
+
+def written_by(connector: str, user: str, after: int, upto: int | None) -> None:
+    """Name who wrote the version between two config offsets; none is there where nothing changed."""
+    if not user or upto is None:
+        return
+    made = ConfigVersion.objects.filter(connector=connector, config_offset__gt=after, config_offset__lte=upto)
+    newest = made.order_by("-config_offset").first()
+    if newest is not None:
+        ConfigVersion.objects.filter(pk=newest.pk, user="").update(user=user)
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """From one configuration to another: keys that came, that went, and (before, after) of those that changed."""

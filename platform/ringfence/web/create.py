@@ -1,4 +1,4 @@
-"""Creating a connector, from a form or from pasted JSON, and editing one's configuration."""
+"""Creating a connector, from a form or from pasted JSON."""
 
 from typing import Any
 from urllib.parse import quote
@@ -9,16 +9,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of
-from ringfence.access.routes import on_connector, requires, somewhere
+from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.errors import ConnectError
-from ringfence.api.masking import Masker, unmasked
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import Connector
 from ringfence.web import forms
-from ringfence.web.views import find
 
 
 def _page_of(name: str) -> HttpResponseRedirect:
@@ -130,27 +128,3 @@ def field(request: HttpRequest) -> HttpResponse:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [refused.message]})
     values = {str(entry["value"]["name"]): entry["value"].get("errors", []) for entry in found.get("configs", [])}
     return render(request, "ringfence/parts/field_errors.html", {"errors": values.get(key, [])})
-
-
-@requires(
-    GET=on_connector(Verb.EDIT, Verb.VIEW_CONFIG),
-    POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing(),
-)
-@require_http_methods(["GET", "HEAD", "POST"])
-def edit(request: HttpRequest, name: str) -> HttpResponse:
-    """The configuration as JSON. A save names the version it was loaded from: a newer one is not overwritten."""
-    row = find(name)
-    context: dict[str, Any] = {"section": "connectors", "connector": row, "version": row.config_offset}
-    if request.method != "POST":
-        context["text"] = forms.pretty(Masker([row.class_name]).masked(row.settings))
-        return render(request, "ringfence/edit.html", context)
-    context["text"] = text = str(request.POST.get("json", ""))
-    try:
-        if request.POST.get("version") != str(row.config_offset):
-            raise Refused(409, "It was changed meanwhile. Reload to see how, then make your change again.")
-        _, config = forms.pasted(text)
-        writing.configure(name, unmasked(config, row.settings), _user(request), expected=row.config_offset)
-    except (ConnectError, Refused) as error:
-        context["problem"] = error.message
-        return render(request, "ringfence/edit.html", context, status=_failed(request, error))
-    return _page_of(name)

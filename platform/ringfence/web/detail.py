@@ -63,13 +63,17 @@ def root_cause(trace: str) -> str:
     return lines[-1] if lines else ""
 
 
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
 def facts(connector: Connector) -> dict[str, Any]:
     """What stands above the tabs, on each of them."""
     tasks = list(Task.objects.filter(connector=connector.name, known=True).order_by("number"))
-    return _facts(connector, tasks, Masker([connector.class_name]), int(time.time() * 1000))
+    return _facts(connector, tasks, Masker([connector.class_name]), now_ms())
 
 
-def _facts(connector: Connector, tasks: list[Task], masker: Masker, now_ms: int) -> dict[str, Any]:
+def _facts(connector: Connector, tasks: list[Task], masker: Masker, now: int) -> dict[str, Any]:
     config = connector.settings
     trace = masker.scrubbed(connector.unreadable or connector.trace, config)
     return {
@@ -79,31 +83,31 @@ def _facts(connector: Connector, tasks: list[Task], masker: Masker, now_ms: int)
         "trace": trace,
         "cause": root_cause(trace),
         "failures": failures(tasks, masker, config),
-        "rate": rate_of(tasks, now_ms),
+        "rate": rate_of(tasks, now),
         "records": sum(task.records_total for task in tasks),
         "aborted": sum(task.aborted for task in tasks),
         "last_commit_ms": max((task.last_commit_ms for task in tasks), default=0),
         "offset_count": SourceOffset.objects.filter(connector=connector.name).count(),
         "leader": ClusterInfo.objects.values_list("leader", flat=True).first() or "",
-        "now_ms": now_ms,
+        "now_ms": now,
     }
 
 
 def detail(connector: Connector) -> dict[str, Any]:
     """What the live part of the overview shows."""
-    now_ms = int(time.time() * 1000)
+    now = now_ms()
     masker = Masker([connector.class_name])
     config = connector.settings
     tasks = list(Task.objects.filter(connector=connector.name, known=True).order_by("number"))
-    minute = now_ms // 60_000
+    minute = now // 60_000
     cells = Minute.objects.filter(connector=connector.name, minute__gt=minute - 60)
     by_minute = cells.values("minute").annotate(records=Sum("records"), aborted=Sum("aborted")).order_by()
     offsets = SourceOffset.objects.filter(connector=connector.name).order_by("partition")
     history = list(GenerationRow.objects.filter(connector=connector.name).order_by("-generation")[:SHOWN_GENERATIONS])
     return {
-        **_facts(connector, tasks, masker, now_ms),
-        "tasks": [_task_view(task, masker, config, now_ms) for task in tasks],
-        "picture": line(rates(tasks, now_ms)),
+        **_facts(connector, tasks, masker, now),
+        "tasks": [_task_view(task, masker, config, now) for task in tasks],
+        "picture": line(rates(tasks, now)),
         "bars": bars({cell["minute"]: (cell["records"], cell["aborted"]) for cell in by_minute}, minute),
         "hour_records": sum(cell["records"] for cell in by_minute),
         "offsets": [(_pretty(row.partition), _pretty(row.offset), row.updated_ms) for row in offsets[:SHOWN_OFFSETS]],
@@ -134,8 +138,8 @@ def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[
     return [{"trace": trace, "cause": root_cause(trace), "tasks": numbers} for trace, numbers in ordered]
 
 
-def _task_view(task: Task, masker: Masker, config: dict[str, str], now_ms: int) -> TaskView:
-    rate = task.rate if task.reported_ms > now_ms - LIVE_MS else 0.0
+def _task_view(task: Task, masker: Masker, config: dict[str, str], now: int) -> TaskView:
+    rate = task.rate if task.reported_ms > now - LIVE_MS else 0.0
     return TaskView(task, task_look(task.state), rate, masker.scrubbed(task.trace, config))
 
 

@@ -9,23 +9,14 @@ from django.core.paginator import Page, Paginator
 
 from ringfence.api.masking import Masker
 from ringfence.history.models import ConfigVersion
-from ringfence.history.versions import difference
 from ringfence.mirror.models import Connector, Event, GenerationRow
+from ringfence.web.config_changes import Change, changes
 from ringfence.web.states import Look, stage_look
 
 PAGE_SIZE = 20
 SHOWN_IDS = 100
 _SHOWN_STEPS = 400
 NOTHING = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A setting that differs from the generation before; None where it is not there. Secrets are masked."""
-
-    key: str
-    before: str | None
-    after: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +52,7 @@ def changes_between(before: ConfigVersion | None, after: ConfigVersion | None, m
     """What a generation's configuration changed: found on the values, shown with secrets masked."""
     if before is None or after is None or before.pk == after.pk:
         return []
-    found = difference(before.settings, after.settings)
-    old, new = masker.masked(before.settings), masker.masked(after.settings)
-    return [Change(key, old.get(key), new.get(key)) for key in sorted({*found.added, *found.removed, *found.changed})]
+    return changes(before.settings, after.settings, masker)
 
 
 def generations(connector: Connector, page: str, *, with_config: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import authorise
-from ringfence.access.routes import on_connector, requires, somewhere
+from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.errors import ConnectError
@@ -17,7 +17,6 @@ from ringfence.api.preflight import checks_of
 from ringfence.dispatch import Refused
 from ringfence.web import forms
 from ringfence.web.states import Look, Tone
-from ringfence.web.views import find
 
 REFUSES = Look("Failed", "circle-x", Tone.BAD, "The configuration is refused because of this.")
 LOOKS = {
@@ -35,17 +34,17 @@ def _look(check: Mapping[str, Any]) -> Look:
 @require_POST
 def preflight(request: HttpRequest) -> HttpResponse:
     """Of the form's settings, or of pasted JSON."""
-    return _checked(request, "")
+    return _checked(request)
 
 
-@requires(POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG))
-@require_POST
-def of_connector(request: HttpRequest, name: str) -> HttpResponse:
-    """Of a connector's configuration while it is edited: hidden values are those that are stored."""
-    return _checked(request, find(name).name)
+def told(complete: dict[str, str]) -> dict[str, Any]:
+    """The checks of a complete configuration, for the template. Raises Refused."""
+    found = checks_of(complete)
+    troubles = sum(check["result"] != "ok" for check in found)
+    return {"checks": [(_look(check), check) for check in found], "troubles": troubles}
 
 
-def _checked(request: HttpRequest, connector: str) -> HttpResponse:
+def _checked(request: HttpRequest) -> HttpResponse:
     posted = {key: str(value) for key, value in request.POST.items()}
     context: dict[str, Any] = {}
     try:
@@ -54,14 +53,11 @@ def _checked(request: HttpRequest, connector: str) -> HttpResponse:
         else:
             name = posted.get("name", "").strip()
             config = {**forms.config_of_form(posted), "connector.class": posted.get("class", "")}
-        name = connector or name
         if has_mask(config):  # it stands for what is stored under that name
             authorise(request, Verb.EDIT, name)
             authorise(request, Verb.VIEW_CONFIG, name)
         complete = writing.named(name, unmasked(config, writing.stored_settings(name)))
-        found = checks_of(complete)
-        context["checks"] = [(_look(check), check) for check in found]
-        context["troubles"] = sum(check["result"] != "ok" for check in found)
+        context = told(complete)
     except (ConnectError, Refused) as error:
         context["problem"] = error.message
     return render(request, "ringfence/parts/preflight.html", context)

@@ -4,7 +4,18 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from ringfence.access.routes import ANYONE, requires
-from ringfence.web import actions, create, live, login, preflight, tabs, views
+from ringfence.web import (
+    actions,
+    connector_config,
+    connector_edit,
+    connector_frame,
+    create,
+    live,
+    login,
+    preflight,
+    tabs,
+    views,
+)
 
 urlpatterns = [
     path("", views.first),
@@ -13,8 +24,13 @@ urlpatterns = [
     path("/connectors/<name:name>/transactions", tabs.transactions),
     path("/connectors/<name:name>/generations", tabs.generations),
     path("/connectors/<name:name>/timeline", tabs.timeline),
-    path("/connectors/<name:name>/edit", create.edit),
-    path("/connectors/<name:name>/preflight", preflight.of_connector),
+    path("/connectors/<name:name>/head", connector_frame.head),
+    path("/connectors/<name:name>/config", connector_config.config),
+    path("/connectors/<name:name>/versions/<int:number>/rollback", connector_config.rollback),
+    path("/connectors/<name:name>/edit", connector_edit.edit),
+    path("/connectors/<name:name>/edit/newer", connector_edit.newer),
+    path("/connectors/<name:name>/edit/as", connector_edit.turned),
+    path("/connectors/<name:name>/preflight", connector_edit.check),
     *(path(f"/connectors/<name:name>/actions/{action.name}", actions.view_of(action)) for action in actions.ACTIONS),
     path("/connectors/<name:name>/tasks/<int:task>/restart", actions.restart_task),
     path("/new", create.new),

@@ -20,6 +20,7 @@ TABS = (
     ("", "Overview", "activity"),
     ("transactions", "Transactions", "chart-bar"),
     ("generations", "Generations", "layers"),
+    ("config", "Config", "braces"),
     ("timeline", "Timeline", "clock"),
 )
 """The tabs of a connector: the last segment of each address, a word and an icon."""

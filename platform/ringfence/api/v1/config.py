@@ -93,8 +93,11 @@ class Config(OwnView):
 
 
 class VersionShape(serializers.Serializer[Any]):
+    """`user`: who wrote it; "" where that came by another tool, or nobody was logged in."""
+
     number = serializers.IntegerField()
     time_ms = serializers.IntegerField()
+    user = serializers.CharField(allow_blank=True)
     config_offset = serializers.IntegerField()
     current = serializers.BooleanField()
     config = serializers.DictField(child=serializers.CharField(allow_blank=True))
@@ -110,7 +113,7 @@ def _version(name: str, number: int) -> ConfigVersion:
 def _shown(row: ConfigVersion, connector: Connector) -> dict[str, Any]:
     config = row.settings
     return {
-        **{field: getattr(row, field) for field in ("number", "time_ms", "config_offset")},
+        **{field: getattr(row, field) for field in ("number", "time_ms", "user", "config_offset")},
         "current": config == connector.settings,
         "config": Masker([config.get("connector.class", "")]).masked(config),
     }

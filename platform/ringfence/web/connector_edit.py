@@ -1,0 +1,214 @@
+"""Editing a configuration: as JSON or as a form, with the version that it was loaded from; a newer one is not
+overwritten, but shown beside what was wanted, three ways."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from connectors.api.config_types import HIDDEN
+from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api import writing
+from ringfence.api.errors import ConnectError, bad_request
+from ringfence.api.masking import Masker, secret_by_name, unmasked
+from ringfence.dispatch import Refused
+from ringfence.history.models import ConfigVersion
+from ringfence.mirror.models import Connector
+from ringfence.web import forms
+from ringfence.web.config_changes import changes, filled, masked_again, merged, three_way
+from ringfence.web.connector_config import effect
+from ringfence.web.connector_frame import failed, found
+from ringfence.web.preflight import told
+from ringfence.web.views import find, gone, is_fragment
+
+_KEEP = "keep:"
+_NEW_KEYS = ("new-1", "new-2", "new-3")
+
+
+@requires(
+    GET=on_connector(Verb.EDIT, Verb.VIEW_CONFIG),
+    POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing(),
+)
+@require_http_methods(["GET", "HEAD", "POST"])
+@ensure_csrf_cookie
+def edit(request: HttpRequest, name: str) -> HttpResponse:
+    """`?mode=form` shows each setting as a field, else the whole is JSON; both keep what they do not know."""
+    row = find(name)
+    if request.method != "POST":
+        return _page(request, row, Masker([row.class_name]).masked(row.settings), mode=request.GET.get("mode", ""))
+    mode = str(request.POST.get("mode", ""))
+    sent: dict[str, str] | None = None
+    try:
+        base = _base(row, str(request.POST.get("version", "")))
+        sent = _sent(request, mode, base or {})
+        if base != row.settings:
+            return _stale(request, row, base, sent, mode)
+        user = principal_of(request).name
+        writing.configure(name, unmasked(sent, row.settings), user, expected=row.config_offset)
+    except (ConnectError, Refused) as error:
+        status = failed(request, error)
+        newer = find(name)
+        if status == 409 and sent is not None and newer.settings != row.settings:
+            return _stale(request, newer, row.settings, sent, mode)
+        return _page(request, newer, sent, mode=mode, status=status, problem=error.message)
+    address = f"/ui/connectors/{quote(name, safe='')}/config"
+    if is_fragment(request):
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+    return HttpResponseRedirect(address)
+
+
+@requires(POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG))
+@require_POST
+def turned(request: HttpRequest, name: str) -> HttpResponse:
+    """`?mode=`: what the form holds in the other shape. Nothing is saved, and the version stays the loaded one."""
+    row, mode = find(name), request.GET.get("mode", "")
+    version = str(request.POST.get("version", ""))
+    try:
+        sent = _sent(request, str(request.POST.get("mode", "")), _base(row, version) or {})
+    except ConnectError as error:
+        mode = str(request.POST.get("mode", ""))
+        return _page(request, row, None, mode=mode, status=400, problem=error.message, version=version)
+    return _page(request, row, sent, mode=mode, version=version)
+
+
+@requires(POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG))
+@require_POST
+def check(request: HttpRequest, name: str) -> HttpResponse:
+    """The preflight checks of what the form holds; hidden values are those that are stored."""
+    row = find(name)
+    try:
+        sent = _sent(request, str(request.POST.get("mode", "")), row.settings)
+        shown = told(writing.named(name, unmasked(sent, row.settings)))
+    except (ConnectError, Refused) as error:
+        shown = {"problem": error.message}
+    return render(request, "ringfence/parts/preflight.html", shown)
+
+
+@requires(GET=on_connector(Verb.VIEW, Verb.VIEW_CONFIG))
+@require_safe
+def newer(request: HttpRequest, name: str) -> HttpResponse:
+    """`?version=`: for an open form: what was changed since it was loaded; nothing where nothing was."""
+    row = found(name)
+    if row is None:
+        return gone(request, name)
+    base = _base(row, request.GET.get("version", ""))
+    shown: dict[str, Any] = {"connector": row}
+    if base is not None and base != row.settings:
+        classes = {row.class_name, base.get("connector.class", "")}
+        last = ConfigVersion.objects.filter(connector=name).order_by("-number").first()
+        shown |= {"diff": changes(base, row.settings, Masker(classes)), "last": last}
+    return render(request, "ringfence/parts/edit_newer.html", shown)
+
+
+def _base(row: Connector, version: str) -> dict[str, str] | None:
+    """The configuration at that offset of the config topic, which the form was loaded with; None where it is not kept.
+
+    A resume writes a configuration again unchanged: the offset moves, and nothing is stale.
+    """
+    if version == str(row.config_offset):
+        return row.settings
+    if not (version.isascii() and version.isdigit() and len(version) < 19):
+        return None
+    kept = ConfigVersion.objects.filter(connector=row.name, config_offset__lte=int(version))
+    newest = kept.order_by("-config_offset").first()
+    return newest.settings if newest else None
+
+
+def _sent(request: HttpRequest, mode: str, stored: Mapping[str, str]) -> dict[str, str]:
+    """The configuration that the form holds; secrets that were left alone as masks. Raises ConnectError.
+
+    `stored`: what the fields were filled with; one that was left alone keeps its value to the letter.
+    """
+    if mode != "form":
+        _, config = forms.pasted(str(request.POST.get("json", "")))
+        return config
+    config = {"name": stored["name"]} if "name" in stored else {}
+    for key, value in request.POST.items():
+        if not key.startswith(forms.SETTING):
+            continue
+        name, text = key.removeprefix(forms.SETTING), str(value).replace("\r\n", "\n")
+        if f"{_KEEP}{key}" in request.POST:
+            config[name] = text or HIDDEN
+        elif name in stored and text == stored[name].replace("\r\n", "\n"):
+            config[name] = stored[name]
+        elif text.strip():
+            config[name] = text
+    for key in _NEW_KEYS:
+        name, text = str(request.POST.get(f"{key}-key", "")).strip(), str(request.POST.get(f"{key}-value", ""))
+        if name in config:
+            raise bad_request(f"{name} is set twice: change it above, and leave the line for other settings empty.")
+        if name:
+            config[name] = text
+    return config
+
+
+def _stale(
+    request: HttpRequest, row: Connector, base: Mapping[str, str] | None, sent: Mapping[str, str], mode: str
+) -> HttpResponse:
+    """A 409: what others changed beside what was to be changed, and both together to save instead."""
+    now = row.settings
+    old = now if base is None else base
+    mine = filled(sent, old)
+    masker = Masker({config.get("connector.class", "") for config in (old, now, mine)})
+    text = "Somebody changed the configuration while this form was open: nothing was saved."
+    status = failed(request, Refused(409, text))
+    both = masked_again(merged(old, now, mine), now, sent, masker)
+    last = ConfigVersion.objects.filter(connector=row.name).order_by("-number").first()
+    ways = three_way(old, now, mine, masker)
+    return _page(request, row, both, mode=mode, status=status, stale=text, ways=ways, last=last, known=base is not None)
+
+
+def _page(
+    request: HttpRequest, row: Connector, config: Mapping[str, str] | None, *, mode: str, status: int = 200, **more: Any
+) -> HttpResponse:
+    shown = config or {}
+    as_form = mode == "form" and config is not None
+    context: dict[str, Any] = {
+        "section": "connectors",
+        "connector": row,
+        "version": row.config_offset,
+        "text": request.POST.get("json", "") if config is None else forms.pretty(shown),
+        "mode": "form" if as_form else "json",
+        **effect(row),
+        **more,
+    }
+    if as_form:
+        context |= _fields(row, shown)
+    template = "ringfence/parts/edit_form.html" if is_fragment(request) else "ringfence/edit.html"
+    return render(request, template, context, status=status)
+
+
+def _fields(row: Connector, config: Mapping[str, str]) -> dict[str, Any]:
+    """What the plugin declares, then every other setting that stands there; without a worker those alone."""
+    try:
+        declared = forms.fields_of(dispatch.config_keys(row.class_name), config)
+    except Refused as refused:
+        declared, problem = [], refused.message
+    else:
+        problem = ""
+    masker, names = Masker([row.class_name]), {field.name for field in declared}
+    others = [
+        forms.Field(key, key, "text", required=False, advanced=False, help="", default="", value=value)
+        for key, value in sorted(config.items())
+        if key not in names and key != "name"
+    ]
+    for field in (*declared, *others):
+        if secret_by_name(field.name) or masker.secret(row.class_name, field.name):
+            field.kind = "password"
+        elif "\n" in field.value:
+            field.kind = "lines"
+    return {
+        "fields": [field for field in declared if not field.advanced or field.name in config],
+        "advanced": [field for field in declared if field.advanced and field.name not in config],
+        "others": others,
+        "new_keys": _NEW_KEYS,
+        "undeclared": problem,
+        "hidden": HIDDEN,
+    }
