@@ -125,6 +125,22 @@ def preflight(config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT) -> 
     return cast(list[dict[str, Any]], _plugins("preflight", body, timeout))
 
 
+def preview(
+    config: Mapping[str, str], secret: list[str], bounds: Mapping[str, float], *, fresh: bool, timeout: float = 40.0
+) -> dict[str, Any]:
+    """The first records of a configuration, or `{"busy": connector}`; see `engine.previews`."""
+    body = {"config": dict(config), "secret": secret, "bounds": dict(bounds), "fresh": fresh}
+    return cast(dict[str, Any], _plugins("preview", {**body, "deadline": time.time() + timeout}, timeout))
+
+
+def try_transforms(
+    config: Mapping[str, str], record: Mapping[str, Any], secret: list[str], *, timeout: float = PLUGIN_TIMEOUT
+) -> dict[str, Any]:
+    """What transforms and converters make of a sample record, step by step; see `engine.plugins.trial`."""
+    body = {"config": dict(config), "record": dict(record), "secret": secret, "deadline": time.time() + timeout}
+    return cast(dict[str, Any], _plugins("try_transforms", body, timeout))
+
+
 def transactions(
     connector: str, tasks: int, config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT
 ) -> list[dict[str, Any]]:

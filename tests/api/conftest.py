@@ -27,7 +27,8 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     from ringfence.api import masking, root
 
     fake = FakeLeader()
-    for name in ("command", "validate", "list_plugins", "config_keys", "preflight", "transactions"):
+    asked = ("validate", "list_plugins", "config_keys", "preflight", "transactions", "preview", "try_transforms")
+    for name in ("command", *asked):
         monkeypatch.setattr(dispatch, name, getattr(fake, name))
     monkeypatch.setattr(dispatch, "offsets", fake.offsets_of)
     monkeypatch.setattr(masking, "config_keys", fake.config_keys)

@@ -107,7 +107,7 @@ def test_every_route_that_changes_something_is_a_write_with_its_own_verb() -> No
     from ringfence.access.routes import Reach, declared
 
     asks_only = {"connector-plugins/<name:name>/config/validate", "api/v1/preflight", "ui/new/field", "ui/logout"}
-    asks_only.add("ui/connectors/<name:name>/edit/as")  # the form in the other shape
+    asks_only |= {"ui/connectors/<name:name>/edit/as", "api/v1/transforms/trial"}
     for route, view in views():
         for method, need in declared(view).items():
             harmless = (

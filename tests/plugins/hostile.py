@@ -21,11 +21,44 @@ from connectors.api import (
 
 
 class HostileTask(SourceTask):
+    """What it polls depends on the mood, too; commits would leave a trace, as its stop does."""
+
     def start(self, config: Mapping[str, str]) -> None:
-        """Nothing to open."""
+        self.config, self.count = config, 0
+        self.begin = (self.context.offset_reader.offset({"n": 1}) or {}).get("at", 0)
 
     def poll(self) -> list[SourceRecord] | None:
-        return None
+        self.count += 1
+        at = self.begin + self.count  # type: ignore[operator]
+        secret, mood = self.config.get("password") or "", self.config.get("mood")
+        topic, headers = "t", []
+        value: dict[str, object] = {"n": at}
+        if mood == "hang in poll":
+            time.sleep(600)
+        elif mood == "nothing" or (mood == "three" and self.count > 3):
+            self.context.wait(0.02)
+            return None
+        elif mood == "tell in records":
+            topic, value, headers = f"t.{secret}", {"n": at, f"key {secret}": [secret, at]}, [("h", secret.encode())]
+        elif mood == "big":
+            return [SourceRecord({"n": 1}, {"at": at}, topic, "x" * 400_000) for _ in range(50)]
+        elif mood == "raise in poll":
+            raise ConnectorError(f"no luck with {secret}")
+        return [SourceRecord({"n": 1}, {"at": at, "by": secret}, topic, value, b"\xff", headers)]
+
+    def commit(self) -> None:
+        self._trace("commit")
+
+    def commit_record(self, record: SourceRecord) -> None:
+        self._trace("commit")
+
+    def stop(self) -> None:
+        self._trace("task stop")
+
+    def _trace(self, what: str) -> None:
+        if self.config.get("marker"):
+            with Path(self.config["marker"]).open("a") as file:
+                file.write(f"{what} {os.getpid()}\n")
 
 
 class HostileConnector(SourceConnector):

@@ -37,6 +37,8 @@ class FakeLeader:
     asked: list[tuple[str, str | None, dict[str, Any]]] = field(default_factory=list)
     refusal: Refused | None = None
     plugins_away: bool = False
+    busy: str = ""
+    """The connector that keeps a preview from its source."""
 
     def project(self) -> None:
         for role, topic in (("config", self.config), ("status", self.status), ("offsets", self.offsets)):
@@ -126,6 +128,39 @@ class FakeLeader:
             {"name": "broker version", "result": "ok", "message": "Kafka 4.3", "remedy": "", "key": ""},
             {"name": "client settings", "result": "failed", "message": quoted, "remedy": "Mend it", "key": ""},
         ]
+
+    def preview(
+        self,
+        config: Mapping[str, str],
+        secret: list[str],
+        bounds: Mapping[str, float],
+        *,
+        fresh: bool,
+        timeout: float = 40,
+    ) -> dict[str, Any]:
+        self.asked.append(("preview", config.get("name"), {"config": dict(config), "secret": secret, "fresh": fresh}))
+        if self.refusal is not None:
+            raise self.refusal
+        if self.busy:
+            return {"busy": self.busy}
+        walked = self.try_transforms(config, {"topic": config.get("topic", "t"), "value": "a line"}, secret)
+        record = {"source_partition": {"file": "x"}, "source_offset": {"position": 7}, **walked}
+        ended = {"polls": 3, "ended": "nothing", "note": "", "took_ms": 12, "from": [], "tasks": 1}
+        return {**ended, "records": [record]}
+
+    def try_transforms(
+        self, config: Mapping[str, str], record: Mapping[str, Any], secret: list[str], *, timeout: float = 30
+    ) -> dict[str, Any]:
+        self.asked.append(("try_transforms", config.get("name"), {"config": dict(config), "record": dict(record)}))
+        if self.refusal is not None:
+            raise self.refusal
+        quoted = {"type": "text", "text": f"{record.get('value')} {config.get('pin', '')}", "cut": 0}
+        before = {"topic": record["topic"], "partition": None, "timestamp": None, "key": None, "headers": []}
+        after = {**before, "value": {**quoted, "type": "bytes"}}
+        step = {"name": "route", "type": "RegexRouter", "outcome": "changed", "error": ""}
+        steps = [{**step, "record": {**before, "topic": "routed", "value": quoted}}]
+        walked = {"before": {**before, "value": quoted}, "steps": steps, "outcome": "written"}
+        return {**walked, "written": {**after, "topic": "routed"}, "error": ""}
 
     def transactions(
         self, connector: str, tasks: int, config: Mapping[str, str], *, timeout: float = 30

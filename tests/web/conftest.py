@@ -27,7 +27,8 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     from ringfence.api import masking, root
 
     fake = FakeLeader()
-    for name in ("command", "validate", "list_plugins", "config_keys", "preflight"):
+    asked = ("validate", "list_plugins", "config_keys", "preflight", "preview", "try_transforms")
+    for name in ("command", *asked):
         monkeypatch.setattr(dispatch, name, getattr(fake, name))
     monkeypatch.setattr(masking, "config_keys", fake.config_keys)
     masking._asked_in_vain.clear()

@@ -14,6 +14,7 @@ from ringfence.engine.command_service import CommandService
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
+from ringfence.engine.previews import Previews
 from ringfence.engine.refusal import Refusal
 from ringfence.engine.refusals import Asked, Modes, Refusals
 from ringfence.worker_config import WorkerConfig
@@ -28,6 +29,7 @@ class Services:
     config: WorkerConfig
     refusals: Refusals
     modes: Modes
+    previews: Previews
 
 
 _Answer = Callable[..., dict[str, object]]
@@ -122,6 +124,32 @@ def plugins_transactions(connector: str, tasks: int, config: dict[str, str], dea
     def call() -> dict[str, object]:
         limit = Deadline.after(deadline - time.time())
         return _value(transactions.describe(connector, tasks, config, _current().config, limit))
+
+    return _answered(call)
+
+
+@task(name="ringfence.plugins.preview")
+def plugins_preview(
+    config: dict[str, str], secret: list[str], bounds: dict[str, float], fresh: bool, deadline: float
+) -> dict[str, object]:
+    """The first records of a configuration that no task runs (`engine.previews`)."""
+
+    def call() -> dict[str, object]:
+        limit = Deadline.after(deadline - time.time())
+        return _value(_current().previews.preview(config, secret, bounds, limit, fresh=fresh))
+
+    return _answered(call)
+
+
+@task(name="ringfence.plugins.try_transforms")
+def plugins_try_transforms(
+    config: dict[str, str], record: dict[str, Any], secret: list[str], deadline: float
+) -> dict[str, object]:
+    """What the transforms and converters of a configuration make of a sample record."""
+
+    def call() -> dict[str, object]:
+        limit = Deadline.after(deadline - time.time())
+        return _value(_current().previews.try_transforms(config, record, secret, limit))
 
     return _answered(call)
 

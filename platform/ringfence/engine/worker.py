@@ -28,6 +28,7 @@ from ringfence.engine.launcher import Launcher
 from ringfence.engine.leader import Leader, identity
 from ringfence.engine.members import worker_modes
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.previews import Previews
 from ringfence.engine.projection import ProjectionSeat
 from ringfence.engine.refusals import Refusals
 from ringfence.engine.spark_host import SparkHost
@@ -109,7 +110,7 @@ class Worker:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
         refusals = Refusals(config, modes)
-        provide(Services(commands, plugins, config, refusals, modes))
+        provide(Services(commands, plugins, config, refusals, modes, Previews(plugins, config)))
         launcher = Launcher(config, record, reporter)
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))

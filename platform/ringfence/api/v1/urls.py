@@ -2,7 +2,18 @@
 
 from django.urls import URLPattern, path
 
-from ringfence.api.v1 import bulk, config, connectors, creating, history, offsets, transactions, transfer, workers
+from ringfence.api.v1 import (
+    bulk,
+    config,
+    connectors,
+    creating,
+    history,
+    offsets,
+    previews,
+    transactions,
+    transfer,
+    workers,
+)
 from ringfence.api.v1.base import OwnView
 
 _CONNECTOR = "api/v1/connectors/<name:name>"
@@ -38,6 +49,8 @@ urlpatterns = [
     _route("api/v1/bulk/delete", bulk.BulkDelete),
     _route("api/v1/export", transfer.Export),
     _route("api/v1/import", transfer.Import),
+    _route("api/v1/preview", previews.Preview),
+    _route("api/v1/transforms/trial", previews.Trial),
     _route("api/v1/events", history.Events),
     _route("api/v1/audit", history.Audit),
     _route("api/v1/workers", workers.Workers),

@@ -1,6 +1,6 @@
 """The door to plugin code: validate, key infos, offset checks, and connector instances, each call with a deadline."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from ringfence.engine.plugins.errors import PluginError
@@ -9,6 +9,7 @@ from ringfence.engine.plugins.pool import CallPool
 from ringfence.engine.plugins.process import ChildProcess
 
 CALL_SECONDS = 10.0
+_PREVIEW_PROCESSES = 2
 
 
 class PluginHost:
@@ -35,10 +36,15 @@ class PluginHost:
         self._environment = environment
         self.known_versions: dict[str, str] = {}
         self._calls = CallPool(lambda: ChildProcess(environment=environment), call_processes)
+        # Apart, so that no validation waits for a preview; and no preview leaves anything of the plugin running.
+        self._previews = CallPool(lambda: ChildProcess(environment=environment), _PREVIEW_PROCESSES, warm=False)
         self._live = LiveConnectors(self._start_instance_process, on_failed)
 
     def plugins(self, timeout: float = CALL_SECONDS) -> list[dict[str, object]]:
-        """`{"class", "type", "version", "names"}` of each connector; `names`: all that may stand in connector.class."""
+        """`{"class", "type", "version", "names", "documentation"}` of each connector.
+
+        `names`: all that may stand in connector.class.
+        """
         answer = self._calls.call("plugins", {}, timeout)
         return cast("list[dict[str, object]]", cast("dict[str, object]", answer)["plugins"])
 
@@ -95,6 +101,42 @@ class PluginHost:
         pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
         return bool(self._calls.call("alter_offsets", {"config": dict(config), "offsets": pairs}, timeout))
 
+    def preview(
+        self,
+        config: Mapping[str, str],
+        offsets: Offsets,
+        worker: Mapping[str, str],
+        secret: Sequence[str],
+        bounds: Mapping[str, float],
+        timeout: float,
+    ) -> dict[str, object]:
+        """The first records, written and committed nowhere; see `preview.preview`. Its process ends afterwards.
+
+        worker: its converter settings; secret: names of settings whose values are hidden beside passwords; bounds:
+        records, bytes, seconds. The caller sees to it that no task reads the source meanwhile.
+        """
+        pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
+        args = {
+            "config": dict(config),
+            "offsets": pairs,
+            "worker": dict(worker),
+            "secret": list(secret),
+            "bounds": dict(bounds),
+        }
+        return cast("dict[str, object]", self._previews.call("preview", args, timeout))
+
+    def try_transforms(
+        self,
+        config: Mapping[str, str],
+        record: Mapping[str, object],
+        worker: Mapping[str, str],
+        secret: Sequence[str],
+        timeout: float = CALL_SECONDS,
+    ) -> dict[str, object]:
+        """What the transforms and converters make of a record, step by step; see `trial.Chain.walk`."""
+        args = {"config": dict(config), "record": dict(record), "worker": dict(worker), "secret": list(secret)}
+        return cast("dict[str, object]", self._calls.call("try_transforms", args, timeout))
+
     def start_connector(
         self, name: str, config: Mapping[str, str], offsets: Offsets = (), timeout: float = CALL_SECONDS
     ) -> None:
@@ -122,6 +164,7 @@ class PluginHost:
         """End all plugin processes."""
         self._live.close()
         self._calls.close()
+        self._previews.close()
 
     def _start_instance_process(self, on_end: Callable[[ChildProcess], None]) -> ChildProcess:
         return ChildProcess(self._event, on_end, self._environment)

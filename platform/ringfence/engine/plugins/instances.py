@@ -100,7 +100,7 @@ class Instances:
             running.context.offset_reader = SnapshotReader(offsets)
         max_tasks = max_tasks or int(running.config.get(TASKS_MAX, "1"))
         configs = running.connector.task_configs(max_tasks)
-        _check_shape(name, configs)
+        check_shape(name, configs)
         if len(configs) > max_tasks:
             text = (
                 f"The connector {name} has generated {len(configs)} tasks, which is greater than {max_tasks}, "
@@ -132,7 +132,8 @@ class Instances:
             running.connector.stop()
 
 
-def _check_shape(name: str, configs: object) -> None:
+def check_shape(name: str, configs: object) -> None:
+    """Raise `PluginError` for task configurations that are no list of texts by text."""
     if not isinstance(configs, list):
         raise PluginError(f"task_configs of connector {name} returned a {type(configs).__name__}, not a list.")
     for number, config in enumerate(configs):

@@ -1,8 +1,10 @@
 """What a plugin process can be asked: the request's `op` is the method, its `args` the arguments."""
 
+import inspect
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
 from connectors.common_settings import CONNECTOR_CLASS
@@ -12,7 +14,9 @@ from connectors.source_config import source_config_def
 from ringfence.engine.plugins import validation
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
 from ringfence.engine.plugins.instances import Instances, Offsets
-from ringfence.engine.plugins.secrets import Redactor
+from ringfence.engine.plugins.preview import Bounds, preview
+from ringfence.engine.plugins.secrets import Redactor, Scrubber
+from ringfence.engine.plugins.trial import Chain, sample
 
 
 class Operations:
@@ -32,6 +36,7 @@ class Operations:
                     "type": plugin.type,
                     "version": plugin.version,
                     "names": sorted(plugin.names),
+                    "documentation": inspect.cleandoc(plugin.cls.__doc__ or ""),
                 }
                 for plugin in self._registry.plugins
             ],
@@ -79,6 +84,46 @@ class Operations:
         except ConnectorError as error:
             raise OffsetsRefused(str(error)) from error
 
+    def preview(
+        self,
+        config: Mapping[str, str],
+        offsets: Offsets,
+        worker: Mapping[str, str],
+        secret: Sequence[str],
+        bounds: Mapping[str, float],
+    ) -> dict[str, object]:
+        """See `preview.preview`. `worker`: its converter settings; `secret`: settings that are hidden, too.
+
+        Raises `BadRequest` where the configuration is not valid by its definition.
+        """
+        plugin = validation.find_for(self._registry, config)
+        _sound(self.validate(config[CONNECTOR_CLASS].strip(), config, exactly_once=True))
+        resolved = self._resolve(config)
+        scrubber = self._scrubber(config, resolved, secret)
+        chain = Chain(config, worker, scrubber)
+        try:
+            limits = Bounds(int(bounds["records"]), int(bounds["bytes"]), bounds["seconds"])
+            return preview(plugin, resolved, chain, offsets, limits, scrubber)
+        finally:
+            chain.close()
+
+    def try_transforms(
+        self, config: Mapping[str, str], record: Mapping[str, object], worker: Mapping[str, str], secret: Sequence[str]
+    ) -> dict[str, object]:
+        """See `trial.Chain.walk`: what becomes of a record. Raises `BadRequest`."""
+        validation.find_for(self._registry, config)
+        chain = Chain(config, worker, self._scrubber(config, self._attempt(config)[0], secret))
+        try:
+            return chain.walk(sample(record))
+        finally:
+            chain.close()
+
+    def _scrubber(self, config: Mapping[str, str], resolved: Resolved, secret: Sequence[str]) -> Scrubber:
+        """Knows the values of config providers, of passwords by their definition, and of the `secret` settings."""
+        known = validation.redactor(validation.find_for(self._registry, config), resolved.config).secrets
+        named = [resolved.config[name] for name in secret if name in resolved.config]
+        return Scrubber([*known, *named, *resolved.found.values()])
+
     def start(self, name: str, config: Mapping[str, str], offsets: Offsets, token: int) -> None:
         self._instances.start(name, self._resolve(config), offsets, token)
 
@@ -112,3 +157,11 @@ class Operations:
                 everything = Redactor(config, None)
                 return lambda text: everything(resolved.hide(text))
         return self._instances.redactor(str(name)) if name else str
+
+
+def _sound(validation_: Mapping[str, object]) -> None:
+    """Raise `BadRequest` with the errors of a validation, if it has any."""
+    configs = cast("list[dict[str, dict[str, object]]]", validation_["configs"])
+    errors = [str(error) for entry in configs for error in cast("list[object]", entry["value"]["errors"])]
+    if errors:
+        raise BadRequest("The configuration is not valid yet: " + " ".join(errors[:5]))

@@ -9,11 +9,15 @@ from ringfence.engine.plugins.process import ChildProcess
 
 
 class CallPool:
-    """At most `limit` processes; one stays warm between calls, the others end when they are idle. Thread-safe."""
+    """At most `limit` processes; one stays warm between calls, the others end when they are idle. Thread-safe.
 
-    def __init__(self, start: Callable[[], ChildProcess], limit: int = 4) -> None:
+    warm: false ends each process after its one call, and all that a plugin may have left in it.
+    """
+
+    def __init__(self, start: Callable[[], ChildProcess], limit: int = 4, *, warm: bool = True) -> None:
         self._start = start
         self._limit = limit
+        self._warm = warm
         self._idle: list[ChildProcess] = []
         self._busy: set[ChildProcess] = set()
         self._starting = 0
@@ -69,7 +73,7 @@ class CallPool:
     def _release(self, child: ChildProcess) -> None:
         with self._changed:
             self._busy.discard(child)
-            keep = child.alive and not self._idle and not self._closed
+            keep = self._warm and child.alive and not self._idle and not self._closed
             if keep:
                 self._idle.append(child)
             self._changed.notify()

@@ -1,10 +1,15 @@
 """Keeps secrets out of what plugins say: in messages and traces every secret value of a config becomes `[hidden]`."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from connectors.api import ConfigDef, ConfigType
+from connectors.api import ConfigDef, ConfigType, SourceRecord
 from connectors.api.config_def import HIDDEN
 from fencing.kafka.security import SECRETS
+
+_SHORT: Final = 4
+"""Shorter values are too common to be looked for inside of records; alone they are hidden, too."""
 
 
 class Redactor:
@@ -17,14 +22,75 @@ class Redactor:
             keys = (key for definition in definitions for key in definition.keys.values())
             names = {key.name for key in keys if key.type is ConfigType.PASSWORD}
             names |= {name for name in config if ".override." in name and name.partition(".override.")[2] in SECRETS}
+        self.secrets = {value for name in names if (value := config.get(name))}
         texts = set()
-        for name in names:
-            value = config.get(name)
-            if value:
-                texts |= {value, value.strip(), repr(value)[1:-1]}
+        for value in self.secrets:
+            texts |= {value, value.strip(), repr(value)[1:-1]}
         self._values = sorted((text for text in texts if text), key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         for value in self._values:
             text = text.replace(value, HIDDEN)
         return text
+
+
+class Scrubber:
+    """Takes secrets out of records, before a transform may cut them into pieces that nobody recognises."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        whole = {secret for secret in secrets if secret}
+        texts = {
+            text for secret in whole for text in (secret, secret.strip(), *_escaped(secret)) if len(text) >= _SHORT
+        }
+        self._inside = sorted(texts, key=len, reverse=True)
+        self._whole = whole
+
+    def text(self, text: str) -> str:
+        """The text without any secret in it."""
+        if text in self._whole:
+            return HIDDEN
+        for value in self._inside:
+            text = text.replace(value, HIDDEN)
+        return text
+
+    def value(self, value: object) -> object:
+        """The same for whatever a record may carry, keys of mappings included."""
+        match value:
+            case str():
+                return self.text(value)
+            case bytes() | bytearray() | memoryview():
+                raw = bytes(value)
+                shown = self.text(raw.decode("utf-8", "surrogateescape"))
+                return shown.encode("utf-8", "surrogateescape")
+            case Mapping():
+                return {self.text(k) if isinstance(k, str) else k: self.value(item) for k, item in value.items()}
+            case list():
+                return [self.value(item) for item in value]
+            case tuple():
+                return tuple(self.value(item) for item in value)
+            case bool() | None:
+                return value
+            case _:
+                text = str(value)
+                return value if self.text(text) == text else HIDDEN
+
+    def record(self, record: SourceRecord) -> SourceRecord:
+        """A copy without secrets; the record itself where there are none to look for."""
+        if not self._whole:
+            return record
+        headers: Sequence[tuple[str, object]] = record.headers or ()
+        return SourceRecord(
+            record.source_partition,
+            record.source_offset,
+            self.text(record.topic),
+            self.value(record.value),
+            self.value(record.key),
+            [(self.text(name), self.value(item)) for name, item in headers],
+            record.timestamp,
+            record.partition,
+        )
+
+
+def _escaped(secret: str) -> tuple[str, ...]:
+    """As it stands inside of a Python literal or of JSON."""
+    return repr(secret)[1:-1], json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]

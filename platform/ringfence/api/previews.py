@@ -1,0 +1,90 @@
+"""The first records of a configuration, and a sample record through its transforms: for pages and REST alike.
+
+Only for those who may edit the connector: plugin code runs, on a worker, with what the worker may reach.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from ringfence import dispatch
+from ringfence.api.errors import ConnectError, bad_request
+from ringfence.api.jsonbody import check_size
+from ringfence.api.masking import Masker
+
+RECORDS, MOST_RECORDS = 10, 50
+SECONDS, MOST_SECONDS = 5.0, 15.0
+MOST_BYTES = 1_000_000
+
+Settings = Mapping[str, str]
+
+
+def preview(
+    config: Settings,
+    *,
+    records: int = RECORDS,
+    seconds: float = SECONDS,
+    fresh: bool = False,
+    may_see: Callable[[str], bool] = lambda _: True,
+) -> dict[str, Any]:
+    """`tasks`, `records`, `polls`, `ended`, `note`, `took_ms`, `from`; see `engine.previews`. Nothing is committed.
+
+    config: complete, with its name and without masks. A 409 while a connector that may run reads the same source; it
+    is named where `may_see` allows.
+    """
+    if not 1 <= records <= MOST_RECORDS:
+        raise bad_request(f"records must be from 1 to {MOST_RECORDS}.")
+    if not 0 < seconds <= MOST_SECONDS:
+        raise bad_request(f"seconds must be above 0 and at most {MOST_SECONDS:g}.")
+    masker = _masker(config)
+    bounds = {"records": records, "bytes": MOST_BYTES, "seconds": seconds}
+    found = dispatch.preview(config, _secret(masker, config), bounds, fresh=fresh, timeout=seconds + 35.0)
+    if busy := found.get("busy"):
+        raise ConnectError(409, _busy(str(busy), config["name"], may_see))
+    return cast(dict[str, Any], _scrubbed(found, lambda text: masker.scrubbed(text, config)))
+
+
+def try_transforms(config: Settings, record: Mapping[str, Any]) -> dict[str, Any]:
+    """`before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.trial`."""
+    masker = _masker(config)
+    found = dispatch.try_transforms(config, record, _secret(masker, config))
+    return cast(dict[str, Any], _scrubbed(found, lambda text: masker.scrubbed(text, config)))
+
+
+def _masker(config: Settings) -> Masker:
+    check_size(config)
+    class_name = config.get("connector.class", "").strip()
+    if not class_name:
+        raise bad_request("connector.class is needed to tell which connector to ask.")
+    return Masker([class_name])
+
+
+def _secret(masker: Masker, config: Settings) -> list[str]:
+    """The settings whose values the plugin process hides beside the plugin's own passwords."""
+    class_name = config["connector.class"].strip()
+    return sorted(key for key in config if masker.secret(class_name, key))
+
+
+def _busy(rival: str, name: str, may_see: Callable[[str], bool]) -> str:
+    if rival == name:
+        return (
+            f"Connector {name} runs, or may start: a preview would read its source beside its tasks. Stop it, ask "
+            "again, then resume it. Its latest records are in its topics."
+        )
+    who = f"Connector {rival}" if may_see(rival) else "Another connector"
+    return (
+        f"{who} reads the same source and is not stopped: a preview would read beside its tasks. Stop it, ask again, "
+        "then resume it; or preview other settings."
+    )
+
+
+def _scrubbed(value: object, scrub: Callable[[str], str]) -> object:
+    """The plugin process has hidden all it knows of; this is for what only the settings' names tell."""
+    match value:
+        case str():
+            return scrub(value)
+        case dict():
+            return {key: _scrubbed(item, scrub) for key, item in value.items()}
+        case list():
+            return [_scrubbed(item, scrub) for item in value]
+        case _:
+            return value

@@ -1,0 +1,168 @@
+"""`POST /api/v1/preview` and `/api/v1/transforms/trial`: what a configuration would read, and make of a record.
+
+Nothing is created, written or committed.
+"""
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import previews, writing
+from ringfence.api.errors import bad_request
+from ringfence.api.jsonbody import config_of, object_of
+from ringfence.api.masking import unmasked
+from ringfence.api.v1.base import OwnView
+
+
+class SettingsShape(serializers.DictField):
+    """A configuration, flat; a mask stands for what is stored under its name."""
+
+    child = serializers.CharField(allow_blank=True)
+
+
+class PreviewAskedShape(serializers.Serializer[Any]):
+    """`config` with its `name`. `fresh`: from the source's beginning, else after the offsets under that name."""
+
+    config = SettingsShape()
+    records = serializers.IntegerField(required=False, min_value=1, max_value=previews.MOST_RECORDS)
+    seconds = serializers.FloatField(required=False, min_value=0.1, max_value=previews.MOST_SECONDS)
+    fresh = serializers.BooleanField(required=False)
+
+
+class ShownShape(serializers.Serializer[Any]):
+    """A key, a value or a header: text, bytes (hexadecimal where it is no UTF-8), number, boolean, object, list."""
+
+    type = serializers.CharField()
+    text = serializers.CharField(allow_blank=True)
+    cut = serializers.IntegerField(help_text="How many characters are left out.")
+
+
+class RecordShape(serializers.Serializer[Any]):
+    topic = serializers.CharField()
+    partition = serializers.IntegerField(allow_null=True)
+    timestamp = serializers.IntegerField(allow_null=True)
+    key = ShownShape(allow_null=True)
+    value = ShownShape(allow_null=True)
+    headers = serializers.ListField(child=serializers.ListField(), help_text="Pairs of a name and a value as above.")
+
+
+class StepShape(serializers.Serializer[Any]):
+    """One transform; `record` is what it made, null where it dropped it or failed."""
+
+    name = serializers.CharField()
+    type = serializers.CharField()
+    outcome = serializers.ChoiceField(choices=["changed", "unchanged", "dropped", "failed"])
+    record = RecordShape(allow_null=True)
+    error = serializers.CharField(allow_blank=True)
+
+
+class TrialShape(serializers.Serializer[Any]):
+    """`written`: the record as the converters make it, as Kafka would hold it."""
+
+    before = RecordShape()
+    steps = StepShape(many=True)
+    outcome = serializers.ChoiceField(choices=["written", "dropped", "failed"])
+    written = RecordShape(allow_null=True)
+    error = serializers.CharField(allow_blank=True)
+
+
+class PreviewedShape(TrialShape):
+    """`source_offset` is null inside of a batch that has one offset for all of its records."""
+
+    source_partition = serializers.DictField()
+    source_offset = serializers.DictField(allow_null=True)
+
+
+class BeganShape(serializers.Serializer[Any]):
+    partition = serializers.DictField()
+    offset = serializers.DictField(allow_null=True)
+
+
+class PreviewShape(serializers.Serializer[Any]):
+    """The records of the first of `tasks` tasks. `ended`: by records, bytes or time, or nothing: there are no more."""
+
+    tasks = serializers.IntegerField()
+    polls = serializers.IntegerField()
+    ended = serializers.ChoiceField(choices=["records", "bytes", "time", "nothing"])
+    note = serializers.CharField(allow_blank=True)
+    took_ms = serializers.IntegerField()
+    began = BeganShape(many=True, help_text="`from`: the committed offsets that it began after.")
+    records = PreviewedShape(many=True)
+
+    def get_fields(self) -> dict[str, Any]:
+        fields = super().get_fields()
+        fields["from"] = fields.pop("began")  # a word of Python's
+        return fields
+
+
+class SampleShape(serializers.Serializer[Any]):
+    """`headers`: pairs of a name and a value."""
+
+    topic = serializers.CharField()
+    key = serializers.JSONField(required=False, allow_null=True)
+    value = serializers.JSONField(required=False, allow_null=True)
+    headers = serializers.ListField(child=serializers.ListField(), required=False)
+    timestamp = serializers.IntegerField(required=False)
+    partition = serializers.IntegerField(required=False)
+
+
+class TrialAskedShape(serializers.Serializer[Any]):
+    config = SettingsShape()
+    record = SampleShape()
+
+
+class _OfSettings(OwnView):
+    """What is asked about a configuration in the body."""
+
+    def complete(self, value: object) -> dict[str, str]:
+        """The configuration without masks. Needs `edit` on its name, which it must have."""
+        config = config_of(value)
+        name = config.get("name", "").strip()
+        complete = writing.named(name, config)
+        self.authorise(Verb.EDIT, name)
+        self.authorise_masks(complete)
+        return unmasked(complete, writing.stored_settings(name))
+
+
+class Preview(_OfSettings):
+    """The first records, polled without writing or committing, in a plugin process and never beside a running task."""
+
+    access = {"POST": somewhere(Verb.EDIT)}
+    shape = PreviewShape
+    takes = {"POST": PreviewAskedShape}
+
+    def post(self, request: Request) -> Response:
+        self.known_parameters()
+        fields = self.known_fields("config", "records", "seconds", "fresh")
+        records, seconds = fields.get("records", previews.RECORDS), fields.get("seconds", previews.SECONDS)
+        fresh = fields.get("fresh", False)
+        if not isinstance(records, int) or isinstance(records, bool):
+            raise bad_request("records must be a whole number.")
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not isinstance(fresh, bool):
+            raise bad_request("seconds must be a number, fresh true or false.")
+        found = previews.preview(
+            self.complete(object_of(self.json_body(), "The request body").get("config")),
+            records=records,
+            seconds=float(seconds),
+            fresh=fresh,
+            may_see=lambda name: self.principal.may(Verb.VIEW, name),
+        )
+        return Response(found)
+
+
+class Trial(_OfSettings):
+    """One record through the transforms and converters, with what each made of it."""
+
+    access = {"POST": somewhere(Verb.EDIT)}
+    shape = TrialShape
+    takes = {"POST": TrialAskedShape}
+
+    def post(self, request: Request) -> Response:
+        self.known_parameters()
+        record = object_of(self.known_fields("config", "record").get("record"), "record")
+        config = object_of(self.json_body(), "The request body").get("config")
+        return Response(previews.try_transforms(self.complete(config), record))

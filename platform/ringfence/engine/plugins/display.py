@@ -1,0 +1,84 @@
+"""Records as people see them in a preview: JSON values of bounded size."""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from connectors.api import SourceRecord
+
+TEXT_LIMIT: Final = 2000
+"""The most characters of one key, value or header that are shown."""
+_HEADER_LIMIT: Final = 20
+
+
+def shown_record(record: SourceRecord) -> dict[str, object]:
+    """topic, partition, timestamp, key and value as `shown`, headers as [name, value] pairs."""
+    return {
+        "topic": readable(record.topic)[:TEXT_LIMIT],
+        "partition": record.partition,
+        "timestamp": record.timestamp,
+        "key": shown(record.key),
+        "value": shown(record.value),
+        "headers": _headers(record.headers or ()),
+    }
+
+
+def written_record(
+    record: SourceRecord, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+) -> dict[str, object]:
+    """The same, of what the converters have made."""
+    return {**shown_record(record), "key": shown(key), "value": shown(value), "headers": _headers(headers)}
+
+
+def shown(value: object) -> dict[str, object] | None:
+    """`{"type", "text", "cut"}`; None for a value that is none. `cut`: how many characters are left out."""
+    match value:
+        case None:
+            return None
+        case str():
+            kind, text = "text", value
+        case bytes() | bytearray() | memoryview():
+            kind, text = "bytes", _of_bytes(bytes(value))
+        case bool():
+            kind, text = "boolean", "true" if value else "false"
+        case int() | float():
+            kind, text = "number", str(value)
+        case dict():
+            kind, text = "object", _json(value)
+        case list() | tuple():
+            kind, text = "list", _json(value)
+        case _:
+            kind, text = type(value).__name__, str(value)
+    text = readable(text)
+    return {"type": kind, "text": text[:TEXT_LIMIT], "cut": max(0, len(text) - TEXT_LIMIT)}
+
+
+def readable(text: str) -> str:
+    """The text without characters that no output takes: halves of surrogate pairs, which stand for raw bytes."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def size_of(record: SourceRecord) -> int:
+    """About how many bytes its key and value have."""
+    return sum(
+        len(value) if isinstance(value, str | bytes) else len(str(value)) for value in (record.key, record.value)
+    )
+
+
+def _headers(headers: Sequence[tuple[str, object]]) -> list[list[object]]:
+    return [[readable(name)[:TEXT_LIMIT], shown(value)] for name, value in headers[:_HEADER_LIMIT]]
+
+
+def _of_bytes(value: bytes) -> str:
+    """Text where it is UTF-8, else hexadecimal."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return "0x" + value.hex()
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that are no texts, circles
+        return str(value)

@@ -1,0 +1,178 @@
+"""The first records of a configuration that does not run: polled in the plugin process, written and committed nowhere.
+
+Bounded by number, bytes and time; a plugin that heeds none of them is killed by its host's deadline. Neither `commit`
+nor `commit_record` is called: for the source, nothing has been taken.
+"""
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from connectors.api import (
+    ConnectorError,
+    OffsetReader,
+    RecordBatch,
+    RetriableError,
+    SourceConnector,
+    SourceRecord,
+    SourceTask,
+    TransactionContext,
+)
+from connectors.common_settings import TASKS_MAX
+from connectors.config_providers import Resolved
+from connectors.delivery_settings import TRANSACTION_BOUNDARY
+from connectors.plugins import PluginInfo
+from fencing.transaction_context import RequestedEndings
+from ringfence.engine.plugins.display import size_of
+from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
+from ringfence.engine.plugins.secrets import Scrubber
+from ringfence.engine.plugins.trial import Chain
+
+logger = logging.getLogger(__name__)
+
+_AGAIN_SECONDS = 0.1
+_EMPTY_POLLS = 2
+"""Once something was read, so many polls in a row without a record say that there is no more just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a preview ends. `seconds` counts from the first poll."""
+
+    records: int
+    bytes: int
+    seconds: float
+
+
+class PreviewContext:
+    """What the task sees of the framework: nothing of it reaches Kafka."""
+
+    def __init__(
+        self, config: Mapping[str, str], reader: OffsetReader, raw: bool, transactions: TransactionContext | None
+    ) -> None:
+        self.config = config
+        self.offset_reader = reader
+        self.raw_batches = raw
+        self.transaction_context = transactions
+        self.ends_at = float("inf")
+        self._never = threading.Event()
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self.ends_at
+
+    def wait(self, seconds: float) -> bool:
+        self._never.wait(max(0.0, min(seconds, self.ends_at - time.monotonic())))
+        return self.over
+
+
+def preview(
+    plugin: PluginInfo, resolved: Resolved, chain: Chain, offsets: Offsets, bounds: Bounds, scrubber: Scrubber
+) -> dict[str, object]:
+    """`{"tasks", "records", "polls", "ended", "note", "took_ms"}`; ended: records, bytes, nothing or time.
+
+    Of the first task only: `tasks` says how many there would be. Each record is `Chain.walk`'s with `source_partition`
+    and `source_offset` (None inside of a batch that has one offset for all). What the plugin raises comes out.
+    """
+    began = time.monotonic()
+    reader = SnapshotReader(offsets)
+    connector = plugin.cls()
+    connector.context = InstanceContext(reader, lambda: None)
+    try:
+        connector.start(dict(resolved.config))
+        configs = connector.task_configs(int(resolved.config.get(TASKS_MAX, "1")))
+        check_shape(resolved.config["name"], configs)
+        found: dict[str, object] = {"tasks": len(configs), "records": [], "polls": 0, "ended": "nothing", "note": ""}
+        if configs:
+            config = {**resolved.config, **configs[0]}
+            boundary = config.get(TRANSACTION_BOUNDARY, "").strip().lower()
+            transactions = RequestedEndings() if boundary == "connector" else None
+            context = PreviewContext(config, reader, chain.raw, transactions)
+            found |= _first(type(connector).task_class()(), context, chain, bounds, scrubber)
+    finally:
+        _stopped(connector)
+    return {**found, "took_ms": int((time.monotonic() - began) * 1000)}
+
+
+def _first(
+    task: SourceTask, context: PreviewContext, chain: Chain, bounds: Bounds, scrubber: Scrubber
+) -> dict[str, object]:
+    task.context = context
+    try:
+        task.start(context.config)
+        context.ends_at = time.monotonic() + bounds.seconds
+        return _Reading(task, context, bounds).read(chain, scrubber)
+    finally:
+        _stopped(task)
+
+
+class _Reading:
+    """The polls of one preview."""
+
+    def __init__(self, task: SourceTask, context: PreviewContext, bounds: Bounds) -> None:
+        self._task = task
+        self._context = context
+        self._bounds = bounds
+        self._polls = 0
+        self._note = ""
+        self._ended = "nothing"
+
+    def read(self, chain: Chain, scrubber: Scrubber) -> dict[str, object]:
+        records: list[dict[str, object]] = []
+        size = 0
+        for record in self._records():
+            walked = chain.walk(record)
+            partition, offset = scrubber.value(record.source_partition), scrubber.value(record.source_offset)
+            records.append({"source_partition": partition, "source_offset": offset, **walked})
+            size += size_of(record)
+            if len(records) >= self._bounds.records or size >= self._bounds.bytes:
+                self._ended = "records" if len(records) >= self._bounds.records else "bytes"
+                break
+        note = scrubber.text(self._note)
+        return {"records": records, "polls": self._polls, "ended": self._ended, "note": note}
+
+    def _records(self) -> Iterator[SourceRecord]:
+        seen, empty = False, 0
+        while not (seen and empty >= _EMPTY_POLLS):
+            if self._context.over:
+                self._ended = "time"
+                return
+            batch = self._poll()
+            empty = 0 if batch else empty + 1
+            for record in itertools.islice(_single(batch), self._bounds.records):
+                seen = True
+                yield record
+
+    def _poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        self._polls += 1
+        try:
+            batch = self._task.poll()
+        except RetriableError as error:
+            self._note = f"The source asks to be called again: {error}"
+            self._context.wait(_AGAIN_SECONDS)
+            return None
+        if isinstance(batch, RecordBatch) and not self._context.raw_batches:
+            raise ConnectorError("The task returned a RecordBatch although context.raw_batches is false.")
+        return batch
+
+
+def _single(batch: Sequence[SourceRecord] | RecordBatch | None) -> Iterable[SourceRecord]:
+    """The records of a batch; the offset of a `RecordBatch` belongs to its last one."""
+    if not isinstance(batch, RecordBatch):
+        yield from batch or ()
+        return
+    last = len(batch) - 1
+    for number, value in enumerate(batch.values):
+        offset = batch.source_offset if number == last else None
+        key = None if batch.keys is None else batch.keys[number]
+        yield SourceRecord(batch.source_partition, offset, batch.topic, value, key, (), None, batch.partition)
+
+
+def _stopped(part: SourceConnector | SourceTask) -> None:
+    try:
+        part.stop()
+    except Exception:
+        logger.exception("The stop of %s failed after a preview", type(part).__name__)

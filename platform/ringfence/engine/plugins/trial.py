@@ -1,0 +1,109 @@
+"""A record's way through transforms and converters, step by step, for people to look at.
+
+No value of a config provider takes part: references stay as they are written, or a transform could take a secret apart
+and show the pieces.
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+from connectors.api import ConfigException, ConnectorError, SourceRecord
+from connectors.converters import ByteArrayConverter, header_converter, key_converter, value_converter
+from connectors.transforms import Transform, build_transforms
+from connectors.transforms.keys import aliases
+from ringfence.engine.plugins.display import readable, shown_record, written_record
+from ringfence.engine.plugins.errors import BadRequest
+from ringfence.engine.plugins.secrets import Scrubber
+
+_ERROR_LIMIT = 1000
+
+
+class Chain:
+    """The transforms and converters of one configuration. `close` frees what they took."""
+
+    def __init__(self, config: Mapping[str, str], worker: Mapping[str, str], scrubber: Scrubber) -> None:
+        """`config`: references unresolved; `worker`: its converter settings. Raises `BadRequest`."""
+        self._scrubber = scrubber
+        self._steps: list[tuple[str, str, Transform]] = []
+        try:
+            names = aliases(config, "transforms")
+            types = [config[f"transforms.{name}.type"].strip() for name in names if f"transforms.{name}.type" in config]
+            self._steps = list(zip(names, types, build_transforms(config), strict=True))
+            self._key, self._value = key_converter(config, worker), value_converter(config, worker)
+            self._header = header_converter(config, worker)
+        except ConfigException as error:
+            raise BadRequest(scrubber.text(str(error))) from error
+
+    @property
+    def raw(self) -> bool:
+        """Whether the task is to be told that `RecordBatch` is legal.
+
+        Only where it may have nothing else that the converter takes: single records show an offset each.
+        """
+        both = (self._key, self._value)
+        legal = not self._steps and all(converter.to_bytes_is_identity for converter in both)
+        return legal and any(isinstance(converter, ByteArrayConverter) for converter in both)
+
+    def walk(self, record: SourceRecord) -> dict[str, object]:
+        """`{"before", "steps", "outcome", "written", "error"}`; outcome: written, dropped or failed.
+
+        Each step is `{"name", "type", "outcome", "record", "error"}`; outcome: changed, unchanged, dropped or failed.
+        """
+        current = self._scrubber.record(record)
+        walked: dict[str, object] = {"before": shown_record(current), "written": None, "error": ""}
+        steps: list[dict[str, object]] = []
+        walked["steps"] = steps
+        for name, type_, transform in self._steps:
+            step: dict[str, object] = {"name": name, "type": type_, "record": None, "error": ""}
+            steps.append(step)
+            try:
+                out = transform.apply(current)
+            except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
+                step["outcome"], step["error"] = "failed", self._told(error)
+                return {**walked, "outcome": "failed", "error": step["error"]}
+            if out is None:
+                step["outcome"] = "dropped"
+                return {**walked, "outcome": "dropped"}
+            step["outcome"] = "unchanged" if out is current else "changed"
+            step["record"] = shown_record(out)
+            current = out
+        try:
+            written = self._converted(current)
+        except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
+            return {**walked, "outcome": "failed", "error": self._told(error)}
+        return {**walked, "outcome": "written", "written": written}
+
+    def close(self) -> None:
+        for _, _, transform in self._steps:
+            transform.close()
+
+    def _converted(self, record: SourceRecord) -> dict[str, object]:
+        topic = record.topic
+        headers = [(name, self._header.from_header(topic, name, value)) for name, value in record.headers or ()]
+        key = None if record.key is None else self._key.from_record(topic, record.key)
+        return written_record(record, key, self._value.from_record(topic, record.value), headers)
+
+    def _told(self, error: Exception) -> str:
+        text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"
+        return readable(self._scrubber.text(text))[:_ERROR_LIMIT]
+
+
+def sample(given: Mapping[str, object]) -> SourceRecord:
+    """The record that a trial begins with: topic, key, value, headers ([name, value] pairs), timestamp, partition.
+
+    Raises `BadRequest`.
+    """
+    topic, headers = given.get("topic"), given.get("headers") or []
+    if not isinstance(topic, str) or not topic.strip():
+        raise BadRequest("The sample record needs a topic: a text.")
+    if not isinstance(headers, list) or not all(
+        isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in headers
+    ):
+        raise BadRequest('The headers of the sample record must be a list of pairs: [["name", value], …].')
+    for name in ("timestamp", "partition"):
+        number = given.get(name)
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise BadRequest(f"The {name} of the sample record must be a whole number, not negative, or left out.")
+    pairs = [(str(name), value) for name, value in cast("list[list[object]]", headers)]
+    timestamp, partition = cast("int | None", given.get("timestamp")), cast("int | None", given.get("partition"))
+    return SourceRecord({}, None, topic.strip(), given.get("value"), given.get("key"), pairs, timestamp, partition)
