@@ -72,7 +72,7 @@ CALLS: list[tuple[Verb, str, str, Any]] = [
     (Verb.EDIT, "get", "/ui/connectors/{}/edit", None),
     (Verb.OFFSETS, "delete", "/connectors/{}/offsets", None),
     (Verb.OFFSETS, "patch", "/connectors/{}/offsets", {"offsets": [{"partition": {}, "offset": None}]}),
-    (Verb.OFFSETS, "post", "/ui/connectors/{}/actions/reset-offsets", None),
+    (Verb.OFFSETS, "post", "/ui/connectors/{}/offsets/move", None),
     (Verb.DELETE, "delete", "/connectors/{}", None),
     (Verb.DELETE, "post", "/ui/connectors/{}/actions/delete", None),
 ]

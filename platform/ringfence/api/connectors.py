@@ -11,13 +11,12 @@ from ringfence.access.identify import address_of
 from ringfence.access.principal import Principal
 from ringfence.access.routes import SIGNED, on_connector, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import reading, writing
+from ringfence.api import offset_moves, reading, writing
 from ringfence.api.base import ConnectView
 from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
-from ringfence.history import snapshots
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
@@ -197,22 +196,9 @@ class Offsets(ConnectView):
 
     def patch(self, request: Request, name: str) -> Response:
         entries = writing.offsets_of(self.json_body())
-        snapshots.before_a_change(name, self.user_name, "before the offsets were changed")
-        result = dispatch.command("alter_offsets", name, {"offsets": entries}, user=self.user_name)
-        return Response({"message": _message(result.value, f"The offsets of connector {name} have been altered.")})
+        moved = offset_moves.alter(name, entries, self.user_name)
+        return Response({"message": moved.message(f"The offsets of connector {name} have been altered.")})
 
     def delete(self, request: Request, name: str) -> Response:
-        snapshots.before_a_change(name, self.user_name, "before the offsets were reset")
-        result = dispatch.command("reset_offsets", name, {}, user=self.user_name)
-        return Response({"message": _message(result.value, f"The offsets of connector {name} have been reset.")})
-
-
-def _message(value: object, otherwise: str) -> str:
-    """What the connector's plugin did with its offsets, as the leader says it."""
-    match value:
-        case {"message": str(message)} if message:
-            return message
-        case str() if value:
-            return value
-        case _:
-            return otherwise
+        moved = offset_moves.reset(name, self.user_name)
+        return Response({"message": moved.message(f"The offsets of connector {name} have been reset.")})

@@ -45,10 +45,10 @@ def _add(connector: str, user: str, why: str, found: list[dict[str, Any]]) -> Of
     return made
 
 
-def before_a_change(connector: str, user: str, why: str) -> None:
+def before_a_change(connector: str, user: str, why: str) -> OffsetSnapshot | None:
     """Keep what is about to be changed. A connector that is not stopped is left alone: the leader refuses there."""
-    if Connector.objects.filter(name=connector, known=True, target="STOPPED").exists():
-        take(connector, user, why)
+    stopped = Connector.objects.filter(name=connector, known=True, target="STOPPED").exists()
+    return take(connector, user, why) if stopped else None
 
 
 def changes_to(wanted: Iterable[Entry], current: Iterable[Entry]) -> list[dict[str, Any]]:

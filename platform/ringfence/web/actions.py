@@ -15,7 +15,6 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
-from ringfence.history import snapshots
 from ringfence.web.views import is_fragment
 
 
@@ -49,7 +48,6 @@ ACTIONS = (
         "Restart of the failed tasks requested.",
     ),
     Action("delete", "delete", Verb.DELETE, {}, "Deleted. Its source offsets are kept."),
-    Action("reset-offsets", "reset_offsets", Verb.OFFSETS, {}, "Offsets reset. Resume to start from the beginning."),
 )
 
 
@@ -65,8 +63,8 @@ def view_of(chosen: Action) -> Callable[[HttpRequest, str], HttpResponse]:
 
 
 def _act(request: HttpRequest, name: str, chosen: Action) -> HttpResponse:
-    """Deleting and resetting ask for the name once more."""
-    if chosen.name in ("delete", "reset-offsets") and request.POST.get("confirm") != name:
+    """Deleting asks for the name once more."""
+    if chosen.name == "delete" and request.POST.get("confirm") != name:
         return _told(request, name, "bad", "The name does not match: nothing was changed.", 400)
     answer = _carry_out(request, name, chosen.kind, chosen.body, chosen.told)
     if chosen.name == "delete" and answer.status_code < 400:
@@ -84,11 +82,8 @@ def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
 
 
 def _carry_out(request: HttpRequest, name: str, kind: str, body: dict[str, Any], told: str) -> HttpResponse:
-    user = principal_of(request).name
     try:
-        if kind == "reset_offsets":
-            snapshots.before_a_change(name, user, "before the offsets were reset")
-        dispatch.command(kind, name, body, user=user)
+        dispatch.command(kind, name, body, user=principal_of(request).name)
     except Refused as refused:
         return _told(request, name, "bad", refused.message, refused.status)
     return _told(request, name, "motion", told, 200)

@@ -110,7 +110,7 @@ def detail(connector: Connector) -> dict[str, Any]:
         "picture": line(rates(tasks, now)),
         "bars": bars({cell["minute"]: (cell["records"], cell["aborted"]) for cell in by_minute}, minute),
         "hour_records": sum(cell["records"] for cell in by_minute),
-        "offsets": [(_pretty(row.partition), _pretty(row.offset), row.updated_ms) for row in offsets[:SHOWN_OFFSETS]],
+        "offsets": [(pretty(row.partition), pretty(row.offset), row.updated_ms) for row in offsets[:SHOWN_OFFSETS]],
         "own_offsets": may_keep_own_offsets(config),
         "generations": [
             GenerationView(row, stage_look(row.stage), row.generation == connector.generation) for row in history
@@ -143,7 +143,7 @@ def _task_view(task: Task, masker: Masker, config: dict[str, str], now: int) -> 
     return TaskView(task, task_look(task.state), rate, masker.scrubbed(task.trace, config))
 
 
-def _pretty(text: str) -> str:
+def pretty(text: str) -> str:
     """`{"file":"x"}` as `file: x`, for the eye; nested values stay JSON."""
     value = json.loads(text)
     if not isinstance(value, dict):

@@ -19,6 +19,7 @@ from ringfence.web.listing import listing
 TABS = (
     ("", "Overview", "activity"),
     ("transactions", "Transactions", "chart-bar"),
+    ("offsets", "Offsets", "git-commit-horizontal"),
     ("generations", "Generations", "layers"),
     ("config", "Config", "braces"),
     ("timeline", "Timeline", "clock"),

@@ -8,10 +8,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ringfence import dispatch
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import reading, writing
+from ringfence.api import offset_moves, reading, writing
 from ringfence.api.errors import bad_request, not_found
 from ringfence.api.v1.base import OwnView
 from ringfence.api.v1.listing import ListView, equal, since, until
@@ -115,8 +114,8 @@ class PreviewRequestShape(serializers.Serializer[Any]):
 
 
 def _preview(row: Connector, changes: list[dict[str, Any]], current: list[dict[str, Any]]) -> dict[str, Any]:
-    movable = row.target == "STOPPED" and not row.fencing and row.task_count == 0
-    return {"connector": row.name, "movable": movable, "offsets": snapshots.preview(changes, current)}
+    preview = snapshots.preview(changes, current)
+    return {"connector": row.name, "movable": offset_moves.movable(row), "offsets": preview}
 
 
 class Preview(OwnView):
@@ -156,9 +155,6 @@ class Restore(OwnView):
         if self.raw_body.strip():
             self.known_fields()
         row = reading.connector(name)
-        wanted = _snapshot(name, number)
-        before = snapshots.take(name, self.user_name, f"before snapshot {number} was restored").entries
-        changes = snapshots.changes_to(wanted.entries, before)
-        if changes:
-            dispatch.command("alter_offsets", name, {"offsets": changes}, user=self.user_name)
-        return Response(PreviewShape(_preview(row, changes, before)).data)
+        _, changed = offset_moves.restore(name, _snapshot(name, number), self.user_name)
+        shown = {"connector": name, "movable": offset_moves.movable(row), "offsets": changed}
+        return Response(PreviewShape(shown).data)

@@ -1,0 +1,64 @@
+"""Source offsets moved by hand, for API and pages alike: a snapshot first, then the leader's command."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ringfence import dispatch
+from ringfence.history import snapshots
+from ringfence.history.models import OffsetSnapshot
+from ringfence.mirror.models import Connector
+
+Entries = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was done. `snapshot`: the number of the one taken before, None where none was.
+
+    `checked`: the connector's plugin has looked at the offsets and takes them.
+    """
+
+    value: object
+    snapshot: int | None
+
+    @property
+    def checked(self) -> bool:
+        return isinstance(self.value, dict) and bool(self.value.get("checked"))
+
+    def message(self, otherwise: str) -> str:
+        """What the leader says of it."""
+        match self.value:
+            case {"message": str(message)} if message:
+                return message
+            case str(message) if message:
+                return message
+            case _:
+                return otherwise
+
+
+def movable(row: Connector) -> bool:
+    """Whether offsets may be moved now, as far as the database knows: the leader has the last word."""
+    return row.target == "STOPPED" and not row.fencing and row.task_count == 0
+
+
+def alter(name: str, entries: Entries, user: str, why: str = "before the offsets were changed") -> Moved:
+    """Set and delete offsets; those that no entry names stay. Raises Refused."""
+    taken = snapshots.before_a_change(name, user, why)
+    result = dispatch.command("alter_offsets", name, {"offsets": list(entries)}, user=user)
+    return Moved(result.value, taken.number if taken else None)
+
+
+def reset(name: str, user: str) -> Moved:
+    """Delete every offset. Raises Refused."""
+    taken = snapshots.before_a_change(name, user, "before the offsets were reset")
+    result = dispatch.command("reset_offsets", name, {}, user=user)
+    return Moved(result.value, taken.number if taken else None)
+
+
+def restore(name: str, wanted: OffsetSnapshot, user: str) -> tuple[Moved, list[dict[str, Any]]]:
+    """Make the offsets what they were; with what was changed, as a preview shows it. Raises Refused."""
+    before = snapshots.take(name, user, f"before snapshot {wanted.number} was restored")
+    changes = snapshots.changes_to(wanted.entries, before.entries)
+    value = dispatch.command("alter_offsets", name, {"offsets": changes}, user=user).value if changes else None
+    return Moved(value, before.number), snapshots.preview(changes, before.entries)
