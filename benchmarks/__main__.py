@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -10,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, gaps, lists
+from benchmarks import fencing, gaps, kills, lists
 from benchmarks.cases import BOUNDARIES, KINDS, Case
-from benchmarks.machine import describe
+from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
 from benchmarks.page import page
 from benchmarks.report import listed, table, targets
@@ -33,11 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fencing.main(given[1:])
     if given[:1] == ["lists"]:
         return lists.main(given[1:])
+    if given[:1] == ["kills"]:
+        return kills.main(given[1:])
     args = _parser().parse_args(given)
     lines = args.lines or (QUICK_LINES if args.quick else LINES)
     rounds = args.runs or (1 if args.quick else 3)
     root = args.scratch or Path(tempfile.mkdtemp(prefix="ringfence-bench-"))
-    load = os.getloadavg()
+    before = load()
     try:
         with Runs(root, tuple(args.who), lines, args.nice) as runs:
             measured = _measure(runs, args.boundary, args.who, rounds)
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
     results = {case: medians(each) for case, each in measured.items()}
     machine = describe()
-    machine["load before the runs"] = ", ".join(f"{value:.1f}" for value in load)
+    machine["load before the runs"] = before
     if args.nice:
         machine["shared with other work"] = f"broker, workers and measuring ran at nice {args.nice}, alike"
     for boundary in args.boundary:

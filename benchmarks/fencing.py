@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.machine import describe
+from benchmarks.machine import describe, foot, load
 from fencing.clock import Deadline
 from fencing.fence import fence
 from fencing.kafka.admin import TopicSpec, create_topics
@@ -73,7 +73,6 @@ def table(found: Mapping[str, Sequence[float]], count: int) -> str:
 
 def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
     """docs/benchmarks-fencing.md."""
-    where = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
     return f"""\
 # Fencing many tasks
 
@@ -83,10 +82,7 @@ aborted first, which the coordinator answers with "try again" for a moment. {rou
 
 {tables}
 
-| | |
-|---|---|
-{where}
-"""
+{foot(machine)}"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -98,7 +94,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-fence-"))
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    before = load()
     kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
     try:
         kafka.start()
@@ -111,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
     shown = table(found, args.ids)
     print(f"\n{shown}")
     if args.write:
-        machine = {**describe(), "load before the run": load}
+        machine = {**describe(), "load before the run": before}
         if os.nice(0):
             machine["shared with other work"] = f"broker and measuring ran at nice {os.nice(0)}, alike"
         PAGE.write_text(page(shown, machine, args.rounds))

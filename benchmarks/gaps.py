@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.connect import VERIFIABLE, ConnectWorker
-from benchmarks.machine import describe
+from benchmarks.machine import describe, foot
 from benchmarks.ours import RingfenceWorker
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.sides import Side
@@ -140,7 +140,6 @@ def table(found: Mapping[str, Mapping[Change, Sequence[float]]]) -> str:
 
 def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
     """docs/benchmarks-gaps.md."""
-    where = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
     return f"""\
 # The gap of a reconfiguration
 
@@ -152,10 +151,7 @@ side on one broker and are changed one after the other in each round; {rounds} r
 
 {tables}
 
-| | |
-|---|---|
-{where}
-"""
+{foot(machine)}"""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from unittest.mock import patch
 
-from benchmarks.machine import describe
+from benchmarks.machine import describe, foot, load
 from benchmarks.rest import BenchmarkError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-lists.md"
@@ -162,7 +162,6 @@ def table(found: Mapping[List, Found]) -> str:
 
 def page(tables: str, machine: Mapping[str, str], connectors: int, tasks: int, rounds: int) -> str:
     """docs/benchmarks-lists.md."""
-    where = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
     return f"""\
 # What lists cost
 
@@ -175,10 +174,7 @@ work meanwhile (its load is below), which the times by the clock show.
 
 {tables}
 
-| | |
-|---|---|
-{where}
-"""
+{foot(machine)}"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -189,7 +185,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=20, metavar="N", help="requests of each kind (default: 20)")
     parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    before = load()
     with tempfile.TemporaryDirectory(prefix="ringfence-lists-") as scratch:
         try:
             _django(Path(scratch) / "lists.sqlite3")
@@ -200,7 +196,7 @@ def main(argv: Sequence[str]) -> int:
             return 1
     print(table(found))
     if args.write:
-        machine = {**describe(), "load before the runs": load}
+        machine = {**describe(), "load before the runs": before}
         PAGE.write_text(page(table(found), machine, args.connectors, args.tasks, args.rounds))
         print(f"written: {PAGE}")
     late = [each.title for each, one in found.items() if each.target_s and median(one.cpu) > each.target_s]

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,6 +26,17 @@ def describe() -> dict[str, str]:
         "confluent-kafka, librdkafka": f"{version('confluent-kafka')}, {confluent_kafka.libversion()[0]}",
         "PySpark": version("pyspark"),
     }
+
+
+def foot(machine: Mapping[str, str]) -> str:
+    """The table of names and values that ends each page."""
+    rows = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
+    return f"| | |\n|---|---|\n{rows}\n"
+
+
+def load() -> str:
+    """The load averages of this machine, as a value for the table."""
+    return ", ".join(f"{value:.1f}" for value in os.getloadavg())
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""Ringfence as `ringfence up` runs it: web and one worker, on the broker that is there already."""
+"""Ringfence as `ringfence up` runs it: web and workers, on the broker that is there already."""
 
 import os
 import sys
@@ -14,17 +14,22 @@ _TOPICS = ("CONFIG_STORAGE", "OFFSET_STORAGE", "STATUS_STORAGE", "EVENTS_STORAGE
 class RingfenceWorker:
     """`ringfence up` with everything as it comes, but for the address of Kafka."""
 
-    def __init__(self, root: Path, bootstrap: str) -> None:
+    def __init__(self, root: Path, bootstrap: str, workers: int = 1) -> None:
         self._root = root
         self._bootstrap = bootstrap
+        self._workers = workers
         self._process: Leashed | None = None
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
 
     @property
     def pid(self) -> int:
+        """The first worker's."""
+        return self.pid_of("worker-1")
+
+    def pid_of(self, worker: str) -> int:
         """Read anew each time: `up` starts a worker that died again."""
-        return int((self._root / "run" / "worker-1.pid").read_text())
+        return int((self._root / "run" / f"{worker}.pid").read_text())
 
     def start(self) -> None:
         # Only what the benchmark says: a variable of the caller's shell would make another measurement.
@@ -33,6 +38,7 @@ class RingfenceWorker:
         env = {**clean, **one_broker, "CONNECT_BOOTSTRAP_SERVERS": self._bootstrap}
         command = [sys.executable, "-m", "ringfence.cli", "up"]
         command += ["--data", str(self._root), "--http", f"127.0.0.1:{self._port}"]
+        command += ["--workers", str(self._workers)]
         log = self._root / "logs" / "up.log"
         self._process = Leashed.start("ringfence", command, log=log, env=env)
         with Rest(self.url) as rest:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from benchmarks.cases import BATCH, BOUNDARIES, INTERVAL_MS
 from benchmarks.lines import LINE_BYTES
+from benchmarks.machine import foot
 from benchmarks.report import Results, listed, table, targets
 
 _HEADINGS = {
@@ -15,7 +16,6 @@ _HEADINGS = {
 def page(results: Results, machine: Mapping[str, str], *, lines: int, runs: int) -> str:
     """The whole page."""
     tables = "\n\n".join(f"## {_HEADINGS[boundary]}\n\n{table(results, boundary)}" for boundary in BOUNDARIES)
-    where = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
     return f"""\
 # Side by side with Kafka Connect
 
@@ -28,7 +28,8 @@ Connect and Ringfence on one broker, both exactly once, through the same file of
 
 {listed(targets(results))}
 
-How long it takes to fence the transactional ids of many tasks: [benchmarks-fencing.md](benchmarks-fencing.md). What
+How long it takes to fence the transactional ids of many tasks: [benchmarks-fencing.md](benchmarks-fencing.md). How
+long a task's records stay away when its worker is killed: [benchmarks-kills.md](benchmarks-kills.md). What
 lists of 1,000 connectors cost: [benchmarks-lists.md](benchmarks-lists.md).
 
 ## How it is measured
@@ -61,7 +62,4 @@ lists of 1,000 connectors cost: [benchmarks-lists.md](benchmarks-lists.md).
 
 ## Where
 
-| | |
-|---|---|
-{where}
-"""
+{foot(machine)}"""

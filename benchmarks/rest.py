@@ -62,6 +62,14 @@ class Rest:
         states = [task["state"] for task in answer.json()["tasks"]]
         return len(states) if set(states) <= {"RUNNING"} else -1
 
+    def worker_of(self, name: str, task: int) -> str:
+        """The worker that runs the task, as the status names it."""
+        answer = self._client.get(f"/connectors/{name}/status")
+        placed = [one["worker_id"] for one in answer.raise_for_status().json()["tasks"] if one["id"] == task]
+        if not placed:
+            raise BenchmarkError(f"connector {name} has no task {task}")
+        return str(placed[0])
+
     def trouble(self, name: str) -> str | None:
         """The trace of a FAILED connector or task."""
         answer = self._client.get(f"/connectors/{name}/status")
