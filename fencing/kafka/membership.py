@@ -66,7 +66,8 @@ class GroupSeat:
             enable_auto_commit=False,
             enable_auto_offset_store=False,
             session_timeout_ms=session_timeout_ms,
-            heartbeat_interval_ms=max(500, session_timeout_ms // 5),
+            # By the answer to a heartbeat a member learns of a rebalance, such as after the loss of another one.
+            heartbeat_interval_ms=max(500, session_timeout_ms // 10),
             max_poll_interval_ms=max_poll_interval_ms,
             auto_offset_reset="latest",
         )
