@@ -8,9 +8,17 @@ and its transactional ids are, too. Consumer and admin client go there, whether 
 from collections.abc import Mapping
 from typing import Final
 
+from connectors.kafka_settings.java_names import (
+    BOOTSTRAP,
+    RULES,
+    TRANSACTION_TIMEOUT,
+    Role,
+    Translated,
+    merged,
+    servers,
+)
+from connectors.kafka_settings.security import overlay
 from fencing.errors import Invalid
-from fencing.kafka.overrides import BOOTSTRAP, RULES, TRANSACTION_TIMEOUT, Role, Translated, merged, servers
-from fencing.kafka.security import overlay
 from fencing.kafka.settings import Connection
 
 _ANY_CLIENT: Final = frozenset(rule.to for rule in RULES.values() if len(rule.roles) == len(Role))

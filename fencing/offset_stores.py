@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from connectors.kafka_settings.java_names import Role, servers
 from fencing.client_settings import connection_of
 from fencing.clock import Deadline
 from fencing.errors import Fatal, FencingError, Retriable
 from fencing.ids import ConnectorName
 from fencing.kafka.admin import TopicSpec, cluster_id, create_topics, topic_exists, topic_setting
-from fencing.kafka.overrides import Role, servers
 from fencing.kafka.settings import Connection
 from fencing.offsets import SourceOffsets, read_offsets
 

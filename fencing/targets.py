@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers
+from connectors.kafka_settings.security import SECRETS
 from fencing.client_settings import bootstrap_of, connection_of
 from fencing.errors import Invalid
-from fencing.kafka.overrides import BOOTSTRAP, Role, servers
-from fencing.kafka.security import SECRETS
 from fencing.kafka.settings import Connection
 
 _OVERRIDES: Final = tuple(f"{role}.override." for role in Role)

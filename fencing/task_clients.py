@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from connectors.kafka_settings.java_names import Role
 from fencing.client_settings import connection_of, producer_overrides, too_few_acks
 from fencing.errors import Invalid
 from fencing.kafka.idempotent import IdempotentProducer
-from fencing.kafka.overrides import Role
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.task_spec import TaskSpec

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from connectors.kafka_settings.java_names import Role
 from fencing.client_settings import connection_of
 from fencing.clock import Deadline
 from fencing.cluster_state import Placement
@@ -21,7 +22,6 @@ from fencing.errors import Fatal, FencingError
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.fencer import Fencer
-from fencing.kafka.overrides import Role
 from fencing.kafka.probes import Prober
 from fencing.kafka.producer import TransactionalProducer
 from fencing.offsets import read_offsets

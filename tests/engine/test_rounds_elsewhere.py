@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from connectors.kafka_settings.java_names import Role
 from fencing.clock import Deadline
 from fencing.errors import Fenced, FencingError
 from fencing.fence import fence
 from fencing.ids import TaskId, task_transactional_id
 from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.overrides import Role
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection

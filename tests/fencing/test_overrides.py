@@ -5,9 +5,9 @@ import json
 import pytest
 from confluent_kafka import Producer
 
+from connectors.kafka_settings.java_names import RULES, Role, servers, translate
 from fencing.client_settings import connection_of, effective, producer_overrides, transaction_timeout_ms
 from fencing.errors import Invalid
-from fencing.kafka.overrides import RULES, Role, servers, translate
 from fencing.kafka.settings import Connection
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p w=\\"d;";'

@@ -11,9 +11,9 @@ from typing import Any, Final
 from connectors.api import ConfigType
 from connectors.api.config_types import ConfigKey, ConfigValue, Importance
 from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from connectors.kafka_settings.java_names import BOOTSTRAP, Role
+from connectors.kafka_settings.security import SECRETS
 from fencing.client_settings import astray, effective, too_few_acks
-from fencing.kafka.overrides import BOOTSTRAP, Role
-from fencing.kafka.security import SECRETS
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from typing import Final
 
 from connectors.common_settings import TASKS_MAX
 from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from connectors.kafka_settings.java_names import Role, servers
 from fencing.boundaries import Boundaries
 from fencing.client_settings import connection_of, producer_overrides, transaction_timeout_ms
 from fencing.errors import FencingError, Invalid
 from fencing.ids import ConnectorName, TaskId, leader_transactional_id, task_transactional_id
-from fencing.kafka.overrides import Role, servers
 from fencing.kafka.prober_pool import Login, ProberPool, login_of
 from fencing.kafka.probes import Prober, unusable
 from fencing.kafka.settings import Connection

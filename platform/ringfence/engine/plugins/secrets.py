@@ -6,7 +6,7 @@ from typing import Final
 
 from connectors.api import ConfigDef, ConfigType, SourceRecord
 from connectors.api.config_def import HIDDEN
-from fencing.kafka.security import SECRETS
+from connectors.kafka_settings.security import SECRETS
 
 _SHORT: Final = 4
 """Shorter values are too common to be looked for inside of records; alone they are hidden, too."""

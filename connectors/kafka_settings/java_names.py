@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from fencing.kafka import security
+from connectors.kafka_settings import security
 
 
 class Role(StrEnum):
