@@ -5,7 +5,8 @@ commits; `send` only produces. Offsets are gathered, not produced: the newest on
 transaction last.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Protocol
 
 from connectors.api import RecordBatch, SourceRecord
@@ -108,7 +109,7 @@ class RecordPath:
         prepared = Prepared(batch)
         if len(batch):
             prepared.offsets.append((batch.source_partition, batch.source_offset))
-            prepared.size = sum(map(len, batch.values))
+            prepared.size = sum(map(len, filter(None, batch.values)))
             prepared.topics.add(batch.topic)
         return prepared
 
@@ -181,6 +182,8 @@ def _send_calls(calls: list[tuple[object, ...]], produce: Produce, full: Callabl
 
 
 def _send_raw(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> int:
+    if batch.timestamps is not None or batch.headers is not None:
+        return _send_whole(batch, produce, full)
     topic, values, keys = batch.topic, batch.values, batch.keys
     partition = -1 if batch.partition is None else batch.partition
     position, count = 0, len(values)
@@ -201,3 +204,34 @@ def _send_raw(batch: RecordBatch, produce: Produce, full: Callable[[], None]) ->
         except BufferError:
             full()
     return count
+
+
+def _send_whole(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> int:
+    """With timestamps and headers."""
+    partition = -1 if batch.partition is None else batch.partition
+    no = repeat(None)
+    times = repeat(0) if batch.timestamps is None else (max(0, time) for time in batch.timestamps)
+    keys = no if batch.keys is None else batch.keys
+    if batch.headers is None:
+        calls: Iterator[tuple[object, ...]] = zip(
+            repeat(batch.topic), batch.values, keys, repeat(partition), no, no, times, strict=False
+        )
+    else:
+        headers = (list(each) if each else None for each in batch.headers)
+        calls = zip(repeat(batch.topic), batch.values, keys, repeat(partition), no, no, times, headers, strict=False)
+    for call in calls:
+        try:
+            produce(*call)
+        except BufferError:
+            _again(produce, call, full)
+    return len(batch)
+
+
+def _again(produce: Produce, call: tuple[object, ...], full: Callable[[], None]) -> None:
+    while True:
+        full()
+        try:
+            produce(*call)
+            return
+        except BufferError:
+            continue

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from connectors.api.offsets import SourceOffset, SourcePartition
 
+RawHeaders = Sequence[tuple[str, bytes | None]]
+"""Headers of one record, as they go into the topic."""
+
 
 class SourceRecord:
     """One record on its way to Kafka.
@@ -46,30 +49,47 @@ class SourceRecord:
 class RecordBatch:
     """The fast path: many records of one source partition for one topic, as ready bytes.
 
-    values: one item a record, already in the form that the topic shall hold; keys: None, or one item a value;
-    source_offset: the position after the last value. Legal only where `SourceTaskContext.raw_batches` is true, that is
-    where neither a converter nor a transform would change the bytes; the framework refuses it elsewhere.
+    values: one item a record, already in the form that the topic shall hold (None: a tombstone); keys, timestamps
+    (milliseconds since the epoch; 0 or less: the time of writing) and headers (bytes, ready too): None, or one item a
+    value; source_offset: the position after the last value. Legal only where `SourceTaskContext.raw_batches` is true,
+    that is where neither a converter nor a transform would change the bytes; the framework refuses it elsewhere.
     """
 
-    __slots__ = ("keys", "partition", "source_offset", "source_partition", "topic", "values")
+    __slots__ = (
+        "headers",
+        "keys",
+        "partition",
+        "source_offset",
+        "source_partition",
+        "timestamps",
+        "topic",
+        "values",
+    )
 
     def __init__(
         self,
         source_partition: SourcePartition,
         source_offset: SourceOffset,
         topic: str,
-        values: Sequence[bytes],
+        values: Sequence[bytes | None],
         keys: Sequence[bytes | None] | None = None,
         partition: int | None = None,
+        timestamps: Sequence[int] | None = None,
+        headers: Sequence[RawHeaders | None] | None = None,
     ) -> None:
-        if keys is not None and len(keys) != len(values):
-            raise ValueError(f"a batch of {len(values)} values has {len(keys)} keys: give one key a value, or None")
+        for what, given in (("keys", keys), ("timestamps", timestamps), ("headers", headers)):
+            if given is not None and len(given) != len(values):
+                raise ValueError(
+                    f"a batch of {len(values)} values has {len(given)} {what}: give one item a value, or None for all"
+                )
         self.source_partition = source_partition
         self.source_offset = source_offset
         self.topic = topic
         self.values = values
         self.keys = keys
         self.partition = partition
+        self.timestamps = timestamps
+        self.headers = headers
 
     def __len__(self) -> int:
         return len(self.values)

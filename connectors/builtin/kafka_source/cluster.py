@@ -1,0 +1,148 @@
+"""The Kafka clients of KafkaSource: one cluster's topics, and a consumer of given partitions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from connectors.api import ConnectorError
+from connectors.kafka_settings.java_names import Role, Translated, merged
+
+SOURCE_PREFIX: Final = "source.cluster."
+CONSUMER_PREFIX: Final = "source.consumer."
+TARGET_PREFIX: Final = "target.cluster."
+
+_SECONDS: Final = 10.0
+_NOT_CLIENTS: Final = frozenset({"alias"})
+_QUEUE_KB: Final = "16384"
+"""What the client reads ahead: enough for its thread and ours to overlap, little enough for a small task."""
+_LOGS: Final = {"log_level": "0"}
+
+Partitions = Sequence[tuple[str, int]]
+
+
+def _cluster(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in config.items() if name.removeprefix(prefix) not in _NOT_CLIENTS}
+
+
+def source_settings(config: Mapping[str, str]) -> Translated:
+    """librdkafka's settings of the source's clients, and what is wrong, by the name of the connector's setting."""
+    return merged(Role.CONSUMER, [(SOURCE_PREFIX, _cluster(SOURCE_PREFIX, config)), (CONSUMER_PREFIX, config)])
+
+
+def target_settings(config: Mapping[str, str]) -> Translated:
+    """The same of the target's admin client."""
+    return merged(Role.ADMIN, [(TARGET_PREFIX, _cluster(TARGET_PREFIX, config))])
+
+
+def checked(found: Translated) -> dict[str, str]:
+    """The settings. Raises `ConnectorError` with the first thing that is wrong."""
+    if found.errors:
+        raise ConnectorError(next(iter(found.errors.values())))
+    return found.settings
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefinition:
+    """What a topic is made of: the number of partitions, and the settings that were given for it."""
+
+    partitions: int
+    configs: Mapping[str, str]
+
+
+class Cluster:
+    """One cluster's topics. Raises `KafkaException`; each call waits for at most `seconds`."""
+
+    def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS) -> None:
+        self._seconds = seconds
+        self._admin = AdminClient({**_without_reading(settings), **_LOGS})
+
+    def topics(self) -> dict[str, int]:
+        """Every topic that may be described, with the number of its partitions."""
+        found = self._admin.list_topics(timeout=self._seconds).topics
+        return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+
+    def cluster_id(self) -> str:
+        return str(self._admin.list_topics(timeout=self._seconds).cluster_id)
+
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The settings that were given for each topic, not those that it has from the brokers."""
+        asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        if not asked:
+            return {}
+        answers = self._admin.describe_configs(asked, request_timeout=self._seconds)
+        return {
+            resource.name: {
+                entry.name: str(entry.value)
+                for entry in answer.result().values()
+                if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and entry.value is not None
+            }
+            for resource, answer in answers.items()
+        }
+
+    def create(self, topics: Mapping[str, TopicDefinition], replication_factor: int) -> None:
+        """Create those topics that are not there yet."""
+        new = [
+            NewTopic(name, wanted.partitions, replication_factor, config=dict(wanted.configs))
+            for name, wanted in topics.items()
+        ]
+        for made in self._admin.create_topics(new, request_timeout=self._seconds).values() if new else ():
+            _accept(made, KafkaError.TOPIC_ALREADY_EXISTS)
+
+    def grow(self, partitions: Mapping[str, int]) -> None:
+        """Give topics more partitions."""
+        more = [NewPartitions(name, count) for name, count in partitions.items()]
+        for made in self._admin.create_partitions(more, request_timeout=self._seconds).values() if more else ():
+            _accept(made, KafkaError.INVALID_PARTITIONS)
+
+    def bounds(self, partitions: Partitions) -> dict[tuple[str, int], tuple[int, int]]:
+        """The first offset of each partition, and the one past its last."""
+        firsts = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {one: (firsts[one], ends[one]) for one in partitions}
+
+    def _offsets(self, partitions: Partitions, spec: OffsetSpec) -> dict[tuple[str, int], int]:
+        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+        found = self._admin.list_offsets(asked, request_timeout=self._seconds) if asked else {}
+        return {(one.topic, one.partition): int(answer.result().offset) for one, answer in found.items()}
+
+
+def _accept(made: object, code: int) -> None:
+    """Wait for a result; this error says that somebody else has been quicker."""
+    try:
+        made.result()  # type: ignore[attr-defined]
+    except KafkaException as error:
+        if error.args[0].code() != code:
+            raise
+
+
+def _without_reading(settings: Mapping[str, str]) -> dict[str, str]:
+    """Admin clients know no fetches."""
+    return {name: value for name, value in settings.items() if not name.startswith(("fetch.", "max.partition."))}
+
+
+def consumer(settings: Mapping[str, str], isolation: str) -> Consumer:
+    """A consumer without a group of its own: partitions are assigned, and offsets are kept elsewhere."""
+    return Consumer(
+        {
+            "queued.max.messages.kbytes": _QUEUE_KB,
+            "fetch.queue.backoff.ms": "5",
+            **settings,
+            **_LOGS,
+            "group.id": "ringfence-no-group",
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+        }
+    )

@@ -1,0 +1,187 @@
+"""KafkaSource: the twin of MirrorMaker 2's source connector."""
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from confluent_kafka import KafkaException
+
+from connectors.api import (
+    ConfigDef,
+    ConnectorError,
+    ExactlyOnceSupport,
+    ParsedConfig,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from connectors.builtin.kafka_source import settings as names
+from connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition, checked, source_settings, target_settings
+from connectors.builtin.kafka_source.settings import CONFIG_DEF
+from connectors.builtin.kafka_source.task import KafkaSourceTask
+from connectors.builtin.kafka_source.topics import Names, Renaming, chosen, divided
+
+logger = logging.getLogger(__name__)
+
+_VALIDATE_SECONDS = 5.0
+
+
+class KafkaSourceConnector(SourceConnector):
+    """Reads topics of one cluster into another, or into other topics of the same.
+
+    The partitions are dealt out to the tasks. New topics and partitions are noticed within the refresh interval; the
+    topics at the target are created before a task writes to them.
+    """
+
+    version: ClassVar[str] = "1.0.0"
+    aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.mirror.MirrorSourceConnector",)
+
+    _watch: threading.Thread | None = None
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG_DEF
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        return KafkaSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+        self._parsed = CONFIG_DEF.parse(config)
+        self._renaming = renaming(self._parsed)
+        self._source = Cluster(checked(source_settings(config)))
+        self._target = Cluster(checked(target_settings(config)))
+        self._known: dict[str, int] | None = None
+        self._stopping = threading.Event()
+        self._watch = threading.Thread(target=self._watch_topics, name="topics", daemon=True)
+        self._watch.start()
+
+    def stop(self) -> None:
+        if self._watch is not None:
+            self._stopping.set()
+            self._watch.join(30)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        try:
+            topics = self._chosen()
+            self._prepare_target(topics)
+        except KafkaException as error:
+            raise ConnectorError(f"The topics cannot be prepared: {_words(error)}") from error
+        self._known = topics
+        return [
+            {**self._config, names.TASK_PARTITIONS: json.dumps(share, separators=(",", ":"))}
+            for share in divided(topics, max_tasks)
+        ]
+
+    def _chosen(self) -> dict[str, int]:
+        wanted, excluded = (Names(_list(self._parsed, key)) for key in (names.TOPICS, names.TOPICS_EXCLUDE))
+        return chosen(self._source.topics(), wanted, excluded, self._renaming)
+
+    def _prepare_target(self, topics: Mapping[str, int]) -> None:
+        """Create what is missing, with the source's partitions and settings; give more partitions to what has fewer."""
+        there = self._target.topics()
+        missing = [topic for topic in topics if self._renaming.target(topic) not in there]
+        configs = self._source.configs(missing)
+        left_out = Names(_list(self._parsed, names.CONFIGS_EXCLUDE))
+        made = {
+            self._renaming.target(topic): TopicDefinition(
+                topics[topic], {name: value for name, value in configs[topic].items() if name not in left_out}
+            )
+            for topic in missing
+        }
+        self._target.create(made, self._parsed.integer(names.REPLICATION_FACTOR))
+        small = {
+            self._renaming.target(topic): count
+            for topic, count in topics.items()
+            if count > there.get(self._renaming.target(topic), count)
+        }
+        self._target.grow(small)
+        if made or small:
+            logger.info("At the target: created %s, with more partitions %s", sorted(made), sorted(small))
+
+    def _watch_topics(self) -> None:
+        while not self._stopping.wait(self._parsed.integer(names.REFRESH_SECONDS)):
+            try:
+                found = self._chosen()
+            except KafkaException as error:
+                logger.warning("The source's topics cannot be listed, it is tried again: %s", _words(error))
+                continue
+            if self._known is not None and found != self._known:
+                logger.info("The topics to read have changed: %s", sorted(found))
+                self.context.request_task_reconfiguration()
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        errors: dict[str, list[str]] = {}
+        for key in (names.TOPICS, names.TOPICS_EXCLUDE, names.CONFIGS_EXCLUDE):
+            try:
+                Names(part.strip() for part in config.get(key, "").split(","))
+            except ValueError as error:
+                errors[key] = [f"Invalid value for configuration {key}: {error}."]
+        found: dict[str, Cluster] = {}
+        for key, settings in (
+            (names.SOURCE_SERVERS, source_settings(config)),
+            (names.TARGET_SERVERS, target_settings(config)),
+        ):
+            errors.update({name: [text] for name, text in settings.errors.items()})
+            if not settings.errors and config.get(key):
+                found[key] = Cluster(settings.settings, _VALIDATE_SECONDS)
+        ids: dict[str, str] = {}
+        for key, cluster in found.items():
+            try:
+                ids[key] = cluster.cluster_id()
+            except KafkaException as error:
+                errors[key] = [
+                    f"The cluster at {config[key]} does not answer: {_words(error)}. Check the addresses, and the "
+                    "security settings beside them."
+                ]
+        identity = names.POLICIES.get(config.get(names.POLICY, names.PREFIX)) == names.IDENTITY
+        if identity and len(ids) == 2 and len(set(ids.values())) == 1:
+            errors[names.POLICY] = [
+                "Source and target are one cluster: with the policy identity the connector would read what it writes, "
+                "for ever. Use the policy prefix, or another target."
+            ]
+        return errors
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Only what is committed at the source has an end: aborted records would be delivered otherwise."""
+        committed = config.get(names.ISOLATION, names.READ_COMMITTED) == names.READ_COMMITTED
+        return ExactlyOnceSupport.SUPPORTED if committed else ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """Any offset may be deleted; a new one needs cluster, topic and partition, and the last offset delivered."""
+        for partition, offset in offsets:
+            if offset is None:
+                continue
+            for key in (names.CLUSTER, names.TOPIC):
+                if not isinstance(partition.get(key), str) or not partition[key]:
+                    raise ConnectorError(f"The partition {dict(partition)} must have a name under {key!r}.")
+            for what, holder, key in (("partition", partition, names.PARTITION), ("offset", offset, names.OFFSET)):
+                number = holder.get(key)
+                if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+                    raise ConnectorError(
+                        f"The {what} {dict(holder)} must have a whole number, not negative, under {key!r}."
+                    )
+        return True
+
+
+def renaming(parsed: ParsedConfig) -> Renaming:
+    """Out of the connector's settings."""
+    return Renaming(
+        names.POLICIES[parsed.string(names.POLICY)], parsed.string(names.SOURCE_ALIAS), parsed.string(names.SEPARATOR)
+    )
+
+
+def _list(parsed: ParsedConfig, key: str) -> list[str]:
+    value = parsed[key]
+    assert isinstance(value, list)
+    return [str(one) for one in value]
+
+
+def _words(error: KafkaException) -> str:
+    return str(error.args[0].str())

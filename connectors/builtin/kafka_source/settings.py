@@ -1,0 +1,192 @@
+"""The settings and the names in the offsets of KafkaSource, those of MirrorMaker 2's source where it has them."""
+
+from typing import Final
+
+from connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
+
+TOPICS: Final = "topics"
+TOPICS_EXCLUDE: Final = "topics.exclude"
+SOURCE_ALIAS: Final = "source.cluster.alias"
+SOURCE_SERVERS: Final = "source.cluster.bootstrap.servers"
+TARGET_SERVERS: Final = "target.cluster.bootstrap.servers"
+ISOLATION: Final = "source.consumer.isolation.level"
+POLICY: Final = "replication.policy.class"
+SEPARATOR: Final = "replication.policy.separator"
+REPLICATION_FACTOR: Final = "replication.factor"
+CONFIGS_EXCLUDE: Final = "config.properties.exclude"
+REFRESH_SECONDS: Final = "refresh.topics.interval.seconds"
+BATCH_SIZE: Final = "batch.size"
+POLL_MS: Final = "consumer.poll.timeout.ms"
+
+TASK_PARTITIONS: Final = "task.assigned.partitions"
+"""In a task's configuration only: JSON, a list of [topic, partition]."""
+
+CLUSTER: Final = "cluster"
+TOPIC: Final = "topic"
+PARTITION: Final = "partition"
+"""The keys of the source partition; `cluster` is the source cluster's alias."""
+OFFSET: Final = "offset"
+"""The key of the source offset: the offset of the last record that was delivered."""
+
+READ_COMMITTED: Final = "read_committed"
+
+IDENTITY: Final = "identity"
+PREFIX: Final = "prefix"
+_JAVA: Final = "org.apache.kafka.connect.mirror."
+POLICIES: Final = {
+    IDENTITY: IDENTITY,
+    PREFIX: PREFIX,
+    f"{_JAVA}IdentityReplicationPolicy": IDENTITY,
+    f"{_JAVA}DefaultReplicationPolicy": PREFIX,
+}
+"""What may be written for `replication.policy.class`, and what it means."""
+
+CONFIG_DEF: Final = (
+    ConfigDef()
+    .define(
+        TOPICS,
+        ConfigType.LIST,
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        documentation="The topics to read: names, and regular expressions that match whole names.",
+        group="Source",
+        width=Width.LONG,
+        display_name="Topics",
+    )
+    .define(
+        SOURCE_SERVERS,
+        ConfigType.STRING,
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        documentation="Addresses of the cluster to read from. Its other client settings stand beside it under "
+        "source.cluster., those of its consumer alone under source.consumer., with the names of Kafka's Java clients.",
+        group="Source",
+        width=Width.LONG,
+        display_name="Source cluster",
+    )
+    .define(
+        TARGET_SERVERS,
+        ConfigType.STRING,
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        documentation="Addresses of the cluster to write to: the worker's, or that of "
+        "producer.override.bootstrap.servers. Topics are created there with the source's partitions and configuration. "
+        "Other client settings stand beside it under target.cluster.",
+        group="Target",
+        width=Width.LONG,
+        display_name="Target cluster",
+    )
+    .define(
+        SOURCE_ALIAS,
+        ConfigType.STRING,
+        default="source",
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        documentation="The source cluster's name in source offsets, and in the names of topics with the policy prefix. "
+        "Another name makes the connector start from the beginning.",
+        group="Source",
+        width=Width.SHORT,
+        display_name="Source alias",
+    )
+    .define(
+        POLICY,
+        ConfigType.STRING,
+        default=PREFIX,
+        validator=OneOf(*POLICIES),
+        importance=Importance.MEDIUM,
+        documentation="How a topic is called at the target: identity (the same name), or prefix (the source's alias "
+        "comes before it).",
+        group="Target",
+        width=Width.MEDIUM,
+        display_name="Names of topics",
+    )
+    .define(
+        SEPARATOR,
+        ConfigType.STRING,
+        default=".",
+        validator=NonEmpty(),
+        importance=Importance.LOW,
+        documentation="What stands between the alias and the topic's name with the policy prefix.",
+        group="Target",
+        width=Width.SHORT,
+        display_name="Separator",
+    )
+    .define(
+        TOPICS_EXCLUDE,
+        ConfigType.LIST,
+        default=r".*[\-\.]internal,.*\.replica,__.*",
+        importance=Importance.MEDIUM,
+        documentation="Topics that are not read, although they match: names and regular expressions.",
+        group="Source",
+        width=Width.LONG,
+        display_name="Excluded topics",
+    )
+    .define(
+        ISOLATION,
+        ConfigType.STRING,
+        default=READ_COMMITTED,
+        validator=OneOf(READ_COMMITTED, "read_uncommitted"),
+        importance=Importance.MEDIUM,
+        documentation="read_committed leaves out aborted records, and waits for open transactions. With "
+        "read_uncommitted the connector is not exactly once.",
+        group="Source",
+        width=Width.MEDIUM,
+        display_name="Isolation level",
+    )
+    .define(
+        REPLICATION_FACTOR,
+        ConfigType.INT,
+        default=-1,
+        importance=Importance.LOW,
+        documentation="Of topics that are created at the target; -1 takes the brokers' default.",
+        group="Target",
+        width=Width.SHORT,
+        display_name="Replication factor",
+    )
+    .define(
+        CONFIGS_EXCLUDE,
+        ConfigType.LIST,
+        default=r"follower\.replication\.throttled\.replicas,leader\.replication\.throttled\.replicas,"
+        r"message\.timestamp\.(difference\.max|before\.max|after\.max)\.ms,log\.message\.timestamp\..*,"
+        r"unclean\.leader\.election\.enable,min\.insync\.replicas",
+        importance=Importance.LOW,
+        documentation="Settings of a topic that are not copied when it is created: names and regular expressions.",
+        group="Target",
+        width=Width.LONG,
+        display_name="Excluded topic settings",
+    )
+    .define(
+        REFRESH_SECONDS,
+        ConfigType.INT,
+        default=600,
+        validator=Range(1),
+        importance=Importance.LOW,
+        documentation="How often new topics and partitions are looked for.",
+        group="Source",
+        width=Width.SHORT,
+        display_name="Refresh interval (s)",
+    )
+    .define(
+        BATCH_SIZE,
+        ConfigType.INT,
+        default=2000,
+        validator=Range(1, 100_000),
+        importance=Importance.LOW,
+        documentation="The most records handed over at a time: with transaction.boundary=poll, those of one "
+        "transaction.",
+        group="Source",
+        width=Width.SHORT,
+        display_name="Batch size",
+    )
+    .define(
+        POLL_MS,
+        ConfigType.LONG,
+        default=1000,
+        validator=Range(1, 10_000),
+        importance=Importance.LOW,
+        documentation="How long to wait for records before the task looks whether it shall stop.",
+        group="Source",
+        width=Width.SHORT,
+        display_name="Poll timeout (ms)",
+    )
+)

@@ -1,0 +1,188 @@
+"""Reads its share of the partitions, each from the offset after the last one that is in Kafka."""
+
+import json
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from connectors.api import (
+    ConnectorError,
+    ParsedConfig,
+    RecordBatch,
+    RetriableError,
+    SourceOffset,
+    SourceRecord,
+    SourceTask,
+)
+from connectors.builtin.kafka_source import settings as names
+from connectors.builtin.kafka_source.cluster import Cluster, checked, consumer, source_settings
+from connectors.builtin.kafka_source.settings import CONFIG_DEF
+from connectors.builtin.kafka_source.topics import Renaming, starting_offset
+
+logger = logging.getLogger(__name__)
+
+HEADER_CONVERTER: Final = "header.converter"
+_RAW_HEADERS: Final = "ByteArrayConverter"
+_DENIED: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION}
+)
+
+
+class KafkaSourceTask(SourceTask):
+    """Delivers records as they are: bytes of keys, values and headers, the timestamp, and the number of the partition.
+
+    Where converters and transforms leave bytes alone a whole run of one partition is handed over at a time.
+    """
+
+    version: ClassVar[str | None] = "1.0.0"
+    _consumer: Consumer | None = None  # so that stop() can follow a failed start
+
+    def start(self, config: Mapping[str, str]) -> None:
+        parsed = CONFIG_DEF.parse(config)
+        self._settings = checked(source_settings(config))
+        self._alias = parsed.string(names.SOURCE_ALIAS)
+        self._batch_size = parsed.integer(names.BATCH_SIZE)
+        self._wait_s = parsed.integer(names.POLL_MS) / 1000
+        self._raw_headers = config.get(HEADER_CONVERTER, "").rpartition(".")[2] == _RAW_HEADERS
+        self._ready: deque[RecordBatch | list[SourceRecord]] = deque()
+        share = [(str(topic), int(partition)) for topic, partition in json.loads(config[names.TASK_PARTITIONS])]
+        self._targets = {topic: target_of(parsed, topic) for topic, _ in share}
+        self._partitions = {
+            one: {names.CLUSTER: self._alias, names.TOPIC: one[0], names.PARTITION: one[1]} for one in share
+        }
+        self._consumer = consumer(self._settings, parsed.string(names.ISOLATION))
+        delivered = {one: delivered_offset(self.context.offset_reader.offset(p)) for one, p in self._partitions.items()}
+        self._go_on(delivered)
+        logger.info("Reading %d partitions of %d topics", len(share), len(self._targets))
+
+    def _go_on(self, delivered: Mapping[tuple[str, int], int | None]) -> None:
+        """Assign these partitions, each behind what was delivered, or where the partition begins now."""
+        assert self._consumer is not None
+        try:
+            bounds = Cluster(self._settings).bounds(list(delivered))
+        except KafkaException as error:
+            raise _raised(error.args[0], "The partitions to read cannot be looked at") from error
+        places = []
+        for (topic, partition), last in delivered.items():
+            try:
+                offset, said = starting_offset(
+                    f"Partition {partition} of topic {topic}", last, *bounds[topic, partition]
+                )
+            except ValueError as error:
+                raise ConnectorError(str(error)) from error
+            if said:
+                logger.warning("%s", said)
+            places.append(TopicPartition(topic, partition, offset))
+        self._consumer.incremental_assign(places)
+
+    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        if self._ready:
+            return self._ready.popleft()
+        assert self._consumer is not None
+        # `consume` waits until it has as many as it may take; for the first one only is there a wait here.
+        first = self._consumer.poll(self._wait_s)
+        if first is None:
+            return None
+        messages = [first, *self._consumer.consume(self._batch_size - 1, 0.0)] if self._batch_size > 1 else [first]
+        failed = [message for message in messages if message.error() is not None]
+        if failed:
+            messages = [message for message in messages if message.error() is None]
+        for run in _by_partition(messages):
+            self._ready.append(self._batch(run))
+        for message in failed:
+            self._trouble(message)
+        return self._ready.popleft() if self._ready else None
+
+    def _batch(self, run: list[Message]) -> RecordBatch | list[SourceRecord]:
+        topic, partition = str(run[0].topic()), int(run[0].partition() or 0)
+        source, target = self._partitions[topic, partition], self._targets[topic]
+        headers: list[Any] = [message.headers() for message in run]
+        times = [message.timestamp()[1] for message in run]
+        if self.context.raw_batches and (self._raw_headers or not any(headers)):
+            values: list[Any] = [message.value() for message in run]
+            keys = [message.key() for message in run]
+            offset = {names.OFFSET: run[-1].offset()}
+            return RecordBatch(
+                source, offset, target, values, keys, partition, times, headers if any(headers) else None
+            )
+        return [
+            SourceRecord(
+                source,
+                {names.OFFSET: message.offset()},
+                target,
+                message.value(),
+                message.key(),
+                header or (),
+                time if time > 0 else None,
+                partition,
+            )
+            for message, header, time in zip(run, headers, times, strict=True)
+        ]
+
+    def _trouble(self, message: Message) -> None:
+        error = message.error()
+        assert error is not None
+        where = (str(message.topic()), int(message.partition() or 0))
+        if error.code() == KafkaError._AUTO_OFFSET_RESET and where in self._partitions:
+            self._out_of_range(where)
+        elif error.code() != KafkaError._PARTITION_EOF:
+            raise _raised(error, f"Topic {where[0]} cannot be read")
+
+    def _out_of_range(self, where: tuple[str, int]) -> None:
+        """The partition has lost records while it was read; those before the position have been handed over."""
+        assert self._consumer is not None
+        position = self._consumer.position([TopicPartition(*where)])[0].offset
+        last = (
+            position - 1
+            if position > 0
+            else delivered_offset(self.context.offset_reader.offset(self._partitions[where]))
+        )
+        self._consumer.incremental_unassign([TopicPartition(*where)])
+        self._go_on({where: last})
+
+    def stop(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+
+def target_of(parsed: ParsedConfig, topic: str) -> str:
+    """The topic's name at the target."""
+    policy = names.POLICIES[parsed.string(names.POLICY)]
+    return Renaming(policy, parsed.string(names.SOURCE_ALIAS), parsed.string(names.SEPARATOR)).target(topic)
+
+
+def delivered_offset(offset: SourceOffset | None) -> int | None:
+    """The last record's offset out of a source offset; raises `ConnectorError` for one that is not KafkaSource's."""
+    if offset is None:
+        return None
+    number = offset.get(names.OFFSET)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ConnectorError(
+            f"The committed source offset {dict(offset)} has no whole number under {names.OFFSET!r}. "
+            "Stop the connector and alter or reset its offsets."
+        )
+    return number
+
+
+def _by_partition(messages: list[Message]) -> list[list[Message]]:
+    """The messages of each partition, in their order."""
+    if len({message.partition() for message in messages}) == 1 and len({message.topic() for message in messages}) == 1:
+        return [messages]
+    runs: dict[tuple[str | None, int | None], list[Message]] = {}
+    for message in messages:
+        runs.setdefault((message.topic(), message.partition()), []).append(message)
+    return list(runs.values())
+
+
+def _raised(error: KafkaError, doing: str) -> Exception:
+    """What to raise: the client goes on by itself after most errors, or the next attempt may."""
+    text = f"{doing}: {error.str()}"
+    if error.code() in _DENIED:
+        return ConnectorError(f"{text}. Grant the source's principal READ and DESCRIBE on the topics it shall read.")
+    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return RetriableError(f"{text}. The topic is gone, or not there yet: new topics are looked for again soon.")
+    return RetriableError(text) if error.retriable() or error.code() < 0 else ConnectorError(text)

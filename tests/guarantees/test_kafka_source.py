@@ -1,0 +1,274 @@
+"""KafkaSource on the real broker: what is committed at the source is at the target once, and nothing else."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from connectors.api import OffsetReader, RecordBatch, SourceRecord, SourceTask
+from connectors.builtin.kafka_source.connector import KafkaSourceConnector
+from connectors.builtin.kafka_source.task import KafkaSourceTask
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.reporter import Reporter
+from fencing.kafka.settings import Connection
+from fencing.source_task import SourceTaskRun
+from fencing.task_plugin import Outcome, Plugin
+from fencing.task_spec import TaskSpec
+from tests.guarantees.stage import Plain, Stage
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+Seen = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
+"""Partition, key, value, headers, timestamp."""
+
+START = 1_700_000_000_000
+
+
+class Context:
+    """What the framework gives a connector."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    @property
+    def offset_reader(self) -> OffsetReader:
+        raise AssertionError("not used")
+
+    def request_task_reconfiguration(self) -> None:
+        self.asked.set()
+
+
+@pytest.fixture
+def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("copy"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def origin(stage: Stage) -> str:
+    """A topic with three partitions and a setting of its own."""
+    topic = f"{stage.data}-origin"
+    create_topics(stage.connection, [TopicSpec(topic, 3, config={"retention.ms": "123456789"})], Deadline.after(30))
+    return topic
+
+
+@pytest.fixture
+def settings(stage: Stage, origin: str) -> dict[str, str]:
+    converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    return {
+        "name": "numbers",
+        "topics": origin,
+        "source.cluster.alias": "here",
+        "source.cluster.bootstrap.servers": stage.connection.bootstrap,
+        "target.cluster.bootstrap.servers": stage.connection.bootstrap,
+        "consumer.poll.timeout.ms": "100",
+        "batch.size": "7",
+        **{f"{part}.converter": converter for part in ("key", "value", "header")},
+    }
+
+
+@pytest.fixture
+def connector(settings: Mapping[str, str]) -> Iterator[KafkaSourceConnector]:
+    made = KafkaSourceConnector()
+    made.context = Context()
+    made.start(settings)
+    yield made
+    made.stop()
+
+
+def write(bootstrap: str, topic: str, numbers: Sequence[int], *, commit: bool = True) -> None:
+    """One transaction: keys, headers, a tombstone for each fifth number, a timestamp each, over the partitions."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{numbers[0]}-{commit}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in numbers:
+        value = None if number % 5 == 0 else b"v%d" % number
+        headers: list[tuple[str, Any]] = [("h", b"%d" % number), ("none", None), ("h", b"again")] if number % 2 else []
+        producer.produce(topic, value, b"k%d" % number, number % 3, timestamp=START + number, headers=headers)
+    producer.flush(30)
+    if commit:
+        producer.commit_transaction(30)
+    else:
+        producer.abort_transaction(30)
+
+
+def committed(bootstrap: str, topic: str) -> list[Seen]:
+    """What a read_committed reader sees, by partition and in its order."""
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True})
+    found: list[Seen] = []
+    try:
+        ends = 0
+        partitions = sorted(reader.list_topics(topic, 10).topics[topic].partitions)
+        reader.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        while ends < len(partitions):
+            message = reader.poll(10)
+            assert message is not None
+            if message.error() is not None:
+                ends += 1
+                continue
+            given: Any = message.headers() or ()
+            headers = tuple((str(name), value) for name, value in given)
+            place = int(message.partition() or 0)
+            found.append((place, message.key(), message.value(), headers, message.timestamp()[1]))
+    except KafkaException as error:
+        raise AssertionError(str(error)) from error
+    finally:
+        reader.close()
+    return sorted(found, key=lambda seen: (seen[0], seen[4]))
+
+
+class Copy:
+    """An attempt of the source's one task, on a thread. `die_at`: the poll that raises."""
+
+    def __init__(self, stage: Stage, config: Mapping[str, str], attempt: int, *, raw: bool, die_at: int = 0) -> None:
+        class Dying(KafkaSourceTask):
+            polls = 0
+
+            def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+                self.polls += 1
+                if self.polls == die_at:
+                    raise RuntimeError("the task dies here")
+                return super().poll()
+
+        kind: type[SourceTask] = Dying
+        worker = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000"}
+        place = stage.place(attempt)
+        spec = TaskSpec(stage.connection, stage.group, stage.topics, stage.task, place, "", config, config, worker)
+        reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
+        self.outcome: Outcome | None = None
+        self.run = SourceTaskRun(spec, Plugin(kind, config, Plain(raw)), reporter)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        self.outcome = self.run.run()
+
+    def end(self) -> Outcome:
+        self.run.end()
+        return self.ended()
+
+    def ended(self) -> Outcome:
+        self.thread.join(60)
+        assert self.outcome is not None, "the attempt still runs"
+        return self.outcome
+
+
+def begin(stage: Stage, connector: KafkaSourceConnector) -> dict[str, str]:
+    """The one task's configuration, as the newest generation."""
+    (config,) = connector.task_configs(1)
+    stage.configure(config)
+    stage.count()
+    return config
+
+
+@pytest.mark.parametrize("raw", [True, False], ids=["batches", "single records"])
+def test_committed_records_arrive_once_and_whole_over_a_crash(
+    stage: Stage, origin: str, connector: KafkaSourceConnector, raw: bool
+) -> None:
+    bootstrap, target = stage.connection.bootstrap, f"here.{origin}"
+    write(bootstrap, origin, range(1, 60))
+    write(bootstrap, origin, range(1000, 1030), commit=False)
+    write(bootstrap, origin, range(60, 120))
+    config = begin(stage, connector)
+    died = Copy(stage, config, 1, raw=raw, die_at=9).ended()
+    assert "the task dies here" in str(died.trace)
+    partial = committed(bootstrap, target)
+    assert 0 < len(partial) < 119
+    second = Copy(stage, config, 2, raw=raw)
+    write(bootstrap, origin, range(120, 150))
+    eventually(lambda: len(committed(bootstrap, target)) >= 149, 60, "all records at the target", pause=0.2)
+    second.end()
+    assert committed(bootstrap, target) == committed(bootstrap, origin)
+    assert len(committed(bootstrap, target)) == 149
+
+
+def test_the_target_has_the_partitions_and_the_settings_of_the_source(
+    stage: Stage, origin: str, connector: KafkaSourceConnector
+) -> None:
+    configs = connector.task_configs(2)
+    assert [config["task.assigned.partitions"] for config in configs] == [
+        f'[["{origin}",0],["{origin}",2]]',
+        f'[["{origin}",1]]',
+    ]
+    target = connector._target
+    assert target.topics()[f"here.{origin}"] == 3
+    assert target.configs([f"here.{origin}"]) == {f"here.{origin}": {"retention.ms": "123456789"}}
+    connector._source.grow({origin: 5})
+    eventually(lambda: connector._source.topics()[origin] == 5, 30, "more partitions")
+    connector.task_configs(2)
+    eventually(lambda: target.topics()[f"here.{origin}"] == 5, 30, "more partitions at the target")
+
+
+def test_a_new_topic_asks_for_other_tasks(stage: Stage, origin: str, settings: Mapping[str, str]) -> None:
+    made, context = KafkaSourceConnector(), Context()
+    made.context = context
+    made.start({**settings, "topics": f"{origin}.*", "refresh.topics.interval.seconds": "1"})
+    try:
+        assert len(made.task_configs(10)) == 3
+        assert not context.asked.wait(1.5)
+        create_topics(stage.connection, [TopicSpec(f"{origin}-2")], Deadline.after(30))
+        assert context.asked.wait(30)
+        assert len(made.task_configs(10)) == 4
+    finally:
+        made.stop()
+
+
+def test_an_expired_range_is_passed_over_and_said(
+    stage: Stage, origin: str, connector: KafkaSourceConnector, caplog: pytest.LogCaptureFixture
+) -> None:
+    bootstrap, target = stage.connection.bootstrap, f"here.{origin}"
+    write(bootstrap, origin, range(1, 31))
+    config = begin(stage, connector)
+    first = Copy(stage, config, 1, raw=True)
+    eventually(lambda: len(committed(bootstrap, target)) >= 30, 60, "the first records", pause=0.2)
+    first.end()
+    write(bootstrap, origin, range(31, 61))
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    # 10 records and a marker of the first transaction, then 4 of the second one's.
+    deleted = admin.delete_records([TopicPartition(origin, 0, 15)], request_timeout=10)
+    assert all(one.result().low_watermark == 15 for one in deleted.values())
+    second = Copy(stage, config, 2, raw=True)
+    eventually(lambda: len(committed(bootstrap, target)) >= 56, 60, "the records that are left", pause=0.2)
+    second.end()
+    assert len(committed(bootstrap, target)) == 56
+    assert "4 offsets from 11 on have expired" in caplog.text
+
+
+def test_a_topic_that_was_made_anew_fails_the_task(
+    stage: Stage, origin: str, connector: KafkaSourceConnector, caplog: pytest.LogCaptureFixture
+) -> None:
+    bootstrap, target = stage.connection.bootstrap, f"here.{origin}"
+    write(bootstrap, origin, range(1, 31))
+    config = begin(stage, connector)
+    first = Copy(stage, config, 1, raw=True)
+    eventually(lambda: len(committed(bootstrap, target)) >= 30, 60, "the first records", pause=0.2)
+    first.end()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for gone in admin.delete_topics([origin], operation_timeout=30).values():
+        gone.result()
+    eventually(lambda: origin not in connector._source.topics(), 30, "the end of the topic")
+    create_topics(stage.connection, [TopicSpec(origin, 3)], Deadline.after(30))
+    failed = Copy(stage, config, 2, raw=True).ended()
+    assert "it was cut short, or deleted and created again" in str(failed.trace)
+    assert len(committed(bootstrap, target)) == 30
+
+
+def test_reading_what_it_writes_itself_is_refused(settings: Mapping[str, str]) -> None:
+    connector = KafkaSourceConnector()
+    assert not connector.validate(settings)
+    errors = connector.validate({**settings, "replication.policy.class": "identity"})
+    assert "would read what it writes" in errors["replication.policy.class"][0]
+
+
+def test_a_cluster_that_does_not_answer_is_named(settings: Mapping[str, str]) -> None:
+    away = {**settings, "source.cluster.bootstrap.servers": "127.0.0.1:1", "source.cluster.sasl.nonsense": "x"}
+    errors = KafkaSourceConnector().validate(away)
+    assert set(errors) == {"source.cluster.sasl.nonsense"}
+    del away["source.cluster.sasl.nonsense"]
+    errors = KafkaSourceConnector().validate(away)
+    assert "does not answer" in errors["source.cluster.bootstrap.servers"][0]
