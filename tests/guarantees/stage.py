@@ -106,7 +106,7 @@ class Plain:
         return value if isinstance(value, bytes) else None
 
     def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
-        return []
+        return [(name, value if isinstance(value, bytes) else None) for name, value in headers]
 
 
 class Stage:
