@@ -4,7 +4,7 @@ For codes and bodies only. What the real ones guarantee is tested with the real 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencing.active_topics import key_of
@@ -86,8 +86,10 @@ class FakeLeader:
 
     def start(self, name: str, tasks: int = 1, state: State = State.RUNNING) -> None:
         """As if the leader had made a generation and the tasks had reported."""
+        number = len(self.config.records) + tasks
         self.config.config(*generation(name, tasks, len(self.config.records)))
-        self.status.status(connector_status(name, state), *(task_status(name, n, state) for n in range(tasks)))
+        told = [replace(task_status(name, n, state, number), since_ms=1_000 + number) for n in range(tasks)]
+        self.status.status(connector_status(name, state), *told)
         self.project()
 
     def validate(

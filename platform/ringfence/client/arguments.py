@@ -37,6 +37,14 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait-seconds", type=float, default=120.0, metavar="SECONDS", help="at most (default: 120)")
 
 
+def add_reason(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reason", required=True, help="why: it goes into the audit trail and the connector's events")
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
 def run(args: argparse.Namespace) -> int:
     """Carry an action out against the server that the arguments mean."""
     action: Run = args.run_action

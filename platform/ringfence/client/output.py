@@ -1,8 +1,12 @@
 """Answers as tables for people, as JSON or YAML for scripts."""
 
+import datetime as dt
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+Cell = Callable[[Any], object]
 
 
 def structured(value: object, form: str) -> None:
@@ -22,3 +26,28 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def listing(found: Sequence[Any], form: str, columns: dict[str, Cell]) -> None:
+    """Rows as a table of these columns, or as they are for scripts."""
+    if form != "table":
+        structured(list(found), form)
+        return
+    table(list(columns), [[cell(row) for cell in columns.values()] for row in found])
+
+
+def time_of(ms: int | None) -> str:
+    """Milliseconds since the epoch as a time in UTC, - for never."""
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ") if ms and ms > 0 else "-"
+
+
+def span(ms: int | None) -> str:
+    """A length of time, - for none."""
+    if ms is None or ms < 0:
+        return "-"
+    if ms < 1000:
+        return f"{ms} ms"
+    seconds = ms // 1000
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"

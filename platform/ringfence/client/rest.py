@@ -1,5 +1,6 @@
 """One door to the server."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -10,13 +11,16 @@ TIMEOUT_SECONDS = 100.0
 """Longer than the server waits for its leader."""
 
 
+_PAGE = 1000
+
+
 def segment(name: str) -> str:
     """A connector's name as one segment of a path."""
     return quote(name, safe="")
 
 
 class Rest:
-    """Calls of Kafka Connect's REST API. Raises ClientError with the server's own words."""
+    """Calls of Kafka Connect's REST API and of our own. Raises ClientError with the server's own words."""
 
     def __init__(self, server: Server, timeout: float = TIMEOUT_SECONDS, transport: Any = None) -> None:
         # Imported here: help and completion need no HTTP.
@@ -31,12 +35,32 @@ class Rest:
             raise ClientError(Exit.USAGE, f"{server.url!r} is no URL: {error}") from error
         self._url = server.url
 
-    def call(self, method: str, path: str, body: object = None, **query: str) -> Any:
-        """The answer's JSON, None where it has no body."""
+    def call(self, method: str, path: str, body: object = None, *, match: str = "", **query: str) -> Any:
+        """The answer's JSON, None where it has no body. match: the ETag of what may be changed."""
+        return self._json(self._sent(method, path, body, match, query))
+
+    def tagged(self, path: str) -> tuple[Any, str]:
+        """A GET's JSON with its ETag."""
+        response = self._sent("GET", path, None, "", {})
+        return self._json(response), str(response.headers.get("ETag", ""))
+
+    def listed(self, path: str, most: int | None = None, query: Mapping[str, str] | None = None) -> list[Any]:
+        """The rows of a list of our own API, at most that many: page after page."""
+        rows: list[Any] = []
+        while most is None or len(rows) < most:
+            limit = _PAGE if most is None else min(_PAGE, most - len(rows))
+            page = self.call("GET", path, **{**(query or {}), "limit": str(limit), "offset": str(len(rows))})
+            rows += page["results"]
+            if not page["next"] or not page["results"]:
+                break
+        return rows
+
+    def _sent(self, method: str, path: str, body: object, match: str, query: Mapping[str, str]) -> Any:
         import httpx
 
+        headers = {"If-Match": match} if match else None
         # An empty `params` would take the path's own query away.
-        asked = self._http.build_request(method, path, params=query or None, json=body)
+        asked = self._http.build_request(method, path, params=query or None, json=body, headers=headers)
         try:
             response = self._http.send(asked)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
@@ -47,7 +71,15 @@ class Rest:
             hint = "" if method == "GET" else ": whether it was carried out is unknown, look again before another try"
             raise ClientError(Exit.UNKNOWN, message + hint) from error
         if response.is_error:
+            if response.status_code == 404 and path.startswith("/api/") and not _is_ours(response):
+                message = (
+                    f"{self._url} has no {path}: this takes a Ringfence server, not a Kafka Connect or an older one"
+                )
+                raise ClientError(Exit.NOT_FOUND, message)
             raise ClientError(exit_of(response.status_code), _words(response))
+        return response
+
+    def _json(self, response: Any) -> Any:
         if not response.content:
             return None
         try:
@@ -64,6 +96,12 @@ class Rest:
             if error.code == Exit.NOT_FOUND:
                 return None
             raise
+
+
+def _is_ours(response: Any) -> bool:
+    """A 404 of our own API, about what is not there; not one for the path."""
+    kind = str(response.headers.get("content-type", ""))
+    return kind.startswith("application/problem+json") and "HTTP 404 Not Found" not in response.text
 
 
 def _words(response: Any) -> str:

@@ -1,16 +1,12 @@
 """`ringfence connectors`: over REST only."""
 
 import argparse
-import os
-import shlex
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from ringfence.client import documents, output, waiting
-from ringfence.client.arguments import Actions, add_wait, run
+from ringfence.client import documents, editing, happenings, output, versions, waiting
+from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
+from ringfence.client.asking import confirmed
 from ringfence.client.documents import Document
 from ringfence.client.exits import ClientError, Exit
 from ringfence.client.rest import Rest, segment
@@ -40,8 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     restart = actions.add("restart", _restart, "restart a connector, or its tasks too", connector=True)
     restart.add_argument("--tasks", action="store_true", help="its tasks, too")
     restart.add_argument("--only-failed", action="store_true", help="only what is FAILED")
+    add_wait(restart)
+    about = "fence every transactional id of it now: open transactions are aborted, its tasks start again"
+    fence = actions.add("fence", _fence, about, connector=True)
+    add_reason(fence)
+    add_wait(fence)
+    versions.add(actions)
+    happenings.add(actions)
     delete = actions.add("delete", _delete, "delete a connector; its source offsets are kept", connector=True)
-    delete.add_argument("--yes", action="store_true", help="do not ask")
+    add_yes(delete)
     add_wait(delete)
 
 
@@ -76,15 +79,9 @@ def _get(rest: Rest, args: argparse.Namespace) -> int:
         return 0
     print(f"{info['name']}: {waiting.describe(status)}")
     if status is not None:
-        rows = [(task["id"], task["state"], task["worker_id"], _cause(task)) for task in status["tasks"]]
+        rows = [(task["id"], task["state"], task["worker_id"], waiting.cause(task)) for task in status["tasks"]]
         output.table(("TASK", "STATE", "WORKER", "CAUSE"), rows)
     return 0
-
-
-def _cause(state: Any) -> str:
-    """The line of a trace that says why: Python's last one."""
-    lines = str(state.get("trace") or "").strip().splitlines()
-    return lines[-1].strip() if lines else ""
 
 
 def _config(rest: Rest, args: argparse.Namespace) -> int:
@@ -124,15 +121,9 @@ def _apply(rest: Rest, args: argparse.Namespace) -> int:
             rest.call("PUT", _path(document.name) + "/config", document.config)
             print(f"{document.name}: {word}")
         print("".join(f"  {line}\n" for line in lines), end="")
-        if not args.dry_run and (stored is None or _runs(rest, document.name)):
-            _wait(rest, args, document.name, "RUNNING")
+        if not args.dry_run and args.wait:
+            _wait(rest, args, document.name, waiting.target(rest, document.name))
     return 0
-
-
-def _runs(rest: Rest, name: str) -> bool:
-    """Whether it is meant to run: a paused or stopped connector stays so when it is changed."""
-    status = rest.find(_path(name) + "/status")
-    return status is None or status["connector"]["state"] not in ("PAUSED", "STOPPED")
 
 
 def _validate(rest: Rest, document: Document) -> None:
@@ -148,31 +139,10 @@ def _validate(rest: Rest, document: Document) -> None:
 
 
 def _edit(rest: Rest, args: argparse.Namespace) -> int:
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not command:
-        raise ClientError(Exit.USAGE, "Neither VISUAL nor EDITOR names an editor: set one, or use apply -f FILE")
-    stored = rest.call("GET", _path(args.name) + "/config")
-    descriptor, file = tempfile.mkstemp(prefix="ringfence-", suffix=".yaml")  # mode 0600
-    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-        opened.write(f"# A value that stays {documents.HIDDEN} is kept.\n" + documents.write(stored, "yaml"))
-    try:
-        subprocess.run([*shlex.split(command), file], check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        Path(file).unlink()
-        raise ClientError(Exit.LOCAL, f"The editor failed ({error}): nothing was changed") from error
-    try:
-        (document,) = documents.read(file, args.name)
-        lines = documents.difference(stored, document.config)
-        if lines:
-            if rest.call("GET", _path(args.name) + "/config") != stored:
-                raise ClientError(Exit.CONFLICT, f"{args.name} was changed meanwhile: edit it again")
-            rest.call("PUT", _path(args.name) + "/config", document.config)
-    except ClientError as error:
-        raise ClientError(Exit(error.code), f"{error}\nYour text is kept in {file}") from error
-    Path(file).unlink()
+    lines = editing.edit(rest, args.name)
     print("\n".join([f"{args.name}: {'changed' if lines else 'unchanged'}", *(f"  {line}" for line in lines)]))
-    if lines and _runs(rest, args.name):
-        _wait(rest, args, args.name, "RUNNING")
+    if lines and args.wait:
+        _wait(rest, args, args.name, waiting.target(rest, args.name))
     return 0
 
 
@@ -185,17 +155,30 @@ def _change(rest: Rest, args: argparse.Namespace) -> int:
 
 def _restart(rest: Rest, args: argparse.Namespace) -> int:
     flags = {"includeTasks": str(args.tasks).lower(), "onlyFailed": str(args.only_failed).lower()}
-    rest.call("POST", f"{_path(args.name)}/restart", **flags)
+    before = waiting.attempts(rest, args.name) if args.wait else {}
+    told = rest.call("POST", f"{_path(args.name)}/restart", **flags)
     print(f"{args.name}: restart requested")
+    if args.wait:
+        again = {task["id"] for task in told["tasks"] if task["state"] == "RESTARTING"} if told else set()
+        newer = {task: attempt for task, attempt in before.items() if task in again}
+        waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds, newer=newer)
+    return 0
+
+
+def _fence(rest: Rest, args: argparse.Namespace) -> int:
+    found = rest.call("POST", f"/api/v1{_path(args.name)}/fence", {"reason": args.reason})
+    generation = found["generation"]
+    print(f"{args.name}: a fencing round makes way for generation {generation}")
+    if args.wait:
+        state = waiting.target(rest, args.name)
+        waiting.until(rest, args.name, state, args.wait_seconds, since=generation)
+        fenced = rest.call("GET", f"/api/v1{_path(args.name)}/generations/{generation}")["fenced"]
+        print(f"{args.name}: fenced {', '.join(each['id'] for each in fenced) or 'nothing: it had no tasks'}")
     return 0
 
 
 def _delete(rest: Rest, args: argparse.Namespace) -> int:
-    if not args.yes:
-        if not sys.stdin.isatty():
-            raise ClientError(Exit.USAGE, "Nobody is there to ask: add --yes")
-        if input(f"Type {args.name} to delete it: ") != args.name:
-            raise ClientError(Exit.LOCAL, "The name does not match: nothing was changed")
+    confirmed(args.name, "delete it", args.yes)
     rest.call("DELETE", _path(args.name))
     print(f"{args.name}: deleted")
     _wait(rest, args, args.name, "DELETED")

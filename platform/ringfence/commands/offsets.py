@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ringfence.client import output
-from ringfence.client.arguments import Actions, run
+from ringfence.client import output, snapshots
+from ringfence.client.arguments import Actions, add_yes, run
+from ringfence.client.asking import confirmed
 from ringfence.client.exits import ClientError, Exit
 from ringfence.client.rest import Rest, segment
 
@@ -24,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--offset", type=_object, default=_MISSING, metavar="JSON", help="its offset; null deletes it")
     change.add_argument("-f", "--file", help="what `get -o json` prints; - for standard input")
     reset = actions.add("reset", _reset, "forget all offsets of a stopped connector", connector=True)
-    reset.add_argument("--yes", action="store_true", help="do not ask")
+    add_yes(reset)
+    snapshots.add(actions)
 
 
 def _object(text: str) -> Any:
@@ -65,10 +67,6 @@ def _file(path: str) -> Any:
 
 
 def _reset(rest: Rest, args: argparse.Namespace) -> int:
-    if not args.yes:
-        if not sys.stdin.isatty():
-            raise ClientError(Exit.USAGE, "Nobody is there to ask: add --yes")
-        if input(f"Type {args.name} to forget its offsets: ") != args.name:
-            raise ClientError(Exit.LOCAL, "The name does not match: nothing was changed")
+    confirmed(args.name, "forget its offsets", args.yes)
     print(rest.call("DELETE", f"/connectors/{segment(args.name)}/offsets")["message"])
     return 0

@@ -2,8 +2,8 @@
 
 import argparse
 
-from ringfence.client import output
-from ringfence.client.arguments import Actions, run
+from ringfence.client import output, waiting
+from ringfence.client.arguments import Actions, add_wait, run
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     restart = actions.add("restart", _restart, "restart one task", connector=True)
     for action in (get, restart):
         action.add_argument("task", type=int)
+    add_wait(restart)
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
@@ -33,6 +34,10 @@ def _get(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _restart(rest: Rest, args: argparse.Namespace) -> int:
+    before = waiting.attempts(rest, args.name) if args.wait else {}
     rest.call("POST", f"/connectors/{segment(args.name)}/tasks/{args.task}/restart")
     print(f"{args.name}: restart of task {args.task} requested")
+    if args.wait:
+        newer = {task: attempt for task, attempt in before.items() if task == args.task}
+        waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds, newer=newer)
     return 0

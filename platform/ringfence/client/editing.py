@@ -1,0 +1,61 @@
+"""`connectors edit`: a configuration in the editor of the person at the keyboard."""
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ringfence.client import documents
+from ringfence.client.exits import ClientError, Exit
+from ringfence.client.rest import Rest, segment
+
+
+def edit(rest: Rest, name: str) -> list[str]:
+    """Have it edited, and send what differs; returns the differences. A change in between is never overwritten."""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not command:
+        raise ClientError(Exit.USAGE, "Neither VISUAL nor EDITOR names an editor: set one, or use apply -f FILE")
+    stored, tag = _stored(rest, name)
+    descriptor, file = tempfile.mkstemp(prefix="ringfence-", suffix=".yaml")  # mode 0600
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(f"# A value that stays {documents.HIDDEN} is kept.\n" + documents.write(stored, "yaml"))
+    try:
+        subprocess.run([*shlex.split(command), file], check=True)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        Path(file).unlink()
+        raise ClientError(Exit.LOCAL, f"The editor failed ({error}): nothing was changed") from error
+    try:
+        (document,) = documents.read(file, name)
+        lines = documents.difference(stored, document.config)
+        if lines:
+            _send(rest, name, stored, tag, document.config)
+    except ClientError as error:
+        raise ClientError(Exit(error.code), f"{error}\nYour text is kept in {file}") from error
+    Path(file).unlink()
+    return lines
+
+
+def _stored(rest: Rest, name: str) -> tuple[Any, str]:
+    """The configuration, and the ETag that our own API has for it; a Kafka Connect has none."""
+    try:
+        return rest.tagged(f"/api/v1/connectors/{segment(name)}/config")
+    except ClientError as error:
+        if error.code != Exit.NOT_FOUND:
+            raise
+        return rest.call("GET", f"/connectors/{segment(name)}/config"), ""
+
+
+def _send(rest: Rest, name: str, stored: Any, tag: str, config: dict[str, str]) -> None:
+    changed = ClientError(Exit.CONFLICT, f"{name} was changed meanwhile: edit it again")
+    path = f"/connectors/{segment(name)}/config"
+    if not tag:
+        if rest.call("GET", path) != stored:
+            raise changed
+        rest.call("PUT", path, config)
+        return
+    try:
+        rest.call("PUT", f"/api/v1{path}", config, match=tag)
+    except ClientError as error:
+        raise changed if error.code == Exit.CONFLICT else error from error

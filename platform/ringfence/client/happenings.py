@@ -1,0 +1,84 @@
+"""`connectors events` and `connectors logs`: what happened to a connector, and what happens, line by line."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ringfence.client import output
+from ringfence.client.arguments import Actions
+from ringfence.client.rest import Rest, segment
+
+PAUSE_SECONDS = 1.0
+_OVERLAP_MS = 10_000
+"""Events come from several processes: one that was written before may be seen after."""
+
+
+def add(actions: Actions) -> None:
+    """Declare the actions."""
+    events = actions.add("events", _events, "what happened to it, oldest first", connector=True, output="text json")
+    events.add_argument("--kind", help="only of this kind: round, task, command, log, warning …")
+    logs = actions.add("logs", _logs, "log lines about it that the server keeps", connector=True, output="text json")
+    for action in (events, logs):
+        action.add_argument("--task", type=int, metavar="N", help="only of this task")
+        action.add_argument("--search", metavar="TEXT", help="only with this text")
+        action.add_argument("--since", metavar="TIME", help="from then on: 2025-03-01T12:00:00Z, or ms since the epoch")
+        action.add_argument("--limit", type=int, default=50, metavar="N", help="the newest so many (default: 50)")
+        action.add_argument("-f", "--follow", action="store_true", help="go on with new ones, until Ctrl-C")
+
+
+def _logs(rest: Rest, args: argparse.Namespace) -> int:
+    args.kind = "log"
+    if not _show(rest, args):
+        where = (
+            f"what its tasks log is in their workers' logs, what happened in `ringfence connectors events {args.name}`"
+        )
+        print(f"{args.name}: no such lines are kept; {where}", file=sys.stderr)
+    return 0
+
+
+def _events(rest: Rest, args: argparse.Namespace) -> int:
+    _show(rest, args)
+    return 0
+
+
+def _show(rest: Rest, args: argparse.Namespace) -> int:
+    """Returns how many lines there were."""
+    asked = {"kind": args.kind, "task": args.task, "search": args.search, "since": args.since}
+    query = {name: str(value) for name, value in asked.items() if value is not None}
+    path = f"/api/v1/connectors/{segment(args.name)}/events"
+    count = 0
+    for row in follow(rest, path, query, args.limit, forever=args.follow):
+        count += 1
+        if args.output == "json":
+            print(json.dumps(row, ensure_ascii=False))
+        else:
+            task = "" if row["task"] is None else f"task {row['task']}: "
+            print(f"{output.time_of(row['time_ms'])}  {row['kind']:<8}  {task}{row['summary']}")
+        sys.stdout.flush()
+    return count
+
+
+def follow(
+    rest: Rest,
+    path: str,
+    query: dict[str, str],
+    most: int,
+    *,
+    forever: bool,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[Any]:
+    """The newest rows, oldest first; then, `forever`, each new one once."""
+    rows = rest.listed(path, most, {**query, "order": "-time_ms"})
+    last = max((row["id"] for row in rows), default=0)
+    newest = max((row["time_ms"] for row in rows), default=0)
+    yield from reversed(rows)
+    while forever:
+        pause(PAUSE_SECONDS)
+        since = {"since": str(max(0, newest - _OVERLAP_MS))} if newest else {}
+        rows = [row for row in rest.listed(path, None, {**query, **since, "order": "time_ms"}) if row["id"] > last]
+        last = max((row["id"] for row in rows), default=last)
+        newest = max((row["time_ms"] for row in rows), default=newest)
+        yield from rows

@@ -1,0 +1,104 @@
+"""`offsets snapshot`, `snapshots`, `preview` and `undo`: source offsets that the server has kept."""
+
+import argparse
+import json
+from typing import Any
+
+from ringfence.client import output
+from ringfence.client.arguments import Actions, add_yes
+from ringfence.client.asking import confirmed
+from ringfence.client.exits import ClientError, Exit
+from ringfence.client.rest import Rest, segment
+
+_LOOKED_AT = 20
+
+
+def add(actions: Actions) -> None:
+    """Declare the actions."""
+    taking = actions.add("snapshot", _take, "keep the offsets of this moment", connector=True)
+    taking.add_argument("--why", default="asked for", metavar="TEXT", help="what for (default: asked for)")
+    listing = actions.add("snapshots", _list, "kept offsets, newest first", connector=True, output="table json yaml")
+    listing.add_argument("--limit", type=int, default=20, metavar="N", help="at most (default: 20)")
+    about = "what going back to a snapshot would change"
+    preview = actions.add("preview", _preview, about, connector=True, output="table json yaml")
+    preview.add_argument("snapshot", type=int, help="a number of `snapshots`")
+    about = "take the last change by hand back: restore a snapshot of a stopped connector"
+    undo = actions.add("undo", _undo, about, connector=True)
+    undo.add_argument("--to", type=int, metavar="N", help="the snapshot (default: the newest that differs from now)")
+    undo.add_argument("--dry-run", action="store_true", help="show what would change; change nothing")
+    add_yes(undo)
+
+
+def _path(name: str) -> str:
+    return f"/api/v1/connectors/{segment(name)}"
+
+
+def _take(rest: Rest, args: argparse.Namespace) -> int:
+    made = rest.call("POST", f"{_path(args.name)}/offset-snapshots", {"why": args.why})
+    print(f"{args.name}: snapshot {made['number']} of {made['partitions']} partition(s)")
+    return 0
+
+
+def _list(rest: Rest, args: argparse.Namespace) -> int:
+    columns: dict[str, output.Cell] = {
+        "SNAPSHOT": lambda row: row["number"],
+        "TIME": lambda row: output.time_of(row["time_ms"]),
+        "USER": lambda row: row["user"] or "-",
+        "PARTITIONS": lambda row: row["partitions"],
+        "WHY": lambda row: row["why"],
+    }
+    output.listing(rest.listed(f"{_path(args.name)}/offset-snapshots", args.limit), args.output, columns)
+    return 0
+
+
+def _previewed(rest: Rest, name: str, number: int) -> Any:
+    return rest.call("POST", f"{_path(name)}/offsets/preview", {"snapshot": number})
+
+
+def _changes(found: Any) -> list[Any]:
+    return [row for row in found["offsets"] if row["changes"]]
+
+
+_COLUMNS: dict[str, output.Cell] = {
+    "PARTITION": lambda row: json.dumps(row["partition"]),
+    "NOW": lambda row: json.dumps(row["before"]),
+    "THEN": lambda row: json.dumps(row["after"]),
+}
+
+
+def _preview(rest: Rest, args: argparse.Namespace) -> int:
+    found = _previewed(rest, args.name, args.snapshot)
+    if args.output == "table":
+        output.listing(_changes(found), "table", _COLUMNS)
+    else:
+        output.structured(found, args.output)
+    return 0
+
+
+def _newest_that_differs(rest: Rest, name: str) -> tuple[int, Any]:
+    for row in rest.listed(f"{_path(name)}/offset-snapshots", _LOOKED_AT):
+        found = _previewed(rest, name, row["number"])
+        if _changes(found):
+            return row["number"], found
+    message = f"None of the newest {_LOOKED_AT} snapshots of {name} differs from its offsets: name one with --to"
+    raise ClientError(Exit.NOT_FOUND, message)
+
+
+def _undo(rest: Rest, args: argparse.Namespace) -> int:
+    if args.to is None:
+        number, found = _newest_that_differs(rest, args.name)
+    else:
+        number, found = args.to, _previewed(rest, args.name, args.to)
+    if not _changes(found):
+        print(f"{args.name}: unchanged, its offsets are those of snapshot {number}")
+        return 0
+    output.listing(_changes(found), "table", _COLUMNS)
+    if args.dry_run:
+        print(f"{args.name}: would be as in snapshot {number}")
+        return 0
+    if not found["movable"]:
+        raise ClientError(Exit.CONFLICT, f"{args.name} is not stopped: `ringfence connectors stop {args.name} --wait`")
+    confirmed(args.name, f"restore snapshot {number}", args.yes)
+    rest.call("POST", f"{_path(args.name)}/offset-snapshots/{number}/restore", {})
+    print(f"{args.name}: its offsets are those of snapshot {number}; `undo` once more takes this back")
+    return 0

@@ -1,0 +1,87 @@
+"""`connectors versions`, `diff` and `rollback`: every configuration that a connector has had."""
+
+import argparse
+from typing import Any
+
+from ringfence.client import output, waiting
+from ringfence.client.arguments import Actions, add_wait, add_yes
+from ringfence.client.asking import confirmed
+from ringfence.client.rest import Rest, segment
+
+
+def add(actions: Actions) -> None:
+    """Declare the three actions."""
+    listing = actions.add(
+        "versions", _list, "its configurations, newest first", connector=True, output="table json yaml"
+    )
+    listing.add_argument("--limit", type=int, default=20, metavar="N", help="at most (default: 20)")
+    diff = actions.add(
+        "diff", _diff, "what differs between two configurations", connector=True, output="text json yaml"
+    )
+    diff.add_argument("version", type=int, help="a number of `versions`")
+    diff.add_argument("to", type=int, nargs="?", help="another one (default: the newest)")
+    rollback = actions.add("rollback", _rollback, "set an earlier configuration again, its secrets too", connector=True)
+    rollback.add_argument("version", type=int, help="a number of `versions`")
+    rollback.add_argument("--dry-run", action="store_true", help="show what differs; change nothing")
+    add_yes(rollback)
+    add_wait(rollback)
+
+
+def _path(name: str) -> str:
+    return f"/api/v1/connectors/{segment(name)}"
+
+
+def _list(rest: Rest, args: argparse.Namespace) -> int:
+    found = rest.listed(f"{_path(args.name)}/versions", args.limit)
+    columns: dict[str, output.Cell] = {
+        "VERSION": lambda row: f"{row['number']}{' *' if row['current'] else ''}",
+        "TIME": lambda row: output.time_of(row["time_ms"]),
+        "USER": lambda row: row.get("user") or "-",
+        "SETTINGS": lambda row: len(row["config"]),
+        "CLASS": lambda row: row["config"].get("connector.class", ""),
+    }
+    output.listing(found, args.output, columns)
+    return 0
+
+
+def _lines(found: Any) -> list[str]:
+    """As `apply` shows them: + added, - removed, ~ changed; secrets are masks."""
+    lines = {key: f"+ {key} = {value}" for key, value in found["added"].items()}
+    lines |= {key: f"- {key} = {value}" for key, value in found["removed"].items()}
+    for key, change in found["changed"].items():
+        hidden = change["before"] == change["after"]
+        lines[key] = f"~ {key} = {change['before']}" + (" -> (another one)" if hidden else f" -> {change['after']}")
+    return [line for _, line in sorted(lines.items())]
+
+
+def _diff(rest: Rest, args: argparse.Namespace) -> int:
+    query = {} if args.to is None else {"to": str(args.to)}
+    found = rest.call("GET", f"{_path(args.name)}/versions/{args.version}/diff", **query)
+    if args.output != "text":
+        output.structured(found, args.output)
+        return 0
+    lines = _lines(found)
+    print(f"{args.name}: version {found['before']} -> {found['after']}{'' if lines else ': nothing differs'}")
+    print("".join(f"  {line}\n" for line in lines), end="")
+    return 0
+
+
+def _rollback(rest: Rest, args: argparse.Namespace) -> int:
+    # The ETag of what was compared: a change in between is a conflict, and not overwritten.
+    _, tag = rest.tagged(f"{_path(args.name)}/config")
+    (newest,) = rest.listed(f"{_path(args.name)}/versions", 1)
+    found = rest.call("GET", f"{_path(args.name)}/versions/{newest['number']}/diff", to=str(args.version))
+    lines = _lines(found)
+    if not lines:
+        print(f"{args.name}: unchanged, version {args.version} is what it has")
+        return 0
+    if args.dry_run:
+        print(f"{args.name}: would be as in version {args.version}")
+    else:
+        confirmed(args.name, f"set the configuration of version {args.version} again", args.yes)
+        rest.call("POST", f"{_path(args.name)}/versions/{args.version}/rollback", {}, match=tag)
+        print(f"{args.name}: as in version {args.version}")
+    print("".join(f"  {line}\n" for line in lines), end="")
+    if args.wait and not args.dry_run:
+        waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds)
+    return 0

@@ -1,0 +1,85 @@
+"""`ringfence transactions`: what Kafka's coordinators know of the tasks' transactional ids, over REST only."""
+
+import argparse
+from typing import Any
+
+from ringfence.client import output, waiting
+from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
+from ringfence.client.asking import confirmed
+from ringfence.client.exits import ClientError, Exit
+from ringfence.client.rest import Rest, segment
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = Actions(parser)
+    listing = actions.add("list", _list, "the transactional ids, asked of Kafka now", output="table json yaml")
+    listing.add_argument("name", metavar="CONNECTOR", nargs="?", help="without one, of all connectors")
+    which = listing.add_mutually_exclusive_group()
+    which.add_argument("--open", action="store_true", help="only with an open transaction")
+    which.add_argument("--closed", action="store_true", help="only without one")
+    listing.add_argument("--state", metavar="STATE", help="only in this state of Kafka's, Ongoing for example")
+    listing.add_argument("--task", type=int, metavar="N", help="only of this task")
+    listing.add_argument("--older-than", type=float, metavar="SECONDS", help="only open for longer than this")
+    about = "end an open transaction by fencing its id: it is aborted, and its task starts again"
+    end = actions.add("end", _end, about, connector=True)
+    end.add_argument("transactional_id", metavar="ID", help="as `list` shows it")
+    add_reason(end)
+    add_yes(end)
+    add_wait(end)
+
+
+def _path(name: str) -> str:
+    return f"/api/v1/connectors/{segment(name)}"
+
+
+def _list(rest: Rest, args: argparse.Namespace) -> int:
+    names = [args.name] if args.name else [row["name"] for row in rest.listed("/api/v1/connectors")]
+    query = {"open": "true"} if args.open else {"open": "false"} if args.closed else {}
+    found = [
+        {"connector": name, **row}
+        for name in names
+        for row in rest.call("GET", f"{_path(name)}/transactions", **query)["transactions"]
+        if _wanted(row, args)
+    ]
+    columns: dict[str, output.Cell] = {
+        "CONNECTOR": lambda row: row["connector"],
+        "TASK": lambda row: row["task"],
+        "ID": lambda row: row["id"],
+        "STATE": lambda row: row["state"] or "(unknown)",
+        "AGE": lambda row: output.span(row["age_ms"]),
+        "TIMEOUT": lambda row: output.span(row["timeout_ms"]),
+        "PRODUCER": lambda row: f"{row['producer_id']}/{row['epoch']}" if row["producer_id"] >= 0 else "-",
+        "PARTITIONS": lambda row: " ".join(f"{each['topic']}-{each['partition']}" for each in row["partitions"]),
+    }
+    output.listing(found, args.output, columns)
+    return 0
+
+
+def _wanted(row: Any, args: argparse.Namespace) -> bool:
+    if args.task is not None and row["task"] != args.task:
+        return False
+    if args.state is not None and row["state"].lower() != args.state.lower():
+        return False
+    return args.older_than is None or (row["age_ms"] is not None and row["age_ms"] > args.older_than * 1000)
+
+
+def _end(rest: Rest, args: argparse.Namespace) -> int:
+    rows = rest.call("GET", f"{_path(args.name)}/transactions")["transactions"]
+    row = next((row for row in rows if row["id"] == args.transactional_id), None)
+    if row is None:
+        known = ", ".join(row["id"] for row in rows) or "none"
+        raise ClientError(Exit.NOT_FOUND, f"{args.name} has no id {args.transactional_id}; it has {known}")
+    if not row["open"]:
+        print(f"{row['id']}: no transaction is open ({row['state'] or 'unknown to Kafka'}); nothing was changed")
+        return 0
+    confirmed(args.name, f"fence {row['id']}, which aborts what is open since {output.span(row['age_ms'])}", args.yes)
+    before = waiting.attempts(rest, args.name)
+    body = {"reason": args.reason, "transactional_id": row["id"]}
+    for fenced in rest.call("POST", f"{_path(args.name)}/fence", body)["fenced"]:
+        print(f"{fenced['id']}: fenced, now producer {fenced['producer_id']}/{fenced['epoch']}")
+    if args.wait:
+        of_task = {task: attempt for task, attempt in before.items() if task == row["task"]}
+        waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds, newer=of_task)
+    return 0

@@ -1,0 +1,39 @@
+"""`ringfence workers`: over REST only."""
+
+import argparse
+
+from ringfence.client import output
+from ringfence.client.arguments import Actions, run
+from ringfence.client.rest import Rest
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = Actions(parser)
+    actions.add("list", _list, "the workers, and which of them leads", output="table json yaml")
+    actions.add("leader", _leader, "who leads, and since when", output="table json yaml")
+
+
+def _list(rest: Rest, args: argparse.Namespace) -> int:
+    columns: dict[str, output.Cell] = {
+        "WORKER": lambda row: row["worker"],
+        "LEADS": lambda row: "leader" if row["leads"] else "",
+        "TASKS": lambda row: f"{row['tasks']}/{row['slots']}",
+        "MODE": lambda row: row["mode"],
+        "VERSION": lambda row: row["version"],
+        "SINCE": lambda row: output.time_of(row["since_ms"]),
+    }
+    output.listing(rest.listed("/api/v1/workers"), args.output, columns)
+    return 0
+
+
+def _leader(rest: Rest, args: argparse.Namespace) -> int:
+    found = rest.call("GET", "/api/v1/leader")
+    if args.output != "table":
+        output.structured(found, args.output)
+        return 0
+    since = output.time_of(found["since_ms"])
+    rows = [(found["leader"], found["group_generation"], since, found["kafka_cluster_id"])]
+    output.table(("LEADER", "GROUP GENERATION", "SINCE", "KAFKA CLUSTER"), rows)
+    return 0
