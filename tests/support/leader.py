@@ -13,7 +13,7 @@ from fencing.ids import ConnectorName
 from fencing.log_levels import LoggerRecord
 from fencing.status import Removed, State
 from ringfence.dispatch import CommandResult, Refused
-from ringfence.mirror.models import ActiveTopic
+from ringfence.mirror.models import ActiveTopic, Task
 from ringfence.mirror.projector import Projection
 from tests.support.topics import Topic, connector_status, generation, task_status
 
@@ -90,6 +90,13 @@ class FakeLeader:
         self.config.config(*generation(name, tasks, len(self.config.records)))
         told = [replace(task_status(name, n, state, number), since_ms=1_000 + number) for n in range(tasks)]
         self.status.status(connector_status(name, state), *told)
+        self.project()
+
+    def report(self, name: str, number: int, state: State, **fields: Any) -> None:
+        """As if a task of the newest generation had reported; newer than all before."""
+        newest = max(Task.objects.filter(connector=name).values_list("generation", "since_ms"))
+        status = task_status(name, number, state, newest[0])
+        self.status.status(replace(status, since_ms=newest[1] + 1, **fields))
         self.project()
 
     def validate(

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from fencing.status import State, WorkerRecord
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import Connector, Event, GenerationRow, Task
 from tests.support.leader import FakeLeader
-from tests.support.topics import connector, connector_status, generation, task_status
+from tests.support.topics import connector, generation
 
 FRAGMENT = {"hx-request": "true"}
 
@@ -168,20 +167,17 @@ def test_without_status_and_generation(client: Client, leader: FakeLeader) -> No
 
 def test_equal_traces_are_one_error_with_its_cause_first(client: Client, flights: FakeLeader) -> None:
     trace = "Traceback\n  File x\nConnectionError: no route with hunter22"
-    statuses = (task_status("flights", n, State.FAILED, trace=trace) for n in (0, 1))
-    flights.status.status(connector_status("flights", State.RUNNING), *statuses)
-    flights.project()
+    for number in (0, 1):
+        flights.report("flights", number, State.FAILED, trace=trace)
     page = text(client.get("/ui/connectors/flights"))
-    assert page.count("<b>ConnectionError: no route with [hidden]</b>") == 1
+    assert page.count("<b>no route with [hidden]</b><span><code>ConnectionError</code>") == 1
     assert "2 tasks, the same error: 0, 1" in page
     assert "Restart failed" in page
     assert "hunter22" not in page
 
 
 def test_a_failed_task_says_when_it_starts_again(client: Client, flights: FakeLeader) -> None:
-    failed = replace(task_status("flights", 0, State.FAILED, trace="x"), restarts=1, next_ms=1_700_000_000_000)
-    flights.status.status(connector_status("flights", State.RUNNING), failed)
-    flights.project()
+    flights.report("flights", 0, State.FAILED, trace="x", restarts=1, next_ms=1_700_000_000_000)
     page = text(client.get("/ui/connectors/flights"))
     assert 'starts again at <time datetime="2023-11-14T22:13:20+00:00"' in page
     assert "22:13:20 UTC</time> (restart 2 in a row)" in page

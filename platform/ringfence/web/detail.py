@@ -13,6 +13,7 @@ from ringfence.mirror.models import ClusterInfo, Connector, Event, GenerationRow
 from ringfence.web.listing import LIVE_MS, rate_of
 from ringfence.web.pictures import bars, line, rates
 from ringfence.web.states import Look, look_of, stage_look, task_look
+from ringfence.web.traces import Failure, cause_of, grouped
 
 SHOWN_OFFSETS = 50
 SHOWN_EVENTS = 25
@@ -38,10 +39,6 @@ class TaskView:
     rate: float
     trace: str
 
-    @property
-    def cause(self) -> str:
-        return root_cause(self.trace)
-
 
 @dataclass(frozen=True, slots=True)
 class GenerationView:
@@ -55,12 +52,6 @@ class EventView:
     event: Event
     icon: str
     bad: bool
-
-
-def root_cause(trace: str) -> str:
-    """The line of a trace that says why: Python's last one."""
-    lines = [line_.strip() for line_ in trace.strip().splitlines() if line_.strip()]
-    return lines[-1] if lines else ""
 
 
 def now_ms() -> int:
@@ -81,7 +72,7 @@ def _facts(connector: Connector, tasks: list[Task], masker: Masker, now: int) ->
         "look": look_of(connector),
         "wish": wish(connector),
         "trace": trace,
-        "cause": root_cause(trace),
+        "cause": cause_of(trace) if trace else None,
         "failures": failures(tasks, masker, config),
         "rate": rate_of(tasks, now),
         "records": sum(task.records_total for task in tasks),
@@ -128,14 +119,10 @@ def wish(connector: Connector) -> str:
     return "" if connector.state in reached else wanted.get(connector.target, "")
 
 
-def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[dict[str, Any]]:
+def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:
     """Failed tasks grouped by equal traces, the most frequent first."""
-    groups: dict[str, list[int]] = {}
-    for task in tasks:
-        if task.state == "FAILED":
-            groups.setdefault(masker.scrubbed(task.trace or task.why, config), []).append(task.number)
-    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-    return [{"trace": trace, "cause": root_cause(trace), "tasks": numbers} for trace, numbers in ordered]
+    failed = (task for task in tasks if task.state == "FAILED")
+    return grouped((task.number, masker.scrubbed(task.trace or task.why, config)) for task in failed)
 
 
 def _task_view(task: Task, masker: Masker, config: dict[str, str], now: int) -> TaskView:

@@ -18,6 +18,7 @@ from ringfence.web.listing import listing
 
 TABS = (
     ("", "Overview", "activity"),
+    ("tasks", "Tasks", "cpu"),
     ("transactions", "Transactions", "chart-bar"),
     ("offsets", "Offsets", "git-commit-horizontal"),
     ("generations", "Generations", "layers"),
