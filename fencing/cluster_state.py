@@ -12,6 +12,7 @@ from fencing.codec import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
+    DrainRecord,
     PlacementRecord,
     RestartRecord,
     SessionKeyRecord,
@@ -143,6 +144,8 @@ class ClusterState:
     restarts: Mapping[ConnectorName, tuple[int, RestartRecord]] = field(default_factory=dict)
     loggers: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
+    drained: Mapping[WorkerId, Incarnation] = field(default_factory=dict)
+    """Workers that get no tasks: only in this incarnation, so a restart ends it."""
 
     def connector(self, name: ConnectorName) -> ConnectorState:
         """The connector's state; an empty one where the topic says nothing about it."""
@@ -169,6 +172,9 @@ def apply(state: ClusterState, offset: int, record: ConfigRecord) -> ClusterStat
             return replace(state, end=end, restarts={**state.restarts, record.connector: (offset, record)})
         case LoggerRecord(logger, level):
             return replace(state, end=end, loggers={**state.loggers, logger: (offset, level)})
+        case DrainRecord(worker, incarnation):
+            left = {each: held for each, held in state.drained.items() if each != worker}
+            return replace(state, end=end, drained=left if incarnation is None else {**left, worker: incarnation})
         case TaskRecord(task, _) | PlacementRecord(task):
             name = task.connector
         case (

@@ -108,6 +108,15 @@ class SessionKeyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainRecord:
+    """`drain-worker-<id>`: this incarnation of the worker gets no tasks; None is a tombstone, which ends it."""
+
+    worker: WorkerId
+    incarnation: Incarnation | None
+    since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownKey:
     """A key that neither Ringfence nor Kafka Connect 4.3 is known to write: kept, and warned about."""
 
@@ -125,6 +134,7 @@ ConfigRecord = (
     | TopicsResetRecord
     | LoggerRecord
     | SessionKeyRecord
+    | DrainRecord
     | UnknownKey
 )
 
@@ -141,6 +151,7 @@ _PREFIXES = (
 )
 
 LOGGER = "logger-cluster-"
+DRAIN = "drain-worker-"
 _TASK_DIGITS = 9
 
 
@@ -200,7 +211,7 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
 def _decode(text: str, raw: bytes | None) -> ConfigRecord:
     value: dict[str, object] = {}
     prefix, rest = _split(text)
-    if not prefix and text != "session-key" and not text.startswith(LOGGER):
+    if not prefix and text != "session-key" and not text.startswith((LOGGER, DRAIN)):
         return UnknownKey(text)
     if raw is not None:
         loaded: object = json.loads(raw)
@@ -239,6 +250,11 @@ def _decode(text: str, raw: bytes | None) -> ConfigRecord:
             return TopicsResetRecord(name, None if raw is None else _integer(value, "time_ms"))
         case _ if text.startswith(LOGGER):
             return LoggerRecord(text.removeprefix(LOGGER), None if raw is None else str(value["level"]))
+        case _ if text.startswith(DRAIN):
+            worker = WorkerId(text.removeprefix(DRAIN))
+            if raw is None:
+                return DrainRecord(worker, None)
+            return DrainRecord(worker, Incarnation(str(value["incarnation"])), _integer(value, "since_ms"))
         case _:
             if raw is None:
                 return UnknownKey(text)
@@ -304,5 +320,8 @@ def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
             return f"{LOGGER}{logger}".encode(), None if level is None else _json({"level": level})
         case SessionKeyRecord(key, algorithm, created_ms):
             return b"session-key", _json({"key": key, "algorithm": algorithm, "creation-timestamp": created_ms})
+        case DrainRecord(worker, drained, since_ms):
+            told = None if drained is None else _json({"incarnation": drained, "since_ms": since_ms})
+            return f"{DRAIN}{worker}".encode(), told
         case UnknownKey(key):
             raise ValueError(f"a record with the unknown key {key!r} is never written")

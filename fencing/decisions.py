@@ -61,8 +61,16 @@ def decide(
     rounds = [due for connector in state.connectors.values() if (due := plan(connector, group_id)) is not None]
     live = {(member.worker, member.incarnation) for member in members}
     seen = _Seen(live, not_before, held_until or {}, now, now_ms, settings or {})
-    placements, homeless, restarting = _placements(state, status, members, seen)
+    placements, homeless, restarting = _placements(state, status, taking_tasks(state, members), seen)
     return Steps(tasks_wanted, rounds, placements, homeless, tuple(restarting))
+
+
+def taking_tasks(state: ClusterState, members: Sequence[Member]) -> list[Member]:
+    """The members, drained ones without a slot: their tasks move as far as others have room, and the rest stays."""
+    return [
+        replace(member, slots=0) if state.drained.get(member.worker) == member.incarnation else member
+        for member in members
+    ]
 
 
 def status_of(status: StatusState, task: TaskId, placement: Placement | None) -> TaskStatus | None:

@@ -86,7 +86,10 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRecord:
-    """`worker-<id>`: a member's own description, joined with the group's members by its incarnation."""
+    """`worker-<id>`: a member's own description, joined with the group's members by its incarnation.
+
+    away_until_ms: until then it counts as live without a seat in the group, which it left to hand the leadership over.
+    """
 
     worker: WorkerId
     incarnation: Incarnation
@@ -94,6 +97,7 @@ class WorkerRecord:
     slots: int
     version: str
     since_ms: int
+    away_until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,7 @@ def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
                 "version": record.version,
                 "since_ms": record.since_ms,
             }
+            fields |= {"away_until_ms": record.away_until_ms} if record.away_until_ms else {}
             return f"worker-{record.worker}".encode(), _json(fields)
         case LeaderRecord():
             fields = {
@@ -226,6 +231,7 @@ def _decode(text: str, value: dict[str, object]) -> StatusRecord | None:
             number("slots", 0),
             str(value.get("version", "")),
             number("since_ms", 0),
+            number("away_until_ms", 0),
         )
     if text == "leader":
         return LeaderRecord(

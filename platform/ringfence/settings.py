@@ -31,6 +31,8 @@ _NAMES = [name.strip() for name in os.environ.get("RINGFENCE_ALLOWED_HOSTS", "")
 ALLOWED_HOSTS = [*_NAMES, "localhost", "127.0.0.1", "[::1]", host_of(HTTP_ADDRESS)] if LOOPBACK else (_NAMES or ["*"])
 
 INSTALLED_APPS = [
+    "unfold.apps.BasicAppConfig",
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -47,6 +49,7 @@ INSTALLED_APPS = [
     "ringfence.history",
     "ringfence.api",
     "ringfence.web",
+    "ringfence.console",
 ]
 
 MIDDLEWARE = [
@@ -77,6 +80,7 @@ TEMPLATES = [
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
                 "ringfence.web.context.page",
             ],
         },
@@ -135,6 +139,23 @@ SPECTACULAR_SETTINGS = {
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}, "basic": {"type": "http", "scheme": "basic"}}
     },
     "SECURITY": [{"token": []}, {"basic": []}],
+}
+
+# The console's frame. Its colours are in console.css: unfold would make an inline style of them, which is blocked.
+UNFOLD = {
+    "SITE_TITLE": "Ringfence console",
+    "SITE_HEADER": "Ringfence",
+    "SITE_SUBHEADER": "Admin console",
+    "SITE_URL": "/ui/connectors",
+    "SITE_SYMBOL": "fence",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/ringfence/mark.svg"}],
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+    "STYLES": ["/static/ringfence/console.css"],
+    "SCRIPTS": ["/static/ringfence/console.js"],
+    "ENVIRONMENT": "ringfence.console.navigation.environment",
+    "ACCOUNT": {"navigation": [{"title": "Tokens", "link": "/console/access/token/"}]},
+    "SIDEBAR": {"navigation": "ringfence.console.navigation.navigation"},
 }
 
 LOGGING = {

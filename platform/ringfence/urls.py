@@ -2,10 +2,14 @@
 
 from django.urls import include, path
 
+from ringfence.console.site import site
+from ringfence.console.views import bare
 from ringfence.metrics.views import metrics
 
 urlpatterns = [
     path("ui", include("ringfence.web.urls")),
+    path("console", bare),
+    path("console/", site.urls),
     path("metrics", metrics),
     path("", include("ringfence.api.urls")),
 ]

@@ -70,7 +70,7 @@ def test_every_route_asks_for_a_token_when_others_can_reach_it(client: Client, o
                 continue
             if route in OPEN:
                 assert response.status_code != 401, route
-            elif route == "ui" or route.startswith("ui/"):
+            elif route in ("ui", "console") or route.startswith(("ui/", "console/")):
                 assert (response.status_code, response["location"]) == (302, "/ui/login"), (route, method)
             else:
                 assert response.status_code == 401, (route, method)
@@ -107,6 +107,7 @@ def test_every_route_that_changes_something_is_a_write_with_its_own_verb() -> No
     from ringfence.access.routes import Reach, declared
 
     asks_only = {"connector-plugins/<name:name>/config/validate", "api/v1/preflight", "ui/new/field", "ui/logout"}
+    asks_only |= {"console/logout/"}
     asks_only |= {"ui/connectors/<name:name>/edit/as", "api/v1/transforms/trial"}
     for route, view in views():
         for method, need in declared(view).items():

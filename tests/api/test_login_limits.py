@@ -26,8 +26,10 @@ def ann() -> str:
     from django.contrib.auth.models import User
 
     from ringfence.access import tokens
+    from ringfence.access.models import Grant
 
-    user = User.objects.create_user("ann", password="right-password-1", is_superuser=True)
+    user = User.objects.create_user("ann", password="right-password-1")
+    Grant.objects.create(user=user, what="admin")
     return tokens.create(user, "ci", ["admin"])[1]
 
 

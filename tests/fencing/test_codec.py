@@ -12,6 +12,7 @@ from fencing.codec import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
+    DrainRecord,
     PlacementRecord,
     RestartRecord,
     SessionKeyRecord,
@@ -34,6 +35,7 @@ configs = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
 numbers = st.integers(0, 2**40)
 records: st.SearchStrategy[ConfigRecord] = st.one_of(
     st.builds(ConnectorRecord, names, st.none() | configs),
+    st.builds(DrainRecord, names, numbers.map(str), numbers) | st.builds(DrainRecord, names, st.none()),
     st.builds(TaskRecord, tasks, st.none() | configs),
     st.builds(CommitRecord, names, numbers),
     st.builds(TargetStateRecord, names, st.none() | st.sampled_from(TargetState)),
@@ -65,7 +67,7 @@ def test_a_key_tells_its_connector_without_its_value(record: ConfigRecord) -> No
     match record:
         case TaskRecord(task, _) | PlacementRecord(task):
             expected: str | None = task.connector
-        case SessionKeyRecord() | LoggerRecord() | UnknownKey():
+        case SessionKeyRecord() | LoggerRecord() | DrainRecord() | UnknownKey():
             expected = None
         case _:
             expected = record.connector

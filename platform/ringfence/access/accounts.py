@@ -1,8 +1,8 @@
-"""Accounts, their grants and tokens, as the command line changes them; each change is in the audit trail."""
+"""Accounts, their grants and tokens, as command line and console change them; each change is in the audit trail."""
 
 import getpass
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
@@ -16,7 +16,25 @@ from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 
 
-def create(name: str, password: str | None, what: Iterable[str], pattern: str = EVERYTHING) -> User:
+class Tell(Protocol):
+    """Where a change is told: in an entry of its own, or in that of the request."""
+
+    def __call__(self, action: str, account: str, *, before: object = None, after: object = None) -> None: ...
+
+
+def _by_command_line(action: str, account: str, *, before: object = None, after: object = None) -> None:
+    """By whom: the machine's account that runs the command."""
+    try:
+        by = getpass.getuser()
+    except (KeyError, OSError):
+        by = ""
+    more: dict[str, Any] = {"before": before, "after": after, "request": f"account {account}"}
+    record(action, user=by, via="command line", address="", outcome=Outcome.DONE, **more)
+
+
+def create(
+    name: str, password: str | None, what: Iterable[str], pattern: str = EVERYTHING, *, tell: Tell = _by_command_line
+) -> User:
     """None for a password: nobody can log in as this account. ValueError or ValidationError say what is wrong."""
     with transaction.atomic():
         if not name.strip() or User.objects.filter(username__iexact=name).exists():
@@ -27,59 +45,67 @@ def create(name: str, password: str | None, what: Iterable[str], pattern: str = 
         user.save()
         if what:
             _add_grant(user, what, pattern)
-        _told("create account", name, after=_grants(user))
+        tell("create account", name, after=_grants(user))
     return user
 
 
-def set_password(name: str, password: str) -> None:
+def set_password(name: str, password: str, *, tell: Tell = _by_command_line) -> None:
     user = find(name)
     _put_password(user, password)
     with transaction.atomic():
         user.save()
-        _told("set password", name)
+        tell("set password", name)
 
 
-def grant(name: str, what: Iterable[str], pattern: str = EVERYTHING) -> None:
+def grant(name: str, what: Iterable[str], pattern: str = EVERYTHING, *, tell: Tell = _by_command_line) -> None:
     user = find(name)
     with transaction.atomic():
         before = _grants(user)
         _add_grant(user, what, pattern)
-        _told("grant", name, before=before, after=_grants(user))
+        tell("grant", name, before=before, after=_grants(user))
 
 
-def ungrant(name: str, pattern: str) -> None:
+def ungrant(name: str, pattern: str, *, tell: Tell = _by_command_line) -> None:
     user = find(name)
     with transaction.atomic():
         before = _grants(user)
         if not Grant.objects.filter(user=user, pattern=pattern).delete()[0]:
             raise ValueError(f"{name} has no grant on {pattern}: see `ringfence users list`")
-        _told("ungrant", name, before=before, after=_grants(user))
+        tell("ungrant", name, before=before, after=_grants(user))
 
 
-def set_active(name: str, active: bool) -> None:
+def set_active(name: str, active: bool, *, tell: Tell = _by_command_line) -> None:
     """A disabled account's sessions and tokens are worth nothing from the next request on."""
     user = find(name)
     with transaction.atomic():
         user.is_active = active
         user.save()
-        _told("enable account" if active else "disable account", name)
+        tell("enable account" if active else "disable account", name)
 
 
-def create_token(name: str, token: str, what: Iterable[str], pattern: str, seconds: float) -> str:
+def create_token(
+    name: str,
+    token: str,
+    what: Iterable[str],
+    pattern: str,
+    seconds: float,
+    *,
+    tell: Tell = _by_command_line,
+) -> str:
     """The token's text, which is shown this once."""
     with transaction.atomic():
         row, text = tokens.create(find(name), token, what, pattern, seconds)
-        _told("create token", name, after={"token": row.pk, "name": token, "what": row.what, "pattern": pattern})
+        tell("create token", name, after={"token": row.pk, "name": token, "what": row.what, "pattern": pattern})
     return text
 
 
-def revoke_token(number: int) -> None:
+def revoke_token(number: int, *, tell: Tell = _by_command_line) -> None:
     row = Token.objects.select_related("user").filter(pk=number).first()
     if row is None:
         raise ValueError(f"There is no token {number}: see `ringfence tokens list`")
     with transaction.atomic():
         tokens.revoke(row)
-        _told("revoke token", row.user.get_username(), before={"token": number, "name": row.name})
+        tell("revoke token", row.user.get_username(), before={"token": number, "name": row.name})
 
 
 def find(name: str) -> User:
@@ -106,12 +132,3 @@ def _add_grant(user: User, what: Iterable[str], pattern: str) -> None:
 
 def _grants(user: User) -> list[dict[str, str]]:
     return [{"what": row.what, "pattern": row.pattern} for row in Grant.objects.filter(user=user).order_by("id")]
-
-
-def _told(action: str, account: str, **more: Any) -> None:
-    """By whom: the machine's account that runs the command."""
-    try:
-        by = getpass.getuser()
-    except (KeyError, OSError):
-        by = ""
-    record(action, user=by, via="command line", address="", outcome=Outcome.DONE, request=f"account {account}", **more)

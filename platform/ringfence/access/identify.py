@@ -73,9 +73,7 @@ def of_token(row: Token, via: str = "token") -> Principal:
 
 
 def rights_of(user: User) -> tuple[Right, ...]:
-    """What an account may do. Django's superusers may do everything."""
-    if user.is_superuser:
-        return (ALL_RIGHTS,)
+    """What an account may do: its grants, and nothing else. Django's own flags (staff, superuser) mean nothing here."""
     return tuple(grant.right for grant in Grant.objects.filter(user_id=user.pk).order_by("id"))
 
 

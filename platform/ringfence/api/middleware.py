@@ -6,6 +6,9 @@ from django.utils.deprecation import MiddlewareMixin
 
 from ringfence.api.converters import segments
 
+CONSOLE = "/console/"
+"""Below it paths end with a slash, as Django's admin writes them."""
+
 
 class PathMiddleware(MiddlewareMixin):
     """Keeps an encoded slash apart from a real one, and takes a trailing slash off instead of redirecting."""
@@ -13,6 +16,6 @@ class PathMiddleware(MiddlewareMixin):
     def process_request(self, request: HttpRequest) -> None:
         raw = getattr(request, "scope", {}).get("raw_path")
         path = segments(raw.decode("ascii", "replace")) if raw else request.path_info.replace("%", "%25")
-        if not path.startswith(settings.STATIC_URL):
+        if not path.startswith((settings.STATIC_URL, CONSOLE)):
             path = path.rstrip("/") or "/"
         request.path_info = path

@@ -105,11 +105,12 @@ class Draft:
             log.error("The audit entry of %s could not be completed: %s", self._common["request"], error)  # noqa: TRY400
 
 
-def tell(request: HttpRequest, *, before: object, after: object) -> None:
-    """What a write that concerns no connector changes; any JSON, without secrets."""
+def tell(request: HttpRequest, *, before: object, after: object, action: str = "") -> None:
+    """What a write that concerns no connector changes; any JSON, without secrets. `action`: a name for it."""
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:
         draft.told = {"before": json.dumps(before, ensure_ascii=False), "after": json.dumps(after, ensure_ascii=False)}
+        draft.told |= {"action": action} if action else {}
 
 
 def came_to(request: HttpRequest, connector: str, status: int, message: str) -> None:

@@ -94,6 +94,5 @@ def _list(users: "list[User]") -> None:
     table = Table("NAME", "STATE", "MAY", box=None)
     for user in users:
         grants = [f"{grant.what} on {grant.pattern}" for grant in user.grants.all()]
-        may = "everything (superuser)" if user.is_superuser else ", ".join(grants) or "nothing"
-        table.add_row(user.username, "active" if user.is_active else "disabled", may)
+        table.add_row(user.username, "active" if user.is_active else "disabled", ", ".join(grants) or "nothing")
     Console().print(table)

@@ -12,7 +12,7 @@ from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState
 from fencing.codec import TargetState
 from fencing.config_log import ConfigLog
-from fencing.ids import ConnectorName
+from fencing.ids import ConnectorName, WorkerId
 from fencing.kafka.admin import end_offsets, topic_identity
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
@@ -100,6 +100,12 @@ class CommandService:
             written = self._write(commands.set_log_level(str(body["logger"]), str(body["level"])), limit, expired)
             self._report(command, "done", "", written.offset)
             return {"offset": written.offset}
+        if kind == "hand_over":
+            successor = self._leader.hand_over.ask(self._leader.members, limit)
+            self._report(command, "done", f"{successor} leads. {body['reason']}")
+            return {"value": {"leader": successor}}
+        if kind == "drain_worker":
+            return self._drain(command, body, limit, expired)
         name = ConnectorName(str(command["connector"]))
         if kind == "fence":
             check_signature(self._leader.worker_config.session_keys, state, body)
@@ -110,6 +116,10 @@ class CommandService:
             fenced = fence_id(state, name, str(body["id"]), self._leader.worker_config)
             self._report(command, "done", f"{body['id']}: {body['reason']}")
             return {"value": {"fenced": fenced}}
+        if kind == "retry_round":
+            self._leader.hurry(name)
+            self._report(command, "done", str(body["reason"]))
+            return {"value": None}
         connector = state.connector(name)
         plan, value = self._plan(kind, name, connector, body, limit)
         written = self._write(plan, limit, expired)
@@ -128,6 +138,19 @@ class CommandService:
         if kind in ("delete", "stop", "fence_now"):
             self._await_round(name, limit)
         return answer
+
+    def _drain(
+        self, command: Mapping[str, Any], body: Mapping[str, Any], limit: Deadline, expired: Any
+    ) -> dict[str, object]:
+        """`body`: worker, drained (false: it takes tasks again), reason."""
+        worker = WorkerId(str(body["worker"]))
+        found = [member.incarnation for member in self._leader.members if member.worker == worker]
+        if not found and body["drained"]:
+            raise Refusal(404, f"No live worker has the id {worker}: look at the list of workers")
+        incarnation = found[0] if body["drained"] else None
+        written = self._write(commands.drain(worker, incarnation, self._reporter.now_ms()), limit, expired)
+        self._report(command, "done", f"{worker}. {body['reason']}", written.offset)
+        return {"offset": written.offset} if written.offset >= 0 else {}
 
     def _write(self, plan: Plan, limit: Deadline, expired: Any) -> Written:
         try:

@@ -13,13 +13,14 @@ from fencing.codec import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
+    DrainRecord,
     PlacementRecord,
     TargetState,
     TargetStateRecord,
     TaskRecord,
 )
 from fencing.decisions import status_of
-from fencing.ids import ConnectorName, Generation, TaskId
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.leadership import TopicRecord
 from fencing.log_levels import LoggerRecord
 from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
@@ -175,6 +176,15 @@ def reset_topics(name: ConnectorName, time_ms: int) -> Plan:
 def set_log_level(logger: str, level: str) -> Plan:
     """Have every process of the cluster set a log level (KIP-976)."""
     return lambda _state: [LoggerRecord(logger, level)]
+
+
+def drain(worker: WorkerId, incarnation: Incarnation | None, now_ms: int) -> Plan:
+    """Have a worker's incarnation get no tasks and give up those for which others have room; None ends that."""
+
+    def plan(state: ClusterState) -> Records:
+        return [] if state.drained.get(worker) == incarnation else [DrainRecord(worker, incarnation, now_ms)]
+
+    return plan
 
 
 def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:

@@ -23,6 +23,7 @@ from fencing.status import LeaderRecord, StatusState, WorkerRecord
 from fencing.targets import Way, ways
 from ringfence.engine.commands import Plan, restart
 from ringfence.engine.connector_offsets import ConnectorOffsets
+from ringfence.engine.hand_over import HandOver
 from ringfence.engine.instances import Instances
 from ringfence.engine.internal_requests import rotate_key
 from ringfence.engine.jobs import Job, Jobs, Written
@@ -81,6 +82,7 @@ class Leader:
         self._members: list[Member] = []
         self._members_at = 0.0
         self._seat: GroupSeat | None = None
+        self.hand_over = HandOver(worker, reporter, self.statuses)
         self.ready = threading.Event()
         """Set while this worker leads and takes commands."""
         self.failure: str | None = None
@@ -107,6 +109,11 @@ class Leader:
         """The settings of this worker."""
         return self._config
 
+    @property
+    def members(self) -> list[Member]:
+        """The live workers, as the leader saw them last."""
+        return self._members
+
     def statuses(self) -> StatusState:
         """The status topic, folded."""
         return self._status.state
@@ -115,6 +122,10 @@ class Leader:
         """The next attempts of these tasks are a restart that somebody asked for."""
         if self._reconciler is not None:
             self._reconciler.restarting.update(TaskId(name, task) for task in tasks)
+
+    def hurry(self, name: ConnectorName) -> None:
+        """Try a round that failed again now."""
+        self._rounds.hurry(name)
 
     def reconfigure(self, name: str) -> None:
         """A connector instance asked for new task configurations."""
@@ -133,6 +144,7 @@ class Leader:
             while not stop.is_set():
                 try:
                     self._sit(stop)
+                    self.hand_over.await_successor(self._status.poll, stop)
                 except Exception as error:
                     # The root of the thread. What cannot be read or written here another worker may be able to: the
                     # seat is left (KIP-618, "Leader access to config topic"), and taken again after a pause.
@@ -158,7 +170,7 @@ class Leader:
             max_poll_interval_ms=self._config.number("max.poll.interval.ms"),
         )
         try:
-            while not stop.is_set():
+            while not stop.is_set() and not self.hand_over.due():
                 self._turn()
         finally:
             self._gained = None

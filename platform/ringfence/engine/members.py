@@ -1,6 +1,7 @@
 """Who can run tasks: the group's live members, joined with their `worker-<id>` records."""
 
 import logging
+import time
 
 from fencing.assignment import Member
 from fencing.clock import Deadline
@@ -21,12 +22,16 @@ def live_members(connection: Connection, group_id: str, status: StatusState, dea
 
 
 def live_workers(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[WorkerRecord]:
-    """The same members, as they describe themselves. Raises as `group_members`."""
-    records = []
+    """The same members, as they describe themselves. Raises as `group_members`.
+
+    One that has just left its seat to hand the leadership over is still one of them: its tasks go on.
+    """
+    now_ms = time.time() * 1000
+    records = [record for record in status.workers.values() if record.away_until_ms > now_ms]
     for member in group_members(connection, group_id, deadline):
         parsed = parse_member_client_id(member.client_id)
         record = status.workers.get(parsed[0]) if parsed else None
-        if parsed is not None and record is not None and record.incarnation == parsed[1]:
+        if record is not None and parsed is not None and record.incarnation == parsed[1] and record not in records:
             records.append(record)
     return records
 

@@ -4,13 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencing.cluster_state import ClusterState, ConnectorState, apply, mark_unreadable
-from fencing.codec import CommitRecord, ConnectorRecord, TargetState, TaskCountRecord, UnknownKey, connector_of, decode
+from fencing.codec import (
+    CommitRecord,
+    ConnectorRecord,
+    DrainRecord,
+    TargetState,
+    TaskCountRecord,
+    UnknownKey,
+    connector_of,
+    decode,
+)
 from fencing.errors import Unreadable
 from fencing.ids import ConnectorName
 from fencing.log_levels import LoggerRecord
 from ringfence.history import versions
 from ringfence.mirror.health import refresh
-from ringfence.mirror.models import Connector, Event, GenerationRow, LogLevel, Task, pack
+from ringfence.mirror.models import Connector, DrainedWorker, Event, GenerationRow, LogLevel, Task, pack
 from ringfence.mirror.records import Record
 from ringfence.mirror.texts import clean
 
@@ -34,6 +43,7 @@ class ConfigChange:
     """(time, text) of what could not be understood."""
     levels: Mapping[str, LogLevel] = field(default_factory=dict)
     configs: Sequence[versions.Written] = field(default_factory=tuple)
+    drains: Sequence[DrainRecord] = field(default_factory=tuple)
 
 
 def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:
@@ -44,6 +54,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
     warnings: list[tuple[int, str]] = []
     levels: dict[str, LogLevel] = {}
     configs: list[versions.Written] = []
+    drains: list[DrainRecord] = []
     for record in records:
         connector = connector_of(record.key or b"")
         try:
@@ -63,6 +74,8 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
                 levels[logger] = LogLevel(
                     logger=clean(logger), level=clean(level or "")[:16], config_offset=record.offset
                 )
+            case DrainRecord():
+                drains.append(decoded)
             case CommitRecord(name, tasks):
                 row = GenerationRow(connector=name, generation=record.offset, tasks=tasks, stage="pending")
                 row.committed_ms, row.config_offset = record.timestamp_ms, state.connector(name).config_offset
@@ -75,7 +88,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
                 pass
         if connector is not None:
             touched.add(connector)
-    return ConfigChange(state, frozenset(touched), generations, fenced, warnings, levels, configs)
+    return ConfigChange(state, frozenset(touched), generations, fenced, warnings, levels, configs, drains)
 
 
 def write(change: ConfigChange) -> set[str]:
@@ -98,6 +111,11 @@ def write(change: ConfigChange) -> set[str]:
     )
     _write_generations(change)
     versions.keep(change.configs)
+    for drain in change.drains:
+        DrainedWorker.objects.filter(worker=drain.worker).delete()
+        if drain.incarnation is not None:
+            told = {"incarnation": clean(drain.incarnation), "since_ms": drain.since_ms}
+            DrainedWorker.objects.create(worker=drain.worker, **told)
     Event.objects.bulk_create(
         Event(type="warning", time_ms=time_ms, summary=clean(text), body=pack({"message": text}))
         for time_ms, text in change.warnings
@@ -163,4 +181,5 @@ def forget() -> None:
     Task.objects.update(known=False, config="{}")
     GenerationRow.objects.all().delete()
     LogLevel.objects.all().delete()
+    DrainedWorker.objects.all().delete()
     refresh(set(Connector.objects.values_list("name", flat=True)))

@@ -231,6 +231,14 @@ class Worker(models.Model):
     since_ms = models.BigIntegerField()
 
 
+class DrainedWorker(models.Model):
+    """A worker that gets no tasks, in this incarnation only: a worker that came back under its id does."""
+
+    worker = models.TextField(primary_key=True)
+    incarnation = models.TextField()
+    since_ms = models.BigIntegerField(default=0)
+
+
 class Startups(models.Model):
     """How many connector instances and tasks a worker has started, as far as the status topic was seen."""
 

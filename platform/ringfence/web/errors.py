@@ -1,4 +1,4 @@
-"""Error pages for people under `/ui/`, JSON everywhere else."""
+"""Error pages for people under `/ui/` and `/console/`, JSON everywhere else."""
 
 import logging
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 def is_page(request: HttpRequest) -> bool:
     """Whether a person looks at the answer."""
-    return request.path_info == "/ui" or request.path_info.startswith("/ui/")
+    return request.path_info in ("/ui", "/console") or request.path_info.startswith(("/ui/", "/console/"))
 
 
 def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:

@@ -1,0 +1,8 @@
+"""Django's registration of the console."""
+
+from django.apps import AppConfig
+
+
+class ConsoleConfig(AppConfig):
+    name = "ringfence.console"
+    label = "console"

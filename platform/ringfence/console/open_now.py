@@ -1,0 +1,33 @@
+"""What a fence would abort: the open transactions of a connector, asked of Kafka; else what its tasks last reported."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ringfence import dispatch
+from ringfence.dispatch import Refused
+from ringfence.mirror.models import Connector, Task
+
+_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNow:
+    """Transactional ids (or tasks) with an open transaction, and the partitions in them."""
+
+    ids: Sequence[str]
+    partitions: Sequence[str]
+    asked: bool
+    warnings: Sequence[str] = ()
+
+
+def open_now(row: Connector, ids: int) -> OpenNow:
+    """One question to a worker, for a page that is about to abort them."""
+    try:
+        found = dispatch.transactions(row.name, ids, row.settings, timeout=_SECONDS)
+    except Refused as refused:
+        tasks = Task.objects.filter(connector=row.name, known=True, open_since_ms__gt=0).order_by("number")
+        reported = [f"task {number}" for number in tasks.values_list("number", flat=True)]
+        return OpenNow(reported, (), False, [f"Kafka could not be asked what is open: {refused.message}"])
+    are_open = [each for each in found if each["open"]]
+    partitions = {f"{one['topic']}-{one['partition']}" for each in are_open for one in each["partitions"]}
+    return OpenNow([str(each["id"]) for each in are_open], sorted(partitions), True)

@@ -1,0 +1,115 @@
+"""A heavy act: a page that says in numbers what it will do, asks for reason and name, and says what came of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.verbs import Verb
+from ringfence.audit.trail import note
+from ringfence.dispatch import Refused
+
+LONGEST_REASON = 1000
+NOTHING = "\N{EN DASH}"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One line of what an act does: a number or a word, what it counts, and how it is known."""
+
+    value: str
+    label: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What came of an act. `secret`: shown this once, and kept nowhere."""
+
+    text: str
+    lines: Sequence[str] = ()
+    secret: str = ""
+
+
+class ReasonForm(forms.Form):
+    """Why. Subclasses add what their act needs to know."""
+
+    reason = forms.CharField(
+        max_length=LONGEST_REASON,
+        label="Reason",
+        help_text="For the audit trail.",
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+    field_order: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The page of an act. `typed`: what must be typed once more, "" for lighter acts. `back`: where Cancel leads."""
+
+    title: str
+    button: str
+    back: str
+    says: Sequence[str]
+    effects: Sequence[Effect] = ()
+    typed: str = ""
+    connector: str = ""
+    form: type[ReasonForm] = ReasonForm
+    warnings: Sequence[str] = field(default_factory=tuple)
+
+
+Act = Callable[[dict[str, Any]], Came]
+"""Carries it out with the form's values (`reason` among them). Raises Refused, ValueError or ValidationError."""
+
+
+def page(request: HttpRequest, template: str, title: str, status: int = 200, **context: Any) -> HttpResponse:
+    """A page in the console's frame."""
+    from ringfence.console.site import site
+
+    frame = site.each_context(request)
+    return render(request, template, {**frame, "title": title, **context}, status=status)
+
+
+def run(request: HttpRequest, sheet: Sheet, act: Act) -> HttpResponse:
+    """Show the sheet; or, where it was sent, carry the act out and say what came of it."""
+    if request.method != "POST":
+        return _shown(request, sheet, sheet.form())
+    form = sheet.form(request.POST)
+    if sheet.typed and request.POST.get("confirm") != sheet.typed:
+        form.add_error(None, "The name does not match: nothing was changed.")
+    if not form.is_valid():
+        note(request, "; ".join(str(text) for texts in form.errors.values() for text in texts))
+        return _shown(request, sheet, form, 400)
+    reason = str(form.cleaned_data["reason"]).strip()
+    note(request, reason)
+    try:
+        came = act({**form.cleaned_data, "reason": reason})
+    except Refused as refused:
+        return _failed(request, sheet, form, refused.message, refused.status)
+    except ValidationError as error:
+        return _failed(request, sheet, form, " ".join(error.messages), 400)
+    except ValueError as error:
+        return _failed(request, sheet, form, str(error), 400)
+    if came.lines:
+        note(request, f"{reason}. {came.text} {' '.join(came.lines)}"[:LONGEST_REASON])
+    entry = request.ringfence_draft.entry_of(sheet.connector)  # type: ignore[attr-defined]
+    reads = principal_of(request).may_somewhere(Verb.VIEW_CONFIG)
+    context = {"sheet": sheet, "came": came, "entry": entry, "reads_audit": reads}
+    response = page(request, "console/came.html", sheet.title, **context)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _failed(request: HttpRequest, sheet: Sheet, form: ReasonForm, message: str, status: int) -> HttpResponse:
+    form.add_error(None, message)
+    note(request, f"{form.cleaned_data['reason']}. {message}"[:LONGEST_REASON])
+    return _shown(request, sheet, form, status)
+
+
+def _shown(request: HttpRequest, sheet: Sheet, form: ReasonForm, status: int = 200) -> HttpResponse:
+    return page(request, "console/sheet.html", sheet.title, status, sheet=sheet, form=form)

@@ -1,0 +1,123 @@
+"""What does not get on: rounds, tasks, connectors and requests that wait longer than they should, each with its age."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from django.db.models import Q
+
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
+from ringfence.audit.models import AuditEntry
+from ringfence.console.waiting import waiting
+from ringfence.dispatch import COMMAND_TIMEOUT, Refused
+from ringfence.mirror.health import Health
+from ringfence.mirror.models import Connector, GenerationRow, Task
+
+ROUND_MS = 15_000
+MOTION_MS = 60_000
+ANSWER_MS = 15_000
+LOOKED_BACK_MS = 86_400_000
+MOST = 200
+_MOVING = (Health.STARTING, Health.STOPPING, Health.PAUSING, Health.RESTARTING)
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """One thing that waits. `why`: what it waits for, as far as it is known; `ways`: address and word of what helps."""
+
+    what: str
+    connector: str
+    since_ms: int
+    why: str
+    ways: list[tuple[str, str]] = field(default_factory=list)
+    at: str = ""
+
+
+def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[Stuck], str]:
+    """Oldest first, of connectors that may be seen; and why something could not be looked at, "" where all was."""
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    found = [*_rounds(who, now), *_connectors(who, now), *_tasks(who, now), *_unanswered(who, now)]
+    trouble = ""
+    if who.may_everywhere(Verb.ADMIN):
+        try:
+            found += _waiting(now)
+        except Refused as refused:
+            trouble = refused.message
+    return sorted(found, key=lambda one: one.since_ms)[:MOST], trouble
+
+
+def _path(name: str, rest: str) -> str:
+    return f"/console/connectors/{quote(name, safe='')}/{rest}/"
+
+
+def _rounds(who: Principal, now: int) -> Iterator[Stuck]:
+    fencing = Connector.objects.filter(who.query(), known=True, fencing=True).values_list("name", flat=True)
+    rows = GenerationRow.objects.filter(connector__in=fencing).order_by("connector", "generation")
+    newest = {row.connector: row for row in rows}
+    for name, row in newest.items():
+        if row.committed_ms and now - row.committed_ms > ROUND_MS:
+            why = row.message or {"pending": "no leader has begun it: does anybody lead?"}.get(row.stage, row.stage)
+            ways = [(_path(name, "round"), "Try again now"), (_path(name, "fence"), "Fence anew")]
+            yield Stuck(f"Fencing round of generation {row.generation}", name, row.committed_ms, why, ways)
+
+
+def _connectors(who: Principal, now: int) -> Iterator[Stuck]:
+    moving = Connector.objects.filter(who.query(), known=True, fencing=False)
+    late = moving.filter(Q(stale=True) | Q(health__in=_MOVING), since_ms__gt=0, since_ms__lt=now - MOTION_MS)
+    for row in late.order_by("since_ms")[:MOST]:
+        why = (
+            "its tasks are not made yet: the plugin has not answered"
+            if row.stale
+            else "some of its tasks are not there yet"
+        )
+        ways = [(_path(row.name, "restart"), "Restart")]
+        yield Stuck(f"Connector is {row.health.lower()}", row.name, row.since_ms, row.unreadable or why, ways)
+
+
+def _tasks(who: Principal, now: int) -> Iterator[Stuck]:
+    running = Connector.objects.filter(who.query(), known=True, fencing=False).exclude(target="STOPPED")
+    waits = Task.objects.filter(
+        known=True, state__in=("UNASSIGNED", "RESTARTING"), connector__in=running.values("name")
+    )
+    for row in waits.filter(since_ms__gt=0, since_ms__lt=now - MOTION_MS).order_by("since_ms")[:MOST]:
+        why = {
+            "placed": f"placed on {row.worker}, which has not started it: is it alive?",
+            "restarted": f"its restart on {row.worker} has not begun",
+            "lost": "its attempt was lost, and no worker has a free slot",
+        }.get(row.why, "no worker has a free slot for it")
+        ways = [(_path(row.connector, f"tasks/{row.number}/restart"), "Restart")]
+        yield Stuck(f"Task {row.number} is {row.state.lower()}", row.connector, row.since_ms, why, ways)
+
+
+def _unanswered(who: Principal, now: int) -> Iterator[Stuck]:
+    """Writes that were begun and not completed: under way, or their web process died."""
+    rows = AuditEntry.objects.filter(completed=False, time_ms__lt=now - ANSWER_MS, time_ms__gt=now - LOOKED_BACK_MS)
+    if not who.may_everywhere(Verb.ADMIN):
+        rows = rows.exclude(connector="").filter(who.query(Verb.VIEW_CONFIG, "connector"))
+    for row in rows.order_by("time_ms")[:MOST]:
+        dead = now - row.time_ms > (COMMAND_TIMEOUT + 30) * 1000
+        why = (
+            "its web process ended before it was answered: what came of it is unknown, look"
+            if dead
+            else "not answered yet"
+        )
+        yield Stuck(
+            row.request, row.connector, row.time_ms, why, [(f"/console/audit/auditentry/{row.pk}/change/", "Entry")]
+        )
+
+
+def _waiting(now: int) -> Iterator[Stuck]:
+    for one in waiting():
+        sent_ms = now - int((COMMAND_TIMEOUT - one.left_s) * 1000)
+        left = f"for {one.left_s:.0f} s more" if one.left_s > 0 else "no longer: a leader will drop it"
+        who = f" by {one.user}" if one.user else ""
+        ways = [(f"/console/waiting/{one.id}/", "Take back")]
+        yield Stuck(
+            f"Command {one.kind.replace('_', ' ')}{who} waits for a leader",
+            one.connector,
+            sent_ms,
+            f"It is wanted {left}",
+            ways,
+        )

@@ -1,0 +1,289 @@
+"""The console's pages that show: overview, connectors, transactions, workers, stuck operations."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from django.core.paginator import Paginator
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.urls import path
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_http_methods, require_safe
+
+from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Principal
+from ringfence.access.routes import ANYONE, everywhere, on_connector, requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.audit import listing
+from ringfence.console.lists import links, moment
+from ringfence.console.sheet import NOTHING, Came, Sheet, page, run
+from ringfence.console.stuck import stuck
+from ringfence.console.waiting import take_back, waiting
+from ringfence.dispatch import Refused
+from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
+from ringfence.web.states import look_of
+
+_PAGE = 50
+Rows = Sequence[Sequence[str | SafeString]]
+
+
+def _table(headers: Sequence[str], rows: Rows) -> dict[str, Any]:
+    return {"headers": list(headers), "rows": [list(row) for row in rows]}
+
+
+def age(ms: float) -> str:
+    seconds = max(0.0, ms / 1000)
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def _at(name: str, rest: str) -> str:
+    return f"/console/connectors/{quote(name, safe='')}/{rest}/"
+
+
+def _ui(name: str) -> SafeString:
+    return format_html('<a class="rf-name" href="/ui/connectors/{}">{}</a>', quote(name, safe=""), name)
+
+
+def _ways(who: Principal, name: str, pairs: Iterable[tuple[Verb, str, str]]) -> SafeString:
+    """Links to acts, for those who may; a dash where nothing is left."""
+    allowed = [(address, word) for verb, address, word in pairs if who.may(verb, name)]
+    return links(*allowed) if allowed else format_html("{}", NOTHING)
+
+
+@requires(GET=ANYONE)
+@require_safe
+def bare(request: HttpRequest) -> HttpResponse:
+    """`/console` without its slash."""
+    return HttpResponsePermanentRedirect("/console/")
+
+
+@requires(GET=ANYONE)
+@require_safe
+def overview(request: HttpRequest) -> HttpResponse:
+    """Numbers, each with the list behind it, and the newest entries of the audit trail."""
+    who, now = principal_of(request), time.time() * 1000
+    shown = Connector.objects.filter(who.query(), known=True)
+    cluster = ClusterInfo.objects.exclude(leader="").first()
+    found, trouble = stuck(who)
+    open_tasks = Task.objects.filter(who.query(field="connector"), known=True, open_since_ms__gt=0)
+    oldest = open_tasks.order_by("open_since_ms").values_list("open_since_ms", flat=True).first()
+    waits = f"the oldest for {age(now - oldest)}" if oldest else "none"
+    leads = f"{cluster.leader} leads" if cluster else "nobody leads"
+    tiles = [
+        ("Connectors", shown.count(), f"{shown.filter(severity__gte=80).count()} in trouble", "/console/connectors/"),
+        ("Open transactions", open_tasks.count(), waits, "/console/transactions/"),
+        ("Workers", Worker.objects.count(), leads, "/console/workers/"),
+        ("Stuck operations", len(found), "wait too long" if found else "nothing waits", "/console/stuck/"),
+    ]  # fmt: skip
+    entries = listing.entries(who)[:10] if who.may_somewhere(Verb.VIEW_CONFIG) else []
+    rows = [
+        (links((f"/console/audit/auditentry/{row.pk}/change/", moment(row.time_ms))), row.user or "everybody here",
+         row.action,
+         row.connector or NOTHING, row.outcome, row.message[:120])
+        for row in entries
+    ]  # fmt: skip
+    table = _table(("Time (UTC)", "Who", "Action", "Connector", "Outcome", "Message"), rows)
+    context: dict[str, Any] = {"tiles": tiles, "table": table, "trouble": trouble}
+    context["may_administer"] = who.may_everywhere(Verb.ADMIN)
+    return page(request, "console/overview.html", "Overview", **context)
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def connectors(request: HttpRequest) -> HttpResponse:
+    """`?q=&page=`: the connectors, worst first, with what may be done to each."""
+    who, wanted = principal_of(request), request.GET.get("q", "").strip()
+    rows = Connector.objects.filter(who.query(), known=True).order_by("-severity", "name")
+    if wanted:
+        rows = rows.filter(name__icontains=wanted)
+    shown = Paginator(rows, _PAGE).get_page(request.GET.get("page"))
+    table = _table(
+        ("Connector", "Health", "Tasks", "Generation", "Acts"),
+        [
+            (
+                _ui(row.name), look_of(row).word, f"{row.tasks_running}/{row.task_count}", str(row.generation),
+                _ways(who, row.name, (
+                    (Verb.OPERATE, _at(row.name, "restart"), "Restart"),
+                    (Verb.FENCE, _at(row.name, "fence"), "Force a fence"),
+                    (Verb.VIEW, _at(row.name, "transactions"), "Transactions"),
+                )),
+            )
+            for row in shown
+        ],
+    )  # fmt: skip
+    query = urlencode({"q": wanted}) if wanted else ""
+    return page(
+        request, "console/table.html", "Connectors", table=table, pages=shown, query=query, search=wanted, searches=True
+    )
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def transactions(request: HttpRequest) -> HttpResponse:
+    """Open transactions of all connectors, oldest first, as their tasks last reported them."""
+    who, now = principal_of(request), time.time() * 1000
+    rows = Task.objects.filter(who.query(field="connector"), known=True, open_since_ms__gt=0).order_by("open_since_ms")[
+        :500
+    ]
+    table = _table(
+        ("Connector", "Task", "Open for", "Records", "Producer", "Last report", "Acts"),
+        [
+            (
+                _ui(row.connector), str(row.number), age(now - row.open_since_ms), f"{row.open_records:,}",
+                f"{row.producer_id}, epoch {row.epoch}", f"{age(now - row.reported_ms)} ago",
+                _ways(who, row.connector, (
+                    (Verb.VIEW, _at(row.connector, "transactions"), "Ask Kafka"),
+                    (Verb.FENCE, _at(row.connector, f"transactions/{row.number}/fence"), "End it"),
+                )),
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
+    says = (
+        "As the tasks last reported. A zombie's transaction is not in here: the connector's own page asks Kafka's "
+        "coordinators, which know it."
+    )
+    return page(
+        request,
+        "console/table.html",
+        "Open transactions",
+        table=table,
+        says=says,
+        empty="No task has a transaction open.",
+    )
+
+
+def _waiting_partitions(one: dict[str, Any]) -> str:
+    """Those that an open transaction holds back."""
+    names = [f"{each['topic']}-{each['partition']}" for each in one["partitions"]]
+    return ", ".join([*names[:10], *(["…"] if len(names) > 10 else [])]) if one["open"] else NOTHING
+
+
+@requires(GET=on_connector(Verb.VIEW))
+@require_safe
+def of_connector(request: HttpRequest, name: str) -> HttpResponse:
+    """The transactional ids of one connector as their coordinators know them, asked now."""
+    row = Connector.objects.filter(name=name, known=True).first()
+    if row is None:
+        raise Http404(f"There is no connector {name}")
+    who = principal_of(request)
+    counts = GenerationRow.objects.filter(connector=name).values_list("tasks", flat=True)
+    trouble, found = "", []
+    try:
+        found = dispatch.transactions(name, max([row.task_count, *counts]), row.settings)
+    except Refused as refused:
+        trouble = refused.message
+    table = _table(
+        ("Transactional id", "State", "Open for", "Producer", "Partitions that wait", "Acts"),
+        [
+            (
+                one["id"], one["state"] or "not known", NOTHING if one["age_ms"] is None else age(one["age_ms"]),
+                f"{one['producer_id']}, epoch {one['epoch']}",
+                _waiting_partitions(one),
+                _ways(who, name, ((Verb.FENCE, _at(name, f"transactions/{one['task']}/fence"), "Fence this id"),)),
+            )
+            for one in found
+        ],
+    )  # fmt: skip
+    says = "Asked of Kafka's transaction coordinators just now (KIP-664); ids of older generations, too."
+    return page(request, "console/table.html", f"Transactions of {name}", table=table, says=says, trouble=trouble)
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def workers(request: HttpRequest) -> HttpResponse:
+    """The workers, who leads, who is drained."""
+    administers = principal_of(request).may_everywhere(Verb.ADMIN)
+    cluster = ClusterInfo.objects.exclude(leader="").first()
+    drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
+    placed = dict(Task.objects.filter(known=True).order_by().values_list("worker").annotate(Count("pk")))
+    rows = []
+    for row in Worker.objects.order_by("worker"):
+        leads = cluster is not None and (cluster.leader, cluster.incarnation) == (row.worker, row.incarnation)
+        is_drained = drained.get(row.worker) == row.incarnation
+        at = f"/console/workers/{quote(row.worker, safe='')}"
+        acts = [(f"{at}/undrain/", "Undrain") if is_drained else (f"{at}/drain/", "Drain")]
+        acts += [("/console/leader/hand-over/", "Hand the leadership over")] if leads else []
+        role = ", ".join(word for word, so in (("leader", leads), ("drained", is_drained)) if so) or "worker"
+        rows.append(
+            (row.worker, role, f"{placed.get(row.worker, 0)}/{row.slots}", row.mode, row.version,
+             moment(row.since_ms), links(*acts) if administers else NOTHING)
+        )  # fmt: skip
+    table = _table(("Worker", "Role", "Tasks/slots", "Exactly once", "Version", "Since (UTC)", "Acts"), rows)
+    says = "As each introduced itself; one that died is listed until its id is used again."
+    return page(request, "console/table.html", "Workers", table=table, says=says, empty="No worker has reported yet.")
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def stuck_page(request: HttpRequest) -> HttpResponse:
+    """What does not get on, oldest first."""
+    now = time.time() * 1000
+    found, trouble = stuck(principal_of(request))
+    table = _table(
+        ("What", "Connector", "For", "Why", "What helps"),
+        [
+            (
+                one.what,
+                _ui(one.connector) if one.connector else NOTHING,
+                age(now - one.since_ms),
+                one.why,
+                links(*one.ways),
+            )
+            for one in found
+        ],
+    )
+    says = (
+        "Rounds after 15 s, tasks and connectors after a minute, requests after 15 s. Everything goes on by itself "
+        "once what it waits for is there: the leader's work is level-triggered, and tried again."
+    )
+    return page(
+        request,
+        "console/table.html",
+        "Stuck operations",
+        table=table,
+        says=says,
+        trouble=trouble,
+        empty="Nothing is stuck.",
+    )
+
+
+@requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
+@require_http_methods(["GET", "POST"])
+def take_back_page(request: HttpRequest, number: str) -> HttpResponse:
+    """Cancel a command that waits for a leader."""
+    try:
+        one = next((one for one in waiting() if one.id == number), None)
+    except Refused as refused:
+        raise Http404(refused.message) from refused
+    if one is None and request.method != "POST":
+        raise Http404("This command does not wait any more: a leader has taken it, or its time has run out")
+    about = f"{one.kind.replace('_', ' ')} {one.connector}".strip() if one else "the command"
+    says = [
+        "It is taken out of the queue before a leader takes it; whoever waits for it is told that nothing was changed."
+    ]
+    sheet = Sheet(f"Take back: {about}", "Take it back", "/console/stuck/", says)
+
+    def act(_values: dict[str, Any]) -> Came:
+        if not take_back(number, principal_of(request).name):
+            raise ValueError("Too late: a leader has taken it, or its time has run out. Look what came of it")
+        return Came("It is taken back: nothing was changed.")
+
+    return run(request, sheet, act)
+
+
+urls = [
+    path("", overview, name="index"),
+    path("connectors/", connectors),
+    path("connectors/<name:name>/transactions/", of_connector),
+    path("transactions/", transactions),
+    path("workers/", workers),
+    path("stuck/", stuck_page),
+    path("waiting/<name:number>/", take_back_page),
+]

@@ -1,0 +1,90 @@
+"""Commands that wait in Redis for a leader: who asked for what, until when they are wanted, and taking one back."""
+
+import base64
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from ringfence import dispatch
+from ringfence.dispatch import Refused
+
+_QUEUE = "leader"
+_MOST = 500
+_ANSWER_SECONDS = 600
+_AWAY = (
+    "Redis does not answer ({error}), so nobody can tell what waits there. Check that it runs at RINGFENCE_REDIS_URL"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A command that no leader has taken yet. `left_s`: until nobody carries it out any more."""
+
+    id: str
+    kind: str
+    connector: str
+    user: str
+    left_s: float
+
+
+def waiting() -> list[Waiting]:
+    """Oldest first, at most 500. Raises `Refused` where Redis is away. Nothing of a command's body is shown."""
+    try:
+        raw = dispatch.results.lrange(_QUEUE, -_MOST, -1)
+    except redis.RedisError as error:
+        raise Refused(503, _AWAY.format(error=type(error).__name__)) from error
+    assert isinstance(raw, list)
+    found = [_read(entry) for entry in reversed(raw)]  # Redis' list grows at its left end
+    return [one for one in found if one is not None]
+
+
+def take_back(number: str, by: str) -> bool:
+    """Take a command out of the queue; False where a leader has it already. Whoever waits for it is told."""
+    try:
+        entries = dispatch.results.lrange(_QUEUE, 0, -1)
+        assert isinstance(entries, list)
+        for entry in entries:
+            found = _read(entry)
+            if found is not None and found.id == number:
+                taken = dispatch.results.lrem(_QUEUE, 1, entry) == 1  # type: ignore[arg-type]
+                if taken:
+                    _answer(number, by)
+                return taken
+    except redis.RedisError as error:
+        raise Refused(503, _AWAY.format(error=type(error).__name__)) from error
+    return False
+
+
+def _answer(number: str, by: str) -> None:
+    message = (
+        f"The request was taken back in the console by {by or 'somebody'} before a leader took it: nothing was changed."
+    )
+    result = {"ok": False, "status": 409, "message": message, "retry": False, "passing": False}
+    stored: dict[str, Any] = {
+        "task_id": number,
+        "status": "SUCCESS",
+        "result": result,
+        "traceback": None,
+        "children": [],
+    }
+    dispatch.results.set(f"celery-task-meta-{number}", json.dumps(stored), ex=_ANSWER_SECONDS)
+
+
+def _read(entry: Any) -> Waiting | None:
+    """A message as kombu puts it there; None for one that is no command."""
+    try:
+        message = json.loads(entry)
+        _, arguments, _ = json.loads(base64.b64decode(message["body"]))
+        command = arguments["command"]
+        return Waiting(
+            str(message["headers"]["id"]),
+            str(command["kind"]),
+            str(command.get("connector") or ""),
+            str(command.get("user") or ""),
+            float(arguments["deadline"]) - time.time(),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

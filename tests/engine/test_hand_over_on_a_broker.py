@@ -1,0 +1,110 @@
+"""On the real broker: the leader resigns, another worker leads, no task moves; a drained worker's tasks do."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from fencing.clock import Deadline
+from fencing.kafka.reporter import Reporter
+from ringfence.engine.command_service import CommandService
+from ringfence.engine.leader import Leader, identity
+from ringfence.engine.members import live_members
+from ringfence.engine.plugins import PluginHost
+from tests.engine.test_restarts_on_a_broker import C, Cluster
+from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+
+class Second:
+    """Another worker of the same cluster."""
+
+    def __init__(self, first: Cluster, installed: Mapping[str, str]) -> None:
+        config = first.config
+        self.reporter = Reporter(first.connection, config.status_topic, config.events_topic)
+        self.record = identity("w2", "i2", config, 4, "1", self.reporter.now_ms())
+        self.plugins = PluginHost(environment=installed)
+        self.leader = Leader(config, self.record, self.plugins, self.reporter)
+        self.commands = CommandService(self.leader, self.plugins, self.reporter, first.connection, config.offsets_topic)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
+
+    def start(self) -> None:
+        self._thread.start()
+        self.reporter.status(self.record)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        self.plugins.close()
+
+
+@pytest.fixture
+def cluster(
+    broker: Broker,
+    unique: Callable[[str], str],
+    environment: Mapping[str, str],  # noqa: F811 - the fixture that is imported above
+) -> Iterator[Cluster]:
+    made = Cluster(broker, unique, environment)
+    made.start()
+    yield made
+    made.close()
+
+
+def test_a_leader_that_resigns_is_followed_by_another_and_its_tasks_stay(
+    cluster: Cluster,
+    unique: Callable[[str], str],
+    environment: Mapping[str, str],  # noqa: F811
+) -> None:
+    alone = cluster.command("hand_over", {"reason": "r"})
+    assert (alone["ok"], alone["status"]) == (False, 409)
+    assert "No other live worker" in str(alone["message"])
+    assert cluster.leader.ready.is_set()
+    config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers"), "tasks.max": "2"}
+    assert cluster.command("create", {"config": config})["ok"] is True
+    eventually(lambda: len(cluster.leader.state().connector(C).placements) == 2, 30, "both tasks are placed")
+    second = Second(cluster, environment)
+    second.start()
+    try:
+        eventually(lambda: len(cluster.leader.members) == 2, 30, "the second worker is a member")
+        eventually(
+            lambda: {p.worker for p in cluster.leader.state().connector(C).placements.values()} == {"w1", "w2"},
+            30,
+            "the load is even",
+        )
+        before = dict(cluster.leader.state().connector(C).placements)
+        answer = cluster.command("hand_over", {"reason": "r"})
+        assert answer["ok"] is True, answer
+        assert answer["value"] == {"leader": "w2"}
+        assert second.leader.ready.wait(30)
+        assert not cluster.leader.ready.is_set()
+        both = {"w1", "w2"}
+        eventually(lambda: _members_by_group_alone(cluster, second) == both, 30, "w1 has a seat again")
+        assert dict(second.leader.state().connector(C).placements) == before
+        # The other way round, so that nothing of the first time is left over.
+        wanted = {"kind": "hand_over", "connector": None, "body": {"reason": "r"}}
+        again = second.commands.execute(wanted, time.time() + 60)
+        assert again["value"] == {"leader": "w1"}
+        assert cluster.leader.ready.wait(30)
+        drained = {"worker": "w2", "drained": True, "reason": "r"}
+        eventually(lambda: len(cluster.leader.members) == 2, 30, "the new leader has seen both")
+        assert cluster.command("drain_worker", drained)["ok"] is True
+        eventually(
+            lambda: {p.worker for p in cluster.leader.state().connector(C).placements.values()} == {"w1"},
+            30,
+            "the drained worker's task is placed elsewhere",
+        )
+    finally:
+        second.close()
+
+
+def _members_by_group_alone(cluster: Cluster, second: Second) -> set[str]:
+    """No word of the status topic about somebody who is away counts."""
+    status = second.leader.statuses()
+    workers = {name: replace(record, away_until_ms=0) for name, record in status.workers.items()}
+    known = replace(status, workers=workers)
+    found = live_members(cluster.connection, cluster.config.group_id, known, Deadline.after(10))
+    return {member.worker for member in found}

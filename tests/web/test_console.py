@@ -1,0 +1,279 @@
+"""The admin console: what it says before and after a heavy act, and that there is no way around the verbs."""
+
+import base64
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+
+from ringfence import dispatch
+from ringfence.access.models import Grant, Token
+from ringfence.audit.models import AuditEntry
+from ringfence.console import waiting as queue
+from ringfence.console.stuck import stuck
+from ringfence.dispatch import Refused
+from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
+from tests.support.leader import FakeLeader
+from tests.support.topics import connector
+
+CONSOLE = "/console/connectors/flights"
+
+
+def text(response: Any) -> str:
+    return str(response.content.decode())
+
+
+@pytest.fixture
+def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
+    monkeypatch.setattr(dispatch, "transactions", leader.transactions)
+    monkeypatch.setattr("ringfence.console.stuck.waiting", list)
+    leader.config.config(connector("flights", topic="t", **{"db.password": "hunter22"}))
+    leader.start("flights", tasks=2)
+    return leader
+
+
+@pytest.fixture
+def outside() -> Iterator[None]:
+    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with override_settings(LOOPBACK=False, ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+        yield
+
+
+def logged_in(client: Client, *grants: tuple[str, str], **flags: Any) -> User:
+    user = User.objects.create_user("ann", password="right-password-1", **flags)
+    for what, pattern in grants:
+        Grant.objects.create(user=user, what=what, pattern=pattern)
+    assert client.post("/ui/login", {"name": "ann", "secret": "right-password-1"}).status_code == 302
+    return user
+
+
+def entry_of(page: str) -> AuditEntry:
+    """The audit entry that an answer links to."""
+    found = re.search(r'href="/console/audit/auditentry/(\d+)/change/"', page)
+    assert found is not None, page
+    return AuditEntry.objects.get(pk=int(found[1]))
+
+
+PAGES = (
+    "", "connectors/", "connectors/?q=fl", "transactions/", "workers/", "stuck/", "connectors/flights/transactions/",
+    "auth/user/", "access/grant/", "access/token/", "audit/auditentry/", "audit/auditentry/?outcome=done&since=hour",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_have_no_inline_code_no_secret_and_say_that_no_login_is_asked(
+    client: Client, flights: FakeLeader, page: str
+) -> None:
+    response = client.get(f"/console/{page}")
+    shown = text(response)
+    assert response.status_code == 200
+    assert "hunter22" not in shown
+    assert "No login: only this machine gets here" in shown
+    assert "<style" not in shown
+    assert not re.search(r"<script(?![^>]*\ssrc=)", shown)
+    policy = response["content-security-policy"]
+    assert "unsafe-inline" not in policy
+    assert policy == client.get("/ui/connectors")["content-security-policy"].replace(
+        "script-src 'self'", "script-src 'self' 'unsafe-eval'"
+    )
+
+
+def test_a_fence_says_in_numbers_what_it_does_and_links_its_entry(client: Client, flights: FakeLeader) -> None:
+    page = text(client.get(f"{CONSOLE}/fence/"))
+    numbers = re.findall(r"<dt[^>]*>([^<]*)</dt><dd>([a-z -]+)", page)
+    assert [number for number, _ in numbers] == ["2", "2", "1", "1"]
+    assert "asked of Kafka now" in page
+    assert "data-focus>Cancel<" in page
+    refused = client.post(f"{CONSOLE}/fence/", {"reason": "a zombie", "confirm": "flight"})
+    assert (refused.status_code, "The name does not match" in text(refused)) == (400, True)
+    assert client.post(f"{CONSOLE}/fence/", {"reason": " ", "confirm": "flights"}).status_code == 400
+    assert not [kind for kind, _, _ in flights.asked if kind == "fence_now"]
+    done = client.post(f"{CONSOLE}/fence/", {"reason": "a zombie", "confirm": "flights"})
+    assert done.status_code == 200
+    assert flights.asked[-1] == ("fence_now", "flights", {"reason": "a zombie"})
+    entry = entry_of(text(done))
+    assert (entry.action, entry.connector, entry.outcome) == ("fence", "flights", "done")
+    assert "a zombie" in entry.message
+
+
+def test_ending_a_transaction_fences_its_id(client: Client, flights: FakeLeader) -> None:
+    page = text(client.get(f"{CONSOLE}/transactions/0/fence/"))
+    assert "g-flights-0 is Ongoing; producer 7, epoch 3" in page
+    assert "t-0" in page
+    done = client.post(f"{CONSOLE}/transactions/0/fence/", {"reason": "it hangs", "confirm": "flights"})
+    assert flights.asked[-1] == ("fence_id", "flights", {"id": "g-flights-0", "reason": "it hangs"})
+    assert "Producer 7 has epoch 4 now." in text(done)
+    assert "epoch 4" in entry_of(text(done)).message
+
+
+def test_numbers_without_kafka_are_those_of_the_tasks_and_it_says_so(client: Client, flights: FakeLeader) -> None:
+    Task.objects.filter(connector="flights", number=1).update(open_since_ms=5)
+    flights.refusal = Refused(503, "No worker answers")
+    page = text(client.get(f"{CONSOLE}/fence/"))
+    assert "Kafka could not be asked what is open: No worker answers" in page
+    assert "as its tasks last reported" in page
+    refused = client.post(f"{CONSOLE}/fence/", {"reason": "r", "confirm": "flights"})
+    assert (refused.status_code, "No worker answers" in text(refused)) == (503, True)
+    assert AuditEntry.objects.get(connector="flights").message == "r. No worker answers"
+
+
+def test_restarts_drains_and_a_hand_over_ask_the_leader(client: Client, flights: FakeLeader) -> None:
+    Worker.objects.create(worker="w1", incarnation="i1", mode="enabled", slots=4, version="1", since_ms=1)
+    Worker.objects.create(worker="w2", incarnation="i2", mode="enabled", slots=1, version="1", since_ms=1)
+    ClusterInfo.objects.update_or_create(id=1, defaults={"leader": "w1", "incarnation": "i1"})
+    asked = []
+    for path, more in (
+        (f"{CONSOLE}/restart/", {"what": "failed"}),
+        (f"{CONSOLE}/tasks/1/restart/", {}),
+        (f"{CONSOLE}/round/", {}),
+        ("/console/workers/w1/drain/", {"confirm": "w1"}),
+        ("/console/workers/w1/undrain/", {}),
+    ):
+        assert client.get(path).status_code == 200
+        assert client.post(path, {"reason": "r", **more}).status_code == 200, path
+        asked.append(flights.asked[-1])
+    assert asked == [
+        ("restart", "flights", {"include_tasks": True, "only_failed": True, "reason": "r"}),
+        ("restart_task", "flights", {"task": 1, "reason": "r"}),
+        ("retry_round", "flights", {"reason": "r"}),
+        ("drain_worker", None, {"worker": "w1", "drained": True, "reason": "r"}),
+        ("drain_worker", None, {"worker": "w1", "drained": False, "reason": "r"}),
+    ]
+    drain = text(client.get("/console/workers/w1/drain/"))
+    assert re.findall(r"<dt[^>]*>([^<]*)</dt>", drain) == ["1", "1"]  # two tasks, one free slot on w2
+    assert "w1 ends what it writes" in text(client.get("/console/leader/hand-over/"))
+    flights.refusal = Refused(409, "No other live worker is there to lead")
+    alone = client.post("/console/leader/hand-over/", {"reason": "r", "confirm": "w1"})
+    assert (alone.status_code, "No other live worker" in text(alone)) == (409, True)
+    DrainedWorker.objects.create(worker="w1", incarnation="i1")
+    assert "leader, drained" in text(client.get("/console/workers/"))
+
+
+@pytest.mark.usefixtures("outside")
+def test_django_flags_open_nothing(client: Client, flights: FakeLeader) -> None:
+    logged_in(client, is_superuser=True, is_staff=True)
+    assert client.get("/console/").status_code == 200  # a frame without links
+    for page in (
+        "connectors/",
+        "auth/user/",
+        "access/token/",
+        "audit/auditentry/",
+        "accounts/new/",
+        "connectors/flights/fence/",
+    ):
+        refused = client.get(f"/console/{page}")
+        assert (refused.status_code, "lacks the verb" in text(refused)) == (403, True), page
+    assert client.post(f"{CONSOLE}/fence/", {"reason": "r", "confirm": "flights"}).status_code == 403
+    assert AuditEntry.objects.get(connector="flights").outcome == "refused"
+
+
+@pytest.mark.usefixtures("outside")
+def test_each_act_needs_its_verb_where_it_acts(client: Client, flights: FakeLeader) -> None:
+    logged_in(client, ("operator", "*"), ("fence", "other-*"))
+    assert client.post(f"{CONSOLE}/restart/", {"reason": "r", "what": "all"}).status_code == 200
+    refused = client.post(f"{CONSOLE}/fence/", {"reason": "r", "confirm": "flights"})
+    assert "`fence` on connector flights" in text(refused)
+    assert client.post("/console/workers/w1/drain/", {"reason": "r", "confirm": "w1"}).status_code == 403
+    assert "Force a fence" not in text(client.get("/console/connectors/"))
+    assert "Accounts" not in text(client.get("/console/"))
+    assert client.get("/console/stuck/").status_code == 200
+
+
+def test_lists_of_the_admin_take_no_writes(client: Client, flights: FakeLeader) -> None:
+    AuditEntry.objects.create(time_ms=1, action="x")
+    number = AuditEntry.objects.get().pk
+    for path in ("auth/user/", f"audit/auditentry/{number}/change/"):
+        assert client.get(f"/console/{path}").status_code == 200
+        assert client.post(f"/console/{path}", {"action": "delete_selected"}).status_code == 405
+    for path in (
+        "auth/user/add/",
+        "auth/user/1/change/",
+        f"audit/auditentry/{number}/delete/",
+        "login/",
+        "password_change/",
+    ):
+        assert client.get(f"/console/{path}").status_code == 404, path
+
+
+def test_accounts_grants_and_tokens(client: Client, flights: FakeLeader) -> None:
+    new = {"name": "bob", "password": "long-enough-9x", "what": "operator", "pattern": "team-*", "reason": "joins"}
+    assert "neither a role" in text(client.post("/console/accounts/new/", {**new, "what": "root"}))
+    assert "too short" in text(client.post("/console/accounts/new/", {**new, "password": "x1"}))
+    done = client.post("/console/accounts/new/", new)
+    entry = entry_of(text(done))
+    assert (entry.action, entry.outcome, entry.message) == ("create account", "done", "joins")
+    assert "long-enough-9x" not in json.dumps(list(AuditEntry.objects.values()))
+    bob = User.objects.get(username="bob")
+    assert bob.check_password("long-enough-9x")
+    assert "long-enough" not in bob.password
+    assert (
+        client.post("/console/accounts/bob/grant/", {"what": "fence", "pattern": "*", "reason": "r"}).status_code == 200
+    )
+    made = client.post(
+        "/console/accounts/bob/token/", {"label": "ci", "what": "viewer", "pattern": "*", "days": "9", "reason": "r"}
+    )
+    secret = re.search(r'value="(rf_[^"]+)"', text(made))
+    assert secret is not None
+    assert made["cache-control"] == "no-store"
+    assert secret[1] not in text(client.get("/console/access/token/"))
+    assert secret[1] not in json.dumps(list(AuditEntry.objects.values()))
+    row = Token.objects.get()
+    assert client.post(f"/console/tokens/{row.pk}/revoke/", {"reason": "r", "confirm": "ci"}).status_code == 200
+    assert Token.objects.get().state == "revoked"
+    other = {"password": "another-enough-9", "again": "another-enough-8", "reason": "r"}
+    assert "differ" in text(client.post("/console/accounts/bob/password/", other))
+    assert client.post("/console/accounts/bob/disable/", {"reason": "left", "confirm": "bob"}).status_code == 200
+    assert not User.objects.get(username="bob").is_active
+    number = Grant.objects.get(pattern="team-*").pk
+    assert client.post(f"/console/grants/{number}/take/", {"reason": "r", "confirm": "bob"}).status_code == 200
+    assert [grant.what for grant in Grant.objects.all()] == ["fence"]
+
+
+def test_stuck_operations_are_listed_with_age_and_reason(client: Client, flights: FakeLeader) -> None:
+    from ringfence.access.principal import EVERYBODY_HERE
+
+    assert stuck(EVERYBODY_HERE) == ([], "")
+    now = int(time.time() * 1000)
+    Connector.objects.filter(name="flights").update(fencing=True)
+    GenerationRow.objects.update(committed_ms=now - 60_000, stage="failed", message="no broker answers")
+    AuditEntry.objects.create(time_ms=now - 200_000, action="edit", request="PUT /x", connector="flights")
+    found, _ = stuck(EVERYBODY_HERE, now)
+    assert [(one.what.split()[0], now - one.since_ms) for one in found] == [("PUT", 200_000), ("Fencing", 60_000)]
+    shown = text(client.get("/console/stuck/"))
+    assert "no broker answers" in shown
+    assert f"{CONSOLE}/round/" in shown
+    Connector.objects.filter(name="flights").update(fencing=False)
+    Task.objects.filter(number=1).update(state="UNASSIGNED", why="placed", since_ms=now - 90_000)
+    assert "has not started it" in text(client.get("/console/stuck/"))
+
+
+def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
+    client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch, valkey: Any
+) -> None:
+    store = redis.Redis.from_url(valkey.url)
+    store.delete("leader")
+    monkeypatch.setattr(dispatch, "results", store)
+    monkeypatch.setattr("ringfence.console.stuck.waiting", queue.waiting)
+    sender = dispatch.client(valkey.url)
+    command = {"kind": "create", "connector": "x", "user": "ann", "body": {"config": {"password": "hunter22"}}}
+    sent = sender.send_task(
+        "ringfence.leader.command", kwargs={"command": command, "deadline": time.time() + 60}, queue="leader"
+    )
+    store.rpush("leader", base64.b64encode(b"no command"))
+    shown = text(client.get("/console/stuck/"))
+    assert "Command create by ann waits for a leader" in shown
+    assert "hunter22" not in shown
+    path = f"/console/waiting/{sent.id}/"
+    assert client.get(path).status_code == 200
+    assert client.post(path, {"reason": "wrong one"}).status_code == 200
+    assert [one.id for one in queue.waiting()] == []
+    told = json.loads(store.get(f"celery-task-meta-{sent.id}") or b"{}")
+    assert (told["result"]["ok"], told["result"]["status"]) == (False, 409)
+    late = client.post(path, {"reason": "again"})
+    assert (late.status_code, "Too late" in text(late)) == (400, True)
