@@ -9,6 +9,6 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const form of document.querySelectorAll("form[data-name]")) {
     form.querySelector("[data-needs-name]").disabled = form.elements.confirm.value !== form.dataset.name;
   }
-  document.querySelector("[data-focus]")?.focus();
+  document.querySelector("[data-focus]")?.focus({ preventScroll: true });
   document.querySelector(".rf-secret")?.select();
 });

@@ -54,6 +54,7 @@ def cluster(
     made.close()
 
 
+@pytest.mark.slow
 def test_a_leader_that_resigns_is_followed_by_another_and_its_tasks_stay(
     cluster: Cluster,
     unique: Callable[[str], str],

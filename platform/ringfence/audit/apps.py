@@ -6,3 +6,4 @@ from django.apps import AppConfig
 class AuditConfig(AppConfig):
     name = "ringfence.audit"
     label = "audit"
+    verbose_name = "Audit"

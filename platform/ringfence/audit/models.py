@@ -72,6 +72,7 @@ class AuditEntry(models.Model):
     objects = EntryQuerySet.as_manager()
 
     class Meta:
+        verbose_name_plural = "audit entries"
         indexes: ClassVar = [
             models.Index(fields=["-time_ms"], name="audit_time"),
             models.Index(fields=["connector", "-time_ms"], name="audit_connector"),

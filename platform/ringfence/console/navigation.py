@@ -72,4 +72,4 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 def environment(_request: HttpRequest) -> list[str] | None:
     """Said on every page where nobody logs in."""
-    return ["No login: only this machine gets here", "warning"] if settings.LOOPBACK else None
+    return ["No login asked", "warning"] if settings.LOOPBACK else None
