@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 
 from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -161,23 +162,37 @@ def topic_setting(connection: Connection, topic: str, name: str, deadline: Deadl
     return None if found is None else str(found.value)
 
 
-def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
-    """The read_uncommitted end offset of each partition (invariant 6)."""
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = {TopicPartition(topic, partition): latest for partition in partitions}
+class Place(Enum):
+    """A place in a partition: its first offset, the last stable one, and the read_uncommitted end."""
+
+    FIRST = "first"
+    STABLE = "stable"
+    END = "end"
+
+
+def offsets_at(
+    connection: Connection, topic: str, partitions: Sequence[int], place: Place, deadline: Deadline
+) -> dict[int, int]:
+    """The offset of that place in each partition."""
+    spec = OffsetSpec.earliest() if place is Place.FIRST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    level = IsolationLevel.READ_COMMITTED if place is Place.STABLE else IsolationLevel.READ_UNCOMMITTED
+    asked = {TopicPartition(topic, partition): spec for partition in partitions}
     while True:
         try:
-            with _asking(connection, f"asking for the end of topic {topic}"):
+            with _asking(connection, f"asking for the {place.value} offset of topic {topic}"):
                 futures = _admin(connection).list_offsets(
-                    asked,
-                    isolation_level=IsolationLevel.READ_UNCOMMITTED,
-                    request_timeout=max(0.5, deadline.slice(5.0)),
+                    asked, isolation_level=level, request_timeout=max(0.5, deadline.slice(5.0))
                 )
                 return {tp.partition: future.result().offset for tp, future in futures.items()}
         except Retriable:
             if deadline.expired:
                 raise
             _admin(connection).poll(deadline.slice(0.05))
+
+
+def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
+    """The read_uncommitted end offset of each partition (invariant 6)."""
+    return offsets_at(connection, topic, partitions, Place.END, deadline)
 
 
 def cluster_id(connection: Connection, deadline: Deadline) -> str:

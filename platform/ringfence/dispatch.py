@@ -28,6 +28,7 @@ from ringfence.mirror import positions
 
 COMMAND_TIMEOUT = 90.0
 PLUGIN_TIMEOUT = 30.0
+TAIL_TIMEOUT = 13.0
 
 _REDIS_AWAY = (
     "The request could not be handed to the leader: Redis does not answer ({error}). Nothing was changed and running "
@@ -147,6 +148,15 @@ def transactions(
     """What the coordinators know of the ids of tasks 0..tasks-1: id, task, state, open, producer_id, epoch, age_ms …"""
     body = {"connector": connector, "tasks": tasks, "config": dict(config), "deadline": time.time() + timeout}
     return cast(list[dict[str, Any]], _plugins("transactions", body, timeout))
+
+
+def last_records(
+    topic: str, config: Mapping[str, str], *, committed_only: bool, timeout: float = TAIL_TIMEOUT
+) -> dict[str, Any]:
+    """The last records of a topic that a connector of this configuration writes to; see `engine.topic_tail`."""
+    # The worker ends its reading a little earlier, so that what it has read by then is shown.
+    body = {"topic": topic, "config": dict(config), "committed_only": committed_only}
+    return cast(dict[str, Any], _plugins("last_records", {**body, "deadline": time.time() + timeout - 3}, timeout))
 
 
 def _plugins(task: str, arguments: Mapping[str, Any], timeout: float) -> Any:

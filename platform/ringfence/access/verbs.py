@@ -9,6 +9,7 @@ class Verb(StrEnum):
 
     VIEW = "view"
     VIEW_CONFIG = "view-config"
+    VIEW_DATA = "view-data"
     OPERATE = "operate"
     EDIT = "edit"
     OFFSETS = "offsets"
@@ -24,6 +25,7 @@ class Verb(StrEnum):
 _MEANINGS = {
     Verb.VIEW: "see that it is there, its state, tasks, offsets and numbers",
     Verb.VIEW_CONFIG: "read its configuration (secrets stay hidden)",
+    Verb.VIEW_DATA: "look at the last records of the topics that it writes to",
     Verb.OPERATE: "pause, resume, stop and restart",
     Verb.EDIT: "create it and change its configuration",
     Verb.OFFSETS: "change and reset source offsets",
@@ -33,7 +35,7 @@ _MEANINGS = {
 }
 
 _VIEWER = frozenset({Verb.VIEW, Verb.VIEW_CONFIG})
-_OPERATOR = _VIEWER | {Verb.OPERATE}
+_OPERATOR = _VIEWER | {Verb.OPERATE, Verb.VIEW_DATA}
 _EDITOR = _OPERATOR | {Verb.EDIT, Verb.OFFSETS, Verb.DELETE}
 ROLES: dict[str, frozenset[Verb]] = {
     "viewer": _VIEWER,

@@ -9,7 +9,7 @@ from fencing.clock import Deadline
 from fencing.errors import FencingError
 from fencing.ids import ConnectorName
 from ringfence.celery import app
-from ringfence.engine import client_overrides, preflight, refusals, transactions
+from ringfence.engine import client_overrides, preflight, refusals, topic_tail, transactions
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.plugins import PluginHost
@@ -124,6 +124,19 @@ def plugins_transactions(connector: str, tasks: int, config: dict[str, str], dea
     def call() -> dict[str, object]:
         limit = Deadline.after(deadline - time.time())
         return _value(transactions.describe(connector, tasks, config, _current().config, limit))
+
+    return _answered(call)
+
+
+@task(name="ringfence.plugins.last_records")
+def plugins_last_records(
+    topic: str, config: dict[str, str], committed_only: bool, deadline: float
+) -> dict[str, object]:
+    """The last records of a topic, keys and values cut and in Base64 (`engine.topic_tail`)."""
+
+    def call() -> dict[str, object]:
+        limit = Deadline.after(deadline - time.time())
+        return _value(topic_tail.last_records(topic, config, _current().config, limit, committed_only=committed_only))
 
     return _answered(call)
 

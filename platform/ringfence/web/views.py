@@ -23,6 +23,7 @@ TABS = (
     ("offsets", "Offsets", "git-commit-horizontal"),
     ("generations", "Generations", "layers"),
     ("config", "Config", "braces"),
+    ("topics", "Topics", "database"),
     ("timeline", "Timeline", "clock"),
 )
 """The tabs of a connector: the last segment of each address, a word and an icon."""

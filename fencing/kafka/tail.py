@@ -1,0 +1,220 @@
+"""The last records of a topic, for people: what is committed, aborted, and not decided yet. Changes nothing.
+
+1 ask for the first offset, the last stable offset (LSO) and the end of each partition, 2 read the last stretch of each
+twice, as read_uncommitted and as read_committed, 3 what only the first reading shows is aborted before the LSO, and
+behind it belongs to a transaction that is open, or stands behind one. No group is joined and nothing is committed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from fencing.clock import Deadline
+from fencing.errors import Fatal, Fenced, Retriable
+from fencing.kafka.admin import Place, offsets_at, topic_identity
+from fencing.kafka.settings import Connection
+from fencing.kafka.translation import kafka_errors, translate
+
+MOST_PARTITIONS = 100
+MOST_HEADERS = 20
+_MOST_BYTES = 16 * 1024 * 1024
+_WIDER = 8
+_WIDEST = 20_000
+
+
+class Seen(StrEnum):
+    """What readers see of a record. OPEN: it is not before the LSO yet, so that no read_committed reader sees it."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class TailRecord:
+    """A record, its key, value and headers cut to a limit; the sizes are the whole ones, -1 for null."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    seen: Seen
+    key: bytes | None
+    key_size: int
+    value: bytes | None
+    value_size: int
+    headers: Sequence[tuple[str, bytes | None, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A partition: its first offset, the last stable one, its end, and where the reading began."""
+
+    partition: int
+    first: int
+    stable: int
+    end: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The newest records, the newest first. `complete`: neither time nor size ended the reading before the end.
+
+    `partitions`: how many the topic has; those read are in `stretches`.
+    """
+
+    records: Sequence[TailRecord]
+    stretches: Sequence[Stretch]
+    partitions: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """At most so many records; keys, values and headers of at most `size` bytes each."""
+
+    records: int = 50
+    size: int = 2048
+
+
+def tail(
+    connection: Connection, topic: str, deadline: Deadline, limits: Limits, *, committed_only: bool = False
+) -> Tail:
+    """`committed_only`: as a read_committed reader sees the topic. Raises what the brokers refuse."""
+    _, every = topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))
+    chosen = sorted(every)[:MOST_PARTITIONS]
+    first = offsets_at(connection, topic, chosen, Place.FIRST, deadline)
+    stable = offsets_at(connection, topic, chosen, Place.STABLE, deadline)
+    end = offsets_at(connection, topic, chosen, Place.END, deadline)
+    back = max(2, 2 * limits.records // max(1, len(chosen)))
+    while True:
+        # An end that was asked for after the LSO is never before it, but for a topic that is made anew meanwhile.
+        stretches = [Stretch(p, first[p], min(stable[p], end[p]), end[p], max(first[p], end[p] - back)) for p in chosen]
+        records, complete = _between(connection, topic, stretches, deadline, limits, committed_only=committed_only)
+        exhausted = all(each.start == each.first for each in stretches)
+        if len(records) >= limits.records or exhausted or not complete or deadline.expired or back >= _WIDEST:
+            return Tail(records[: limits.records], stretches, len(every), complete)
+        back *= _WIDER  # markers and aborted records take offsets, too
+
+
+def _between(
+    connection: Connection,
+    topic: str,
+    stretches: Iterable[Stretch],
+    deadline: Deadline,
+    limits: Limits,
+    *,
+    committed_only: bool,
+) -> tuple[list[TailRecord], bool]:
+    parts = {each.partition: each for each in stretches}
+    starts = {p: each.start for p, each in parts.items()}
+    committed = _Reading(connection, topic, "read_committed", limits)
+    whole = committed.run(starts, {p: max(each.stable, each.start) for p, each in parts.items()}, deadline)
+    visible = {(record.partition, record.offset) for record in committed.records}
+    if committed_only:
+        return _newest(committed.records), whole
+    every = _Reading(connection, topic, "read_uncommitted", limits)
+    whole = every.run(starts, {p: each.end for p, each in parts.items()}, deadline) and whole
+
+    def seen(record: TailRecord) -> Seen:
+        if (record.partition, record.offset) in visible:
+            return Seen.COMMITTED
+        stable = parts[record.partition].stable
+        # Of what could not be read in time nobody knows that it is aborted.
+        return Seen.ABORTED if record.offset < min(stable, committed.reached[record.partition]) else Seen.OPEN
+
+    return _newest(_marked(record, seen(record)) for record in every.records), whole
+
+
+def _newest(records: Iterable[TailRecord]) -> list[TailRecord]:
+    return sorted(records, key=lambda each: (each.timestamp_ms, each.offset, each.partition), reverse=True)
+
+
+def _marked(record: TailRecord, seen: Seen) -> TailRecord:
+    whole = (record.key, record.key_size, record.value, record.value_size, record.headers)
+    return TailRecord(record.partition, record.offset, record.timestamp_ms, seen, *whole)
+
+
+class _Reading:
+    """One reading of stretches at one isolation level."""
+
+    def __init__(self, connection: Connection, topic: str, isolation: str, limits: Limits) -> None:
+        self._topic = topic
+        self._limits = limits
+        self.records: list[TailRecord] = []
+        self.reached: dict[int, int] = {}
+        with kafka_errors(f"opening topic {topic}"):
+            self._consumer = Consumer(
+                connection.for_reading(
+                    group_id=f"{connection.client_id}-tail",  # asked for by librdkafka; never joined
+                    enable_auto_commit=False,
+                    enable_auto_offset_store=False,
+                    enable_partition_eof=True,
+                    isolation_level=isolation,
+                    auto_offset_reset="earliest",
+                    queued_max_messages_kbytes=4096,
+                    fetch_max_bytes=4 * 1024 * 1024,
+                    max_partition_fetch_bytes=1024 * 1024,
+                    fetch_wait_max_ms=20,
+                )
+            )
+
+    def run(self, starts: Mapping[int, int], ends: Mapping[int, int], deadline: Deadline) -> bool:
+        """Read up to the ends; false where time or size ended it before."""
+        self.reached = dict(starts)
+        left = {p for p, start in starts.items() if start < ends[p]}
+        size = 0
+        try:
+            with kafka_errors(f"reading topic {self._topic}"):
+                self._consumer.assign([TopicPartition(self._topic, p, starts[p]) for p in sorted(left)])
+                while left and size < _MOST_BYTES:
+                    if deadline.expired:
+                        return False
+                    messages = self._consumer.consume(500, deadline.slice(0.05))
+                    size += sum(self._take(message, ends) for message in messages)
+                    left = {p for p in left if self.reached[p] < ends[p]}
+        finally:
+            self._consumer.close()
+        return not left
+
+    def _take(self, message: Any, ends: Mapping[int, int]) -> int:
+        """Keep a record before the end; its size in bytes."""
+        partition, offset, error = message.partition(), message.offset(), message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                self.reached[partition] = max(self.reached[partition], offset)
+                return 0
+            raised = translate(error, f"reading topic {self._topic}")
+            if isinstance(raised, Retriable) and not isinstance(raised, Fatal | Fenced):
+                return 0  # the client goes on by itself
+            raise raised
+        self.reached[partition] = offset + 1
+        key, value = message.key(), message.value()
+        if offset < ends[partition]:
+            self.records.append(self._record(message, partition, offset, key, value))
+        return len(key or b"") + len(value or b"")
+
+    def _record(self, message: Any, partition: int, offset: int, key: bytes | None, value: bytes | None) -> TailRecord:
+        headers = [(name, self._cut(each), _size(each)) for name, each in (message.headers() or [])[:MOST_HEADERS]]
+        _, timestamp = message.timestamp()
+        return TailRecord(
+            partition,
+            offset,
+            timestamp,
+            Seen.COMMITTED,
+            self._cut(key),
+            _size(key),
+            self._cut(value),
+            _size(value),
+            headers,
+        )
+
+    def _cut(self, data: bytes | None) -> bytes | None:
+        return None if data is None else data[: self._limits.size]
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)

@@ -1,0 +1,57 @@
+"""The last records of a topic that a connector writes to, as a worker reads them: for the Topics tab."""
+
+import base64
+from collections.abc import Mapping
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError
+from fencing.kafka.tail import Limits, Tail, tail
+from fencing.targets import ways
+from ringfence.engine.refusal import Refusal
+from ringfence.worker_config import WorkerConfig
+
+
+def last_records(
+    topic: str, config: Mapping[str, str], worker: WorkerConfig, limit: Deadline, *, committed_only: bool
+) -> dict[str, object]:
+    """On the cluster that the connector writes to, with the first credentials that may read. Raises `Refusal`."""
+    try:
+        found_ways = ways(None, config, worker.connection("ringfence-topic-preview"), worker.settings)
+    except FencingError as error:
+        raise Refusal(400, f"The cluster of topic {topic} cannot be reached: {error}") from error
+    troubles = []
+    for way in found_ways:
+        try:
+            return _as_json(tail(way.connection, topic, limit, Limits(), committed_only=committed_only))
+        except FencingError as error:
+            troubles.append(f"with {way.whose}: {error}")
+    raise Refusal(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
+
+
+def _as_json(found: Tail) -> dict[str, object]:
+    return {
+        "records": [
+            {
+                "partition": each.partition,
+                "offset": each.offset,
+                "timestamp_ms": each.timestamp_ms,
+                "seen": each.seen.value,
+                "key": _text(each.key),
+                "key_size": each.key_size,
+                "value": _text(each.value),
+                "value_size": each.value_size,
+                "headers": [[name, _text(value), size] for name, value, size in each.headers],
+            }
+            for each in found.records
+        ],
+        "partitions": [
+            {"partition": each.partition, "first": each.first, "stable": each.stable, "end": each.end}
+            for each in found.stretches
+        ],
+        "partition_count": found.partitions,
+        "complete": found.complete,
+    }
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()

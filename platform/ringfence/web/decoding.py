@@ -1,0 +1,58 @@
+"""Bytes of a record as something a person can read: JSON, text, or hexadecimal; never control characters."""
+
+import base64
+import json
+from dataclasses import dataclass
+
+_HEX_BYTES = 256
+_PLAIN = "\n\r\t"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """`kind`: null, empty, JSON, text, or hex; `size` in bytes, of the whole; `cut`: only its beginning is shown."""
+
+    kind: str
+    text: str
+    size: int
+    cut: bool
+
+
+def decoded(encoded: str | None, size: int) -> Decoded:
+    """`encoded`: the beginning in Base64, None for null."""
+    if encoded is None:
+        return Decoded("null", "null", 0, cut=False)
+    data = base64.b64decode(encoded)
+    cut = len(data) < size
+    if not data:
+        return Decoded("empty", "empty", 0, cut=False)
+    text = _as_text(data, cut=cut)
+    if text is None:
+        schema = f"schema id {int.from_bytes(data[1:5])}: " if data[0] == 0 and len(data) > 5 else ""
+        return Decoded("hex", schema + data[:_HEX_BYTES].hex(" "), size, cut=cut or len(data) > _HEX_BYTES)
+    if not cut and (pretty := _as_json(text)) is not None:
+        return Decoded("JSON", pretty, size, cut=False)
+    return Decoded("text", text, size, cut=cut)
+
+
+def _as_text(data: bytes, *, cut: bool) -> str | None:
+    """UTF-8 with nothing in it that is not shown as itself; a character that the cut went through is left out."""
+    for shorter in range(4 if cut else 1):
+        try:
+            text = data[: len(data) - shorter].decode()
+        except UnicodeDecodeError:
+            continue
+        return text if all(char.isprintable() or char in _PLAIN for char in text) else None
+    return None
+
+
+def _as_json(text: str) -> str | None:
+    """An object or a list, indented; single values are as good as text."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        pretty = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
+    # What was written as an escape must not come to life here.
+    return pretty if all(char.isprintable() or char == "\n" for char in pretty) else text

@@ -1,0 +1,134 @@
+"""The Topics tab: records of its own topics only, for those who may, decoded and marked, with an audit entry."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from ringfence import dispatch
+from ringfence.access.principal import Principal, Right
+from ringfence.access.verbs import ROLES, Verb
+from ringfence.audit.models import AuditEntry
+from ringfence.dispatch import Refused
+from ringfence.mirror.models import ActiveTopic
+from ringfence.web.decoding import decoded
+from tests.support.leader import FakeLeader
+from tests.support.topics import connector
+
+FRAGMENT = {"hx-request": "true"}
+TAB = "/ui/connectors/flights/topics"
+
+
+def text(response: Any) -> str:
+    return str(response.content.decode())
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def record(offset: int, seen: str, value: bytes | None, size: int | None = None) -> dict[str, Any]:
+    blank = {"partition": 0, "timestamp_ms": 5, "key": None, "key_size": -1, "headers": [["h", b64(b"\x00\xff"), 2]]}
+    whole = -1 if value is None else len(value) if size is None else size
+    shown = None if value is None else b64(value)
+    return {**blank, "offset": offset, "seen": seen, "value": shown, "value_size": whole}
+
+
+@pytest.fixture
+def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
+    leader.config.config(connector("flights", topic="t", pin="hunter22"))
+    leader.start("flights")
+    ActiveTopic.objects.create(connector="flights", topic="t", since_ms=5)
+
+    def last_records(topic: str, config: dict[str, str], *, committed_only: bool) -> dict[str, Any]:
+        leader.asked.append(("last_records", topic, {"committed_only": committed_only}))
+        if leader.refusal is not None:
+            raise leader.refusal
+        found = [
+            record(7, "open", b'{"a": {"b": 1}}'),
+            record(6, "aborted", "<b>ü</b> hunter22".encode()),
+            record(5, "committed", None),
+        ]
+        parts = [{"partition": 0, "first": 0, "stable": 6, "end": 8}]
+        return {"records": found, "partitions": parts, "partition_count": 1, "complete": True}
+
+    monkeypatch.setattr(dispatch, "last_records", last_records)
+    return leader
+
+
+def look(client: Client, **sent: str) -> Any:
+    return client.post(f"{TAB}/records", {"topic": "t", "level": "read_uncommitted", **sent}, headers=FRAGMENT)
+
+
+def test_the_tab_lists_topics_and_asks_no_broker(client: Client, flights: FakeLeader) -> None:
+    page = text(client.get(TAB))
+    assert 'name="topic" value="t"' in page
+    assert flights.asked == []
+
+
+def test_records_are_marked_decoded_and_harmless(client: Client, flights: FakeLeader) -> None:
+    page = text(look(client))
+    for shown in ("Aborted", "Open", "Committed", "&lt;b&gt;ü&lt;/b&gt; [hidden]", "&quot;b&quot;: 1", "00 ff", "null"):
+        assert shown in page
+    assert "<b>ü" not in page
+    assert "hunter22" not in page
+    assert "the last stable offset (LSO) is behind the end" in page
+    assert flights.asked == [("last_records", "t", {"committed_only": False})]
+    look(client, level="read_committed")
+    assert flights.asked[-1] == ("last_records", "t", {"committed_only": True})
+    entry = AuditEntry.objects.order_by("pk").last()
+    assert entry is not None
+    assert (entry.action, entry.message) == ("view-data", "looked at the last records of topic t as read_committed")
+    assert "hunter" not in json.dumps([entry.before, entry.after, entry.message])
+
+
+def test_only_topics_of_the_connector_can_be_looked_into(client: Client, flights: FakeLeader) -> None:
+    ActiveTopic.objects.create(connector="other", topic="secret", since_ms=5)
+    for wrong in ({"topic": "secret"}, {"topic": "connect-configs"}, {"topic": ""}, {"level": "all"}):
+        assert look(client, **wrong).status_code == 400
+    assert flights.asked == []
+
+
+def test_a_worker_that_cannot_read_says_why(client: Client, flights: FakeLeader) -> None:
+    flights.refusal = Refused(500, "Topic t cannot be read: not authorised")
+    answer = look(client)
+    assert answer.status_code == 500
+    assert "not authorised" in text(answer)
+
+
+def test_who_may_read_a_configuration_need_not_see_data(
+    client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ringfence.access import middleware
+
+    viewer = Principal("eve", "session", (Right(ROLES["viewer"], "*"),))
+    monkeypatch.setattr(middleware, "identify", lambda request: viewer)
+    assert Verb.VIEW_DATA not in ROLES["viewer"]
+    assert "You lack the verb <code>view-data</code>" in text(client.get(TAB))
+    refused = look(client)
+    assert refused.status_code == 403
+    assert "`view-data`" in text(refused)
+    assert flights.asked == []
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "kind", "shown"),
+    [
+        (b"plain", 5, "text", "plain"),
+        ("ü".encode()[:1], 9, "text", ""),
+        (b"ab\x00", 3, "hex", "61 62 00"),
+        ("a\u202eb".encode(), 5, "hex", "61 e2 80 ae 62"),
+        (b"\x00\x00\x00\x00\x07abc", 8, "hex", "schema id 7: 00 00 00 00 07 61 62 63"),
+        (b'{"a":"\\u202e"}', 14, "JSON", '{"a":"\\u202e"}'),
+        (b"[1,2]", 5, "JSON", "[\n  1,\n  2\n]"),
+        (b"[1,2", 4, "text", "[1,2"),
+        (b'{"a":1}', 900, "text", '{"a":1}'),
+        (b"", 0, "empty", "empty"),
+    ],
+)
+def test_bytes_are_shown_as_what_they_are(data: bytes, size: int, kind: str, shown: str) -> None:
+    found = decoded(b64(data), size)
+    assert (found.kind, found.text) == (kind, shown)
+    assert found.cut is (len(data) < size)
