@@ -3,7 +3,6 @@
 from typing import Final
 
 from connectors.api import (
-    AllOf,
     Choices,
     ConfigDef,
     ConfigException,
@@ -15,15 +14,17 @@ from connectors.api import (
     Validator,
     Width,
 )
+from connectors.topic_creation_settings import groups_setting
 
 EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
 TRANSACTION_BOUNDARY: Final = "transaction.boundary"
 TRANSACTION_BOUNDARY_INTERVAL_MS: Final = "transaction.boundary.interval.ms"
 OFFSETS_STORAGE_TOPIC: Final = "offsets.storage.topic"
+DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 AUTO_RESTART_ENABLED: Final = "auto.restart.enabled"
 AUTO_RESTART_MAX_ATTEMPTS: Final = "auto.restart.max.attempts"
 
-_ERRORS, _TOPICS, _EXACTLY_ONCE, _OFFSETS = "Error Handling", "Topic Creation", "Exactly Once Support", "offsets.topic"
+_ERRORS, _EXACTLY_ONCE, _OFFSETS = "Error Handling", "Exactly Once Support", "offsets.topic"
 _MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
 
 
@@ -47,9 +48,10 @@ def error_settings(keys: ConfigDef) -> None:
             "errors.retry.timeout",
             ConfigType.LONG,
             default=0,
-            validator=not_yet("retries of failed conversions are", 0),
+            validator=Range(-1),
             importance=_MEDIUM,
-            documentation="For how many milliseconds a failed conversion is tried again. Only 0 is supported yet.",
+            documentation="For how many milliseconds a transform or converter that asks for it (RetriableError) is "
+            "called again; 0: not at all, -1: for ever.",
             group=_ERRORS,
             width=Width.MEDIUM,
             display_name="Retry timeout for errors",
@@ -58,6 +60,7 @@ def error_settings(keys: ConfigDef) -> None:
             "errors.retry.delay.max.ms",
             ConfigType.LONG,
             default=60000,
+            validator=Range(1),
             importance=_MEDIUM,
             documentation="The longest pause between two tries, in milliseconds. Means nothing without retries.",
             group=_ERRORS,
@@ -68,9 +71,11 @@ def error_settings(keys: ConfigDef) -> None:
             "errors.tolerance",
             ConfigType.STRING,
             default="none",
-            validator=AllOf(OneOf("none", "all"), not_yet("skipping bad records is", "none")),
+            validator=OneOf("none", "all"),
+            recommender=Choices("none", "all"),
             importance=_MEDIUM,
-            documentation="none: a bad record fails the task. all, which would skip it, is not supported yet.",
+            documentation="none: a record that cannot be transformed or converted fails the task. all: it is skipped, "
+            "its source offset is committed, and the dead letter topic keeps it where one is named.",
             group=_ERRORS,
             width=Width.SHORT,
             display_name="Error tolerance",
@@ -80,7 +85,8 @@ def error_settings(keys: ConfigDef) -> None:
             ConfigType.BOOLEAN,
             default=False,
             importance=_MEDIUM,
-            documentation="Log tolerated errors, too. As none are tolerated yet, every error is logged in any case.",
+            documentation="Write each failing record's error to the log, also where it is tolerated. An error that "
+            "fails the task is logged in any case.",
             group=_ERRORS,
             width=Width.SHORT,
             display_name="Log errors",
@@ -89,12 +95,24 @@ def error_settings(keys: ConfigDef) -> None:
             "errors.log.include.messages",
             ConfigType.BOOLEAN,
             default=False,
-            validator=not_yet("logging the contents of records is", False),
             importance=_MEDIUM,
-            documentation="Log the contents of a bad record. Not supported yet.",
+            documentation="Write the key and the value of the record into the log, too: mind what is in them.",
             group=_ERRORS,
             width=Width.SHORT,
             display_name="Log error details",
+        )
+        .define(
+            DEAD_LETTERS,
+            ConfigType.STRING,
+            default=None,
+            validator=NonEmpty(),
+            importance=_MEDIUM,
+            documentation="With errors.tolerance=all, the topic that keeps the records that were skipped, written in "
+            "the same transaction as their source offsets. Headers tell stage, class, error, source partition and "
+            "offset. It is created where it is missing.",
+            group=_ERRORS,
+            width=Width.MEDIUM,
+            display_name="Dead letter topic",
         )
         .define(
             AUTO_RESTART_ENABLED,
@@ -124,19 +142,9 @@ def error_settings(keys: ConfigDef) -> None:
 
 def delivery_settings(keys: ConfigDef) -> None:
     """Topics, transactions and offsets."""
+    groups_setting(keys)
     (
         keys.define(
-            "topic.creation.groups",
-            ConfigType.LIST,
-            default=[],
-            validator=not_yet("creating topics by rules is", []),
-            importance=_LOW,
-            documentation="Groups of topics that share settings for their creation. Not supported yet.",
-            group=_TOPICS,
-            width=Width.LONG,
-            display_name="Topic creation groups",
-        )
-        .define(
             EXACTLY_ONCE_SUPPORT,
             ConfigType.STRING,
             default="requested",

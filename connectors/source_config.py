@@ -5,17 +5,12 @@ The connector's own settings (`SourceConnector.config_def`) come on top of it.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
-from connectors.api import ConfigDef, ConfigException, ConfigType
+from connectors.api import ConfigDef, ConfigException
 from connectors.common_settings import common_settings
 from connectors.converters import HEADER, KEY, VALUE, find_converter, find_header_converter
-from connectors.delivery_settings import not_yet
+from connectors.topic_creation_settings import topic_creation_keys
 from connectors.transforms import transform_keys
-
-_NOT_YET: Final = {
-    "topic.creation.": "creating topics by rules is",
-}
 
 
 def source_config_def(config: Mapping[str, str]) -> ConfigDef:
@@ -32,12 +27,8 @@ def source_config_def(config: Mapping[str, str]) -> ConfigDef:
                 definition.add(replace(key, name=full, display_name=full, group=f"Converter: {setting}"))
     for key in transform_keys(config).keys.values():
         definition.add(key)
-    for name in config:
-        for prefix, what in _NOT_YET.items():
-            if name.startswith(prefix) and name not in definition.keys:
-                definition.define(
-                    name, ConfigType.STRING, default=None, validator=not_yet(what), documentation="Not supported yet."
-                )
+    for key in topic_creation_keys(config).keys.values():
+        definition.add(key)
     return definition
 
 

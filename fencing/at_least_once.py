@@ -20,11 +20,11 @@ from fencing.kafka.fencer import Fencer
 from fencing.kafka.idempotent import IdempotentProducer
 from fencing.offset_flush import OffsetFlush
 from fencing.polling import Polling
-from fencing.record_path import RecordPath
 from fencing.status import State
 from fencing.task_clients import fencing_connection, idempotent_producer
 from fencing.task_context import TaskContext
 from fencing.task_offsets import TaskOffsets
+from fencing.task_path import record_path
 from fencing.task_plugin import Plugin, overrides
 from fencing.task_report import TaskReport
 from fencing.task_spec import TaskSpec
@@ -75,6 +75,15 @@ class AtLeastOnceLife:
         offsets = kept.read(lambda: self._view.verdict is Verdict.END)
         plugin = self._plugin.make()
         copy = kept.copy(offsets, lambda text: self._report.stage("copying offsets", text))
+        path = record_path(
+            self._spec,
+            self._plugin,
+            kept.topic,
+            self._counters.measures,
+            self._clock,
+            self._pause,
+            lambda text: self._report.stage("running", text),
+        )
         producer = idempotent_producer(self._spec)
         # The worker's topic with the worker's own rights, as in Kafka Connect: the connector's may not write it.
         writer = IdempotentProducer(self._spec.connection) if copy is None else idempotent_producer(self._spec)
@@ -90,7 +99,7 @@ class AtLeastOnceLife:
         deliveries = Deliveries(
             producer,
             flush,
-            RecordPath(self._plugin.convert, kept.topic),
+            path,
             self._counters,
             self._clock,
             keep_records=overrides(plugin, "commit_record"),
@@ -129,6 +138,10 @@ class AtLeastOnceLife:
                 fencer.fence([self._spec.transactional_id], Deadline.after(30, self._clock))
         except Fatal as error:
             log.warning("An attempt of %s in a transaction could not be fenced: %s", self._spec.task, error)
+
+    def _pause(self, seconds: float) -> None:
+        self._view.wait_while(frozenset({Verdict.RUN}), seconds)
+        self._stop_if_ended()
 
     def _stop_if_ended(self) -> None:
         if self._view.verdict is Verdict.END:

@@ -8,6 +8,7 @@ and by type:
   last_poll_ms (last non-empty poll), last_commit_ms, commit_ms (duration of the last commit), transactional_id,
   producer_id, epoch;
   polled (records before transforms), retries (polls that asked to be called again), record_errors, record_failures,
+  records_skipped, errors_logged (both tolerated ones), dead_letters (records sent to the dead letter topic),
   commit_failures, last_error_ms; running_ms, paused_ms and life_ms (time in these states, and in all); and of the
   last half to whole minute {min, max, sum, count} of poll_ms and batch_records (non-empty polls), active_records
   (in open transactions), commit_times_ms, commit_failed (0 or 1), transaction_records (of committed ones);

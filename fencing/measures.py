@@ -75,6 +75,9 @@ class Measures:
         self.retries = 0
         self.record_errors = 0
         self.record_failures = 0
+        self.records_skipped = 0
+        self.errors_logged = 0
+        self.dead_letters = 0
         self.last_error = 0.0
         self.commit_failures = 0
         self.poll_ms = Window()
@@ -109,6 +112,19 @@ class Measures:
             self.record_errors += 1
             self.record_failures += 1
 
+    def retried(self, clock: Clock) -> None:
+        """A transform or converter asked to be called again."""
+        self.retries += 1
+        self.record_errors += 1
+        self.last_error = clock.wall()
+
+    def skipped(self, clock: Clock) -> None:
+        """A record cannot be transformed or converted, and the connector tolerates it."""
+        self.record_errors += 1
+        self.record_failures += 1
+        self.records_skipped += 1
+        self.last_error = clock.wall()
+
     def commit(self, start: float, ok: bool, records: int, clock: Clock) -> float:
         """A commit of so many records, begun at `start`, is over; returns its seconds."""
         seconds = self.flush(start, ok, clock)
@@ -132,6 +148,9 @@ class Measures:
             "retries": self.retries,
             "record_errors": self.record_errors,
             "record_failures": self.record_failures,
+            "records_skipped": self.records_skipped,
+            "errors_logged": self.errors_logged,
+            "dead_letters": self.dead_letters,
             "commit_failures": self.commit_failures,
             "last_error_ms": int(self.last_error * 1000),
             "poll_ms": self.poll_ms.read(now),

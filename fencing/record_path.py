@@ -12,12 +12,13 @@ from typing import Protocol
 from connectors.api import RecordBatch, SourceRecord
 from connectors.api.errors import ConnectorError
 from fencing.offsets import Offset, Partition, canonical
+from fencing.record_errors import RecordErrors, Steps
 
 Produce = Callable[..., None]
 """confluent-kafka's `produce(topic, value, key, partition, on_delivery, timestamp, headers)`."""
 
 
-class Convert(Protocol):
+class Convert(Steps, Protocol):
     """What the path needs of converters and transforms; bound once per task."""
 
     raw: bool
@@ -28,12 +29,6 @@ class Convert(Protocol):
         ...
 
     transforms: bool
-
-    def key(self, topic: str, value: object) -> bytes | None: ...
-
-    def value(self, topic: str, value: object) -> bytes | None: ...
-
-    def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]: ...
 
 
 class GatheredOffsets:
@@ -80,10 +75,21 @@ class Prepared:
 class RecordPath:
     """Prepares and sends batches."""
 
-    def __init__(self, convert: Convert, offsets_topic: str = "") -> None:
-        """offsets_topic: where this task's offsets are kept, which no record may go to."""
+    def __init__(
+        self,
+        convert: Convert,
+        offsets_topic: str = "",
+        *,
+        errors: RecordErrors | None = None,
+        ensure: Callable[[str], None] | None = None,
+    ) -> None:
+        """offsets_topic: where this task's offsets are kept, which no record may go to. errors: what to do about a
+        record that fails; None raises. ensure(topic): called before the first record of a batch goes there.
+        """
         self._convert = convert
         self._offsets_topic = offsets_topic
+        self._errors = errors
+        self._ensure = ensure
         self.bytes = 0
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
@@ -98,6 +104,8 @@ class RecordPath:
                 f"The task produced a record to {topic}, which holds its own source offsets: it could be taken for an "
                 "offset. Send records to another topic, or give the connector another offsets.storage.topic"
             )
+        if self._ensure is not None:
+            self._ensure(topic)
 
     def _prepare_raw(self, batch: RecordBatch) -> Prepared:
         if not self._convert.raw:
@@ -128,22 +136,28 @@ class RecordPath:
                     offsets.append((partition, offset))
                 partition = record.source_partition
             offset = record.source_offset
-            out = record if transform is None else transform(record)
-            if out is None:
+            try:
+                out = record if transform is None else transform(record)
+                if out is None:
+                    continue
+                topic = out.topic
+                if topic != checked:
+                    self._check_topic(topic)
+                    prepared.topics.add(topic)
+                    checked = topic
+                value = to_value(topic, out.value)
+                key = None if out.key is None else to_key(topic, out.key)
+                headers = convert.headers(topic, out.headers) if out.headers else None
+            except Exception:
+                if self._errors is None:
+                    raise
+                self._try_again(record, prepared)
                 continue
-            topic = out.topic
-            if topic != checked:
-                self._check_topic(topic)
-                prepared.topics.add(topic)
-                checked = topic
-            value = to_value(topic, out.value)
-            key = None if out.key is None else to_key(topic, out.key)
             to = -1 if out.partition is None else out.partition
             if value is not None:
                 size += len(value)
             # Positional: confluent-kafka takes keywords at twice the price. The two None are delivery callbacks.
-            if out.headers:
-                headers = convert.headers(topic, out.headers)
+            if headers is not None:
                 add((topic, value, key, to, None, None, out.timestamp or 0, headers))
             elif out.timestamp:
                 add((topic, value, key, to, None, None, out.timestamp))
@@ -151,8 +165,20 @@ class RecordPath:
                 add((topic, value, key, to))
         if partition is not None:
             offsets.append((partition, offset))
-        prepared.size = size
+        prepared.size += size
         return prepared
+
+    def _try_again(self, record: SourceRecord, prepared: Prepared) -> None:
+        """Step by step; raises what is not tolerated."""
+        assert self._errors is not None
+        produced = self._errors.produce_of(record, self._check_topic)
+        if produced is None:
+            return
+        prepared.calls.append(produced)
+        if produced[0] != self._errors.dead_letters:
+            prepared.topics.add(str(produced[0]))
+        if isinstance(produced[1], bytes):
+            prepared.size += len(produced[1])
 
     def send(self, prepared: Prepared, produce: Produce, full: Callable[[], None], offsets: GatheredOffsets) -> int:
         """Produce the batch; the number of records that went out (the rest was dropped by transforms).

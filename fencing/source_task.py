@@ -35,6 +35,7 @@ from fencing.status import State
 from fencing.task_clients import transactional_producer
 from fencing.task_context import TaskContext
 from fencing.task_offsets import TaskOffsets
+from fencing.task_path import record_path
 from fencing.task_plugin import Outcome, Plugin, overrides, readable
 from fencing.task_report import TaskReport
 from fencing.task_spec import TaskSpec
@@ -169,7 +170,7 @@ class SourceTaskRun:
             kept.prepare()  # 5
             offsets = kept.read(self._ends)  # 6
             plugin = self._plugin.make()
-            transactions = self._transactions(producer, kept, offsets, plugin)
+            transactions = self._transactions(producer, kept, offsets, plugin, self._path(kept.topic))
             plugin.context = TaskContext(
                 self._plugin.config,
                 offsets,
@@ -228,13 +229,18 @@ class SourceTaskRun:
         return self._view.verdict is Verdict.END
 
     def _transactions(
-        self, producer: TransactionalClient, kept: TaskOffsets, offsets: SourceOffsets, plugin: SourceTask
+        self,
+        producer: TransactionalClient,
+        kept: TaskOffsets,
+        offsets: SourceOffsets,
+        plugin: SourceTask,
+        path: RecordPath,
     ) -> Transactions:
         return Transactions(
             producer,
             kept.topic,
             offsets,
-            RecordPath(self._plugin.convert, kept.topic),
+            path,
             self._counters,
             self._clock,
             commit_timeout_s=self._timeout_ms / 1000,
@@ -242,6 +248,21 @@ class SourceTaskRun:
             stopping=self._stop_if_ended,
             copy=kept.copy(offsets, lambda text: self._report.stage("copying offsets", text)),
         )
+
+    def _path(self, offsets_topic: str) -> RecordPath:
+        return record_path(
+            self._spec,
+            self._plugin,
+            offsets_topic,
+            self._counters.measures,
+            self._clock,
+            self._pause,
+            lambda text: self._report.stage("running", text),
+        )
+
+    def _pause(self, seconds: float) -> None:
+        self._view.wait_while(frozenset({Verdict.RUN}), seconds)
+        self._stop_if_ended()
 
     def _stop_if_ended(self) -> None:
         if self._view.verdict is Verdict.END:

@@ -42,9 +42,14 @@ def idempotent_producer(spec: TaskSpec) -> IdempotentProducer:
     return IdempotentProducer(there, overrides)
 
 
+def admin_connection(spec: TaskSpec) -> Connection:
+    """How the task creates topics. Raises `Invalid`."""
+    return connection_of(Role.ADMIN, spec.connection, spec.worker_settings, spec.connector_config)
+
+
 def fencing_connection(spec: TaskSpec) -> Connection:
     """How the task fences an attempt before it. Raises `Invalid`."""
-    return connection_of(Role.ADMIN, spec.connection, spec.worker_settings, spec.connector_config)
+    return admin_connection(spec)
 
 
 def reading_connection(spec: TaskSpec) -> Connection:

@@ -43,6 +43,7 @@ _DEFAULTS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "transaction.timeout.ms": "60000",
+    "topic.creation.enable": "true",
     "topic.tracking.enable": "true",
     "topic.tracking.allow.reset": "true",
     "connector.client.config.override.policy": "All",

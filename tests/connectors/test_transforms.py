@@ -85,11 +85,7 @@ def test_what_is_not_there_yet_is_refused_and_never_ignored() -> None:
     config = {
         "name": "c",
         "connector.class": "x",
-        "errors.tolerance": "all",
-        "errors.retry.timeout": "5",
-        "errors.log.include.messages": "true",
-        "topic.creation.groups": "g",
-        "topic.creation.default.partitions": "3",
+        "key.converter.plugin.version": "1",
         "value.converter": "JsonConverter",
         "value.converter.schemas.enable": "true",
     }

@@ -1,10 +1,11 @@
 """The hot path: what goes to the producer, in which order, also where its queue is full."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from connectors.api import ConnectorError, RecordBatch, SourceRecord
+from fencing.record_errors import Stage
 from fencing.record_path import GatheredOffsets, RecordPath
 
 
@@ -13,6 +14,11 @@ class Upper:
 
     raw = False
     transforms = True
+    converter_classes: Mapping[Stage, str] = dict.fromkeys(Stage, "Upper")
+
+    @property
+    def transforms_by_class(self) -> Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]]:
+        return [("Drop", self.record)]
 
     def record(self, record: SourceRecord) -> SourceRecord | None:
         return None if record.value == "drop" else record

@@ -22,6 +22,7 @@ from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
 from fencing.offsets import read_offsets
+from fencing.record_errors import Stage as Stage_
 from fencing.record_path import Convert
 from fencing.source_task import SourceTaskRun
 from fencing.status import StatusState, TaskStatus, apply, decode
@@ -92,6 +93,8 @@ class Plain:
     """No transforms; values and keys are bytes already."""
 
     transforms = False
+    transforms_by_class: Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]] = ()
+    converter_classes: Mapping[Stage_, str] = dict.fromkeys(Stage_, "Plain")
 
     def __init__(self, raw: bool) -> None:
         self.raw = raw

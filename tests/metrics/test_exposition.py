@@ -36,7 +36,7 @@ SECTION_5 = {
     "task_startup_attempts_total task_startup_success_total task_startup_failure_total "
     "task_startup_success_percentage task_startup_failure_percentage",
     "task_error_metrics": "total_record_failures total_record_errors total_records_skipped total_retries "
-    "total_errors_logged last_error_timestamp",
+    "total_errors_logged last_error_timestamp deadletterqueue_produce_requests deadletterqueue_produce_failures",
 }
 OURS = (
     "task_seconds_since_last_poll task_seconds_since_last_commit task_open_transaction_age_seconds "

@@ -15,6 +15,7 @@ from connectors.transforms import build_transforms
 from fencing.ids import member_client_id
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
+from fencing.record_errors import Stage
 from fencing.source_task import SourceTaskRun
 from fencing.task_plugin import Outcome, Plugin
 from fencing.task_spec import TaskSpec
@@ -35,6 +36,12 @@ class Conversion:
         self.transforms = bool(chain)
         self.raw = not chain and value.to_bytes_is_identity and key.to_bytes_is_identity
         self._chain = [transform.apply for transform in chain]
+        self.transforms_by_class = [(type(transform).__name__, transform.apply) for transform in chain]
+        self.converter_classes = {
+            Stage.HEADER_CONVERTER: type(headers).__name__,
+            Stage.KEY_CONVERTER: type(key).__name__,
+            Stage.VALUE_CONVERTER: type(value).__name__,
+        }
         self._header = headers.from_header
 
     def record(self, record: SourceRecord) -> SourceRecord | None:

@@ -165,7 +165,7 @@ _add(
 _add(
     _ERROR + "total_record_failures",
     Kind.UNTYPED,
-    "Errors in reading, transforming or converting that failed the task.",
+    "Errors in reading, transforming or converting that failed the task, or a record that was skipped.",
     "it grows",
     lambda v: v.total("record_failures"),
 )
@@ -179,23 +179,37 @@ _add(
 _add(
     _ERROR + "total_records_skipped",
     Kind.UNTYPED,
-    "Records skipped because of errors: none, as none are tolerated.",
-    "",
-    lambda v: 0,
+    "Records skipped because of errors (errors.tolerance=all).",
+    "it grows",
+    lambda v: v.total("records_skipped"),
 )
 _add(
     _ERROR + "total_retries",
     Kind.UNTYPED,
-    "Polls that the source asked to be repeated.",
+    "Polls, transforms and conversions that asked to be repeated.",
     "it grows steadily: the source is away or overloaded",
     lambda v: v.total("retries"),
 )
 _add(
     _ERROR + "total_errors_logged",
     Kind.UNTYPED,
-    "Errors written to the log: every one of them.",
+    "Errors of records written to the log (errors.log.enable).",
     "it grows",
-    lambda v: v.total("record_errors"),
+    lambda v: v.total("errors_logged"),
+)
+_add(
+    _ERROR + "deadletterqueue_produce_requests",
+    Kind.UNTYPED,
+    "Records sent to the dead letter topic.",
+    "it grows",
+    lambda v: v.total("dead_letters"),
+)
+_add(
+    _ERROR + "deadletterqueue_produce_failures",
+    Kind.UNTYPED,
+    "Records that could not be written to the dead letter topic: none, as that fails the transaction, and the task.",
+    "it is not 0",
+    lambda v: 0,
 )
 _add(
     _ERROR + "last_error_timestamp",

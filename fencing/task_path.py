@@ -1,0 +1,48 @@
+"""A task's record path: converters, what happens to bad records, and topics that are made before they are written."""
+
+from collections.abc import Callable
+
+from fencing.clock import Clock, Deadline
+from fencing.kafka.admin import TopicSpec, topic_exists
+from fencing.measures import Measures
+from fencing.record_errors import ErrorPolicy, RecordErrors
+from fencing.record_path import RecordPath
+from fencing.task_clients import admin_connection
+from fencing.task_plugin import Plugin
+from fencing.task_spec import TaskSpec
+from fencing.topic_creation import TopicMaker, TopicRules, make
+
+_SECONDS = 60.0
+
+
+def record_path(
+    spec: TaskSpec,
+    plugin: Plugin,
+    offsets_topic: str,
+    measures: Measures,
+    clock: Clock,
+    pause: Callable[[float], None],
+    told: Callable[[str], None],
+) -> RecordPath:
+    """Ready to prepare batches. pause: waits so many seconds, raises when the attempt may not go on. Raises
+    `FencingError` where the dead letter topic cannot be made, ValueError for settings that validation refuses.
+    """
+    policy = ErrorPolicy.of(spec.connector_config)
+    rules = TopicRules.of(spec.connector_config, spec.worker_settings)
+    errors = None
+    if not policy.plain:
+        errors = RecordErrors(policy, plugin.convert, spec.task, measures, clock, pause, plugin.redact)
+    if policy.dead_letters is not None:
+        _dead_letter_topic(spec, policy.dead_letters, rules, clock, told)
+    ensure = None if rules is None else TopicMaker(admin_connection(spec), rules, clock, told).ensure
+    return RecordPath(plugin.convert, offsets_topic, errors=errors, ensure=ensure)
+
+
+def _dead_letter_topic(
+    spec: TaskSpec, topic: str, rules: TopicRules | None, clock: Clock, told: Callable[[str], None]
+) -> None:
+    """There before the first bad record, which would else find no place."""
+    deadline = Deadline.after(_SECONDS, clock)
+    there = admin_connection(spec)
+    if not topic_exists(there, topic, deadline):
+        make(there, TopicSpec(topic) if rules is None else rules.spec(topic), deadline, told)

@@ -1,0 +1,203 @@
+"""A bad record: failed, retried, skipped or kept, by the connector's `errors.*`."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from connectors.api import RetriableError, SourceRecord
+from fencing.ids import ConnectorName, TaskId
+from fencing.measures import Measures
+from fencing.record_errors import ErrorPolicy, RecordErrors, Stage
+from fencing.record_path import RecordPath
+
+PARTITION = {"file": "a"}
+TASK = TaskId(ConnectorName("flights"), 3)
+
+
+class Time:
+    """A clock that moves only by pauses."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.pauses: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> float:
+        return self.now
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+class Fragile:
+    """Converts texts; `bad` cannot be converted, `slow` needs three calls, `worse` fails in a transform."""
+
+    raw = False
+    transforms = True
+    converter_classes: Mapping[Stage, str] = {stage: f"Fragile{stage.title()}" for stage in Stage}
+
+    def __init__(self) -> None:
+        self.tries, self.needed = 0, 4
+
+    @property
+    def transforms_by_class(self) -> Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]]:
+        return [("Keep", lambda record: record), ("Checks", self.record)]
+
+    def record(self, record: SourceRecord) -> SourceRecord | None:
+        if record.value == "worse":
+            raise KeyError("a field that is not there")
+        return None if record.value == "drop" else record
+
+    def key(self, topic: str, value: object) -> bytes | None:
+        return str(value).encode()
+
+    def value(self, topic: str, value: object) -> bytes | None:
+        if value == "bad":
+            raise ValueError("the secret hunter2 is no text")
+        if value == "slow":
+            self.tries += 1
+            if self.tries < self.needed:
+                raise RetriableError("not yet")
+        return str(value).encode()
+
+    def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
+        return [(name, str(value).encode()) for name, value in headers]
+
+
+class Made:
+    """A path with its parts."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self.time, self.measures, self.convert = Time(), Measures(), Fragile()
+        policy = ErrorPolicy.of(config)
+        errors = RecordErrors(
+            policy,
+            self.convert,
+            TASK,
+            self.measures,
+            self.time,
+            self.time.pause,
+            lambda text: text.replace("hunter2", "…"),
+        )
+        self.path = RecordPath(self.convert, "offsets", errors=None if policy.plain else errors)
+
+    def produced(self, *values: object, topic: str = "t") -> list[tuple[object, ...]]:
+        self.batch = [
+            SourceRecord(PARTITION, {"line": number}, topic, value, f"k{number}", [("h", 1)], 5)
+            for number, value in enumerate(values)
+        ]
+        self.prepared = self.path.prepare(self.batch)
+        return self.prepared.calls
+
+
+TOLERANT = {"errors.tolerance": "all"}
+KEPT = {**TOLERANT, "errors.deadletterqueue.topic.name": "bad-records"}
+
+
+def test_without_settings_a_bad_record_fails_the_task() -> None:
+    with pytest.raises(ValueError, match="is no text"):
+        Made({}).produced("good", "bad")
+    assert ErrorPolicy.of({"errors.deadletterqueue.topic.name": "x"}).dead_letters is None
+
+
+def test_a_tolerated_record_is_skipped_and_its_offset_is_not() -> None:
+    made = Made(TOLERANT)
+    assert [call[1] for call in made.produced("a", "bad", "worse", "b", "bad")] == [b"a", b"b"]
+    assert made.prepared.offsets == [(PARTITION, {"line": 4})]
+    assert (made.measures.records_skipped, made.measures.record_failures, made.measures.dead_letters) == (3, 3, 0)
+
+
+def test_a_dead_letter_is_the_record_with_all_that_is_known_of_its_failure() -> None:
+    made = Made(KEPT)
+    good, letter, other = made.produced("a", "bad", "worse")
+    assert good[:4] == ("t", b"a", b"k0", -1)
+    assert letter[:7] == ("bad-records", b"bad", b"k1", -1, None, None, 5)
+    headers = dict(letter[7])  # type: ignore[call-overload]
+    assert headers["h"] == b"1"
+    told = {name.removeprefix("__connect.errors."): value.decode() for name, value in headers.items() if name != "h"}
+    trace = told.pop("exception.stacktrace")
+    assert "Traceback" in trace
+    assert "hunter2" not in trace
+    assert told == {
+        "topic": "t",
+        "connector.name": "flights",
+        "task.id": "3",
+        "stage": "VALUE_CONVERTER",
+        "class.name": "FragileValue_Converter",
+        "exception.class.name": "builtins.ValueError",
+        "exception.message": "the secret … is no text",
+        "source.partition": '{"file":"a"}',
+        "source.offset": '{"line":1}',
+    }
+    stage = dict(other[7])["__connect.errors.stage"]  # type: ignore[call-overload]
+    by = dict(other[7])["__connect.errors.class.name"]  # type: ignore[call-overload]
+    assert (stage, by) == (b"TRANSFORMATION", b"Checks")
+    assert made.prepared.topics == {"t"}, "the dead letter topic is not one of the connector's"
+    assert made.measures.dead_letters == 2
+
+
+def test_what_no_converter_could_take_is_kept_as_json() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            return "<odd>"
+
+    made = Made(KEPT)
+    made.convert.value = lambda topic, value: b"".join([value])  # type: ignore[method-assign, list-item]
+    kept = [call[1] for call in made.produced({"a": [1, Odd()]}, 7, None)]
+    assert kept == [b'{"a":[1,"<odd>"]}', b"7", None]
+
+
+def test_only_what_asks_for_it_is_tried_again_with_growing_pauses() -> None:
+    made = Made({"errors.retry.timeout": "10000", "errors.retry.delay.max.ms": "1000"})
+    assert [call[1] for call in made.produced("slow")] == [b"slow"]
+    assert made.time.pauses == [0.3, 0.6]
+    assert made.measures.retries == 2
+    with pytest.raises(ValueError, match="is no text"):
+        made.produced("bad")
+    assert made.time.pauses == [0.3, 0.6]
+
+
+def test_the_retries_end_in_time() -> None:
+    made = Made({"errors.retry.timeout": "500"})
+    made.convert.needed = 1000
+    with pytest.raises(RetriableError, match="not yet") as caught:
+        made.produced("slow")
+    assert made.time.pauses == [0.3, pytest.approx(0.2)]
+    assert "VALUE_CONVERTER" in caught.value.__notes__[0]
+    assert ErrorPolicy.of({"errors.retry.timeout": "-1"}).retry_s == float("inf")
+
+
+def test_a_pause_that_is_ended_from_outside_is_no_records_fault() -> None:
+    class Ended(Exception):
+        pass
+
+    def end(seconds: float) -> None:
+        raise Ended
+
+    made = Made({**TOLERANT, "errors.retry.timeout": "-1"})
+    made.convert.needed = 1000
+    made.path._errors._pause = end  # type: ignore[union-attr]
+    with pytest.raises(Ended):
+        made.produced("slow")
+    assert made.measures.records_skipped == 0
+
+
+def test_writing_to_the_offsets_topic_is_never_tolerated() -> None:
+    with pytest.raises(Exception, match="holds its own source offsets"):
+        Made(KEPT).produced("a", topic="offsets")
+
+
+def test_the_log_tells_place_and_error_and_contents_only_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    Made(TOLERANT).produced("bad")
+    assert not caplog.text
+    Made({**TOLERANT, "errors.log.enable": "true"}).produced("bad")
+    assert "stage VALUE_CONVERTER in FragileValue_Converter: ValueError: the secret … is no text" in caplog.text
+    assert '"line":0' in caplog.text
+    assert "'bad'" not in caplog.text
+    Made({**TOLERANT, "errors.log.enable": "true", "errors.log.include.messages": "true"}).produced("bad")
+    assert "the value 'bad' and the key 'k0'" in caplog.text
