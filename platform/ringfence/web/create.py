@@ -1,130 +1,132 @@
-"""Creating a connector, from a form or from pasted JSON."""
+"""A new connector: a plugin of the catalog, a copy of another connector, or what is pasted; its form; its creation."""
 
 from typing import Any
 from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_http_methods, require_safe
 
+from connectors.api.config_types import HIDDEN
 from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import writing
+from ringfence.api import beginning, writing
 from ringfence.api.errors import ConnectError
+from ringfence.api.masking import Masker
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import Connector
-from ringfence.web import forms
-
-
-def _page_of(name: str) -> HttpResponseRedirect:
-    return HttpResponseRedirect(f"/ui/connectors/{quote(name, safe='')}")
-
-
-def _user(request: HttpRequest) -> str:
-    return principal_of(request).name
+from ringfence.web import filling
+from ringfence.web.drafts import Draft, complete, draft_of
+from ringfence.web.views import find, is_fragment
 
 
 @requires(GET=somewhere(Verb.EDIT), POST=somewhere(Verb.EDIT).writing())
 @require_http_methods(["GET", "HEAD", "POST"])
+@ensure_csrf_cookie
 def new(request: HttpRequest) -> HttpResponse:
-    """`?class=` the form of that plugin, `?mode=json` a text to paste into, neither: the plugins to choose from."""
+    """`?class=` the form of that plugin, `?from=` a copy of that connector, `?mode=json` a text to paste into; else
+    the catalog, `?q=` searches it."""
     if request.method == "POST":
-        return _create_pasted(request) if "json" in request.POST else _create_filled(request)
+        return _create(request)
     if request.GET.get("mode") == "json":
-        return render(request, "ringfence/new_json.html", {"section": "new", "text": "", "state": "RUNNING"})
+        return _page(request, Draft(mode="json"), tell_all=False)
+    if "from" in request.GET:
+        return _copy(request, request.GET["from"])
     class_name = request.GET.get("class", "")
-    return _form(request, class_name) if class_name else _catalog(request)
+    if class_name:
+        draft = Draft(name=request.GET.get("name", "").strip(), config={"connector.class": class_name})
+        return _page(request, draft, tell_all=False)
+    return _catalog(request)
 
 
-def _catalog(request: HttpRequest, status: int = 200) -> HttpResponse:
-    context: dict[str, Any] = {"section": "new"}
+@requires(GET=somewhere(Verb.EDIT))
+@require_safe
+def docs(request: HttpRequest) -> HttpResponse:
+    """`?class=`: every setting of a plugin with what it means; a part of the catalog."""
+    context: dict[str, Any] = {"section": "new", "class_name": request.GET.get("class", "")}
+    status = 200
     try:
-        context["plugins"] = [plugin for plugin in dispatch.list_plugins() if plugin.get("type") == "source"]
+        context["keys"] = dispatch.config_keys(context["class_name"])
+    except Refused as refused:
+        context["problem"], status = refused.message, refused.status
+    template = "ringfence/parts/new_docs.html" if is_fragment(request) else "ringfence/new_docs.html"
+    return render(request, template, context, status=status)
+
+
+def _catalog(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    context: dict[str, Any] = {"section": "new", "query": query}
+    try:
+        found = [plugin for plugin in dispatch.list_plugins() if plugin.get("type") == "source"]
+        context |= {"plugins": [plugin for plugin in found if _fits(plugin, query)], "count": len(found)}
     except Refused as refused:
         context["problem"] = refused.message
-    return render(request, "ringfence/new_catalog.html", context, status=status)
+    who = principal_of(request)
+    may_copy = Connector.objects.filter(who.query(Verb.VIEW_CONFIG), known=True)
+    context["copies"] = list(may_copy.order_by("name").values_list("name", flat=True)[:500])
+    part = is_fragment(request) and "q" in request.GET
+    return render(request, "ringfence/parts/new_plugins.html" if part else "ringfence/new_catalog.html", context)
 
 
-def _form(
-    request: HttpRequest,
-    class_name: str,
-    name: str = "",
-    config: dict[str, str] | None = None,
-    status: int = 200,
-    **more: Any,
-) -> HttpResponse:
-    context: dict[str, Any] = {"section": "new", "class_name": class_name, "name": name, "state": "RUNNING", **more}
-    try:
-        fields = forms.fields_of(dispatch.config_keys(class_name), config or {})
-        if config is not None:
-            _put_errors(fields, context, class_name, {**config, "name": name, "connector.class": class_name})
-    except Refused as refused:
-        context["problem"] = context.get("problem") or refused.message
-        fields, status = [], refused.status
-    context["fields"] = [field for field in fields if not field.advanced]
-    context["advanced"] = [field for field in fields if field.advanced]
-    context["wrong"] = [field for field in fields if field.errors]
-    context["existing"] = bool(name) and Connector.objects.filter(name=name, known=True).exists()
+def _fits(plugin: dict[str, Any], query: str) -> bool:
+    texts = " ".join([str(plugin.get("class")), str(plugin.get("documentation", "")), *plugin.get("names", ())]).lower()
+    return all(word in texts for word in query.lower().split())
+
+
+def _copy(request: HttpRequest, name: str) -> HttpResponse:
+    """A copy keeps the secrets of its model for those who could change the model; others type them again."""
+    authorise(request, Verb.VIEW_CONFIG, name)
+    row = find(name)
+    keeps = principal_of(request).may(Verb.EDIT, name)
+    masked = Masker([row.class_name]).masked(row.settings)
+    left_out = [key for key, value in masked.items() if value == HIDDEN and not keeps]
+    config = {key: value for key, value in masked.items() if key != "name" and key not in left_out}
+    copy = _free(f"{name}-copy")
+    return _page(request, Draft(name=copy, config=config, of=name if keeps else ""), model=name, left_out=left_out)
+
+
+def _free(name: str) -> str:
+    taken = set(Connector.objects.filter(name__startswith=name).values_list("name", flat=True))
+    return next(free for number in range(1, 1000) if (free := name if number == 1 else f"{name}-{number}") not in taken)
+
+
+def _page(request: HttpRequest, draft: Draft, *, tell_all: bool = True, status: int = 200, **more: Any) -> HttpResponse:
+    context = {"section": "new", **filling.shown(request, draft, tell_all=tell_all), **more}
     return render(request, "ringfence/new_form.html", context, status=status)
 
 
-def _put_errors(fields: list[forms.Field], context: dict[str, Any], class_name: str, config: dict[str, str]) -> None:
-    found = writing.masked_validation(dispatch.validate(class_name, config), class_name, config)
-    rest = forms.put_errors(fields, found)
-    if found.get("error_count"):
-        context["problem"] = " ".join(rest)
-
-
-def _create_filled(request: HttpRequest) -> HttpResponse:
-    posted = request.POST.dict()
-    class_name, name = str(posted.get("class", "")), str(posted.get("name", "")).strip()
-    config = forms.config_of_form({key: str(value) for key, value in posted.items()})
-    state = str(posted.get("state", "RUNNING"))
+def _create(request: HttpRequest) -> HttpResponse:
+    draft = Draft(mode="json" if "json" in request.POST else "form")
     try:
-        _create(request, name, {**config, "connector.class": class_name}, state)
+        draft = draft_of(request.POST)
+        config = complete(request, draft)
+        user = principal_of(request).name
+        if draft.fresh:
+            authorise(request, Verb.OFFSETS, draft.name)
+            beginning.create_fresh(draft.name, config, draft.state, user)
+        else:
+            writing.create(draft.name, config, draft.state, user)
     except (ConnectError, Refused) as error:
-        return _form(request, class_name, name, config, _failed(request, error), problem=error.message, state=state)
-    return _page_of(name)
+        return _refused(request, draft, error)
+    address = f"/ui/connectors/{quote(draft.name, safe='')}"
+    if is_fragment(request):
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+    return HttpResponseRedirect(address)
 
 
-def _create_pasted(request: HttpRequest) -> HttpResponse:
-    text, state = str(request.POST["json"]), str(request.POST.get("state", "RUNNING"))
-    try:
-        name, config = forms.pasted(text)
-        _create(request, name, config, state)
-    except (ConnectError, Refused) as error:
-        context = {"section": "new", "text": text, "problem": error.message, "state": state}
-        return render(request, "ringfence/new_json.html", context, status=_failed(request, error))
-    return _page_of(name)
-
-
-def _failed(request: HttpRequest, error: ConnectError | Refused) -> int:
-    """The status to answer with; the trail is told, too."""
+def _refused(request: HttpRequest, draft: Draft, error: ConnectError | Refused) -> HttpResponse:
+    """What is wrong, with a way to each field; the trail is told, too."""
     note(request, error.message)
-    return error.status if isinstance(error, Refused) else error.status_code
-
-
-def _create(request: HttpRequest, name: str, config: dict[str, str], state: str) -> None:
-    authorise(request, Verb.EDIT, name)
-    initial = state if state in writing.INITIAL_STATES else "RUNNING"
-    writing.create(name, config, initial, _user(request))
-
-
-@requires(POST=somewhere(Verb.EDIT))
-@require_POST
-def field(request: HttpRequest) -> HttpResponse:
-    """The errors of one setting, while the form is filled in: `?key=`."""
-    key, posted = request.GET.get("key", ""), request.POST.dict()
-    class_name = str(posted.get("class", ""))
-    config = forms.config_of_form({name: str(value) for name, value in posted.items()})
-    complete = {**config, "name": str(posted.get("name", "")), "connector.class": class_name}
-    try:
-        found = dispatch.validate(class_name, complete, ask_brokers=False)
-        found = writing.masked_validation(found, class_name, complete)
-    except Refused as refused:
-        return render(request, "ringfence/parts/field_errors.html", {"errors": [refused.message]})
-    values = {str(entry["value"]["name"]): entry["value"].get("errors", []) for entry in found.get("configs", [])}
-    return render(request, "ringfence/parts/field_errors.html", {"errors": values.get(key, [])})
+    status = error.status if isinstance(error, Refused) else error.status_code
+    context = {"section": "new", **filling.shown(request, draft, ask_brokers=True)}
+    context["problem"] = error.message
+    if context["wrong"] or context["name_errors"]:
+        context["problem"] = " ".join(context["layout"].rest)
+    if is_fragment(request):
+        return render(request, "ringfence/parts/new_outcome.html", {**context, "slots": True}, status=status)
+    context["text"] = filling.text_of(draft)
+    return render(request, "ringfence/new_form.html", context, status=status)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,15 +29,35 @@ class Field:
     value: str = ""
     choices: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    width: str = "none"
+    dependents: tuple[str, ...] = ()
+    visible: bool = True
+    blank: bool = False
+    """It is set, and empty."""
+    kept: bool = False
+    """It is a secret that is known and not shown."""
+    typed: bool = False
+    """And it came with the text, whatever was typed into its field before."""
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self.value) or self.blank or self.kept
 
     @property
     def slug(self) -> str:
         """For ids in the page."""
-        return re.sub(r"[^a-z0-9]+", "-", self.name.lower())
+        plain = re.sub(r"[^a-z0-9]+", "-", self.name.lower())
+        return plain if plain == self.name.replace(".", "-") else f"{plain}-{zlib.crc32(self.name.encode()):x}"
 
     @property
     def form_name(self) -> str:
         return SETTING + self.name
+
+
+def kind_of(definition: Mapping[str, Any]) -> str:
+    """Which kind of field takes a setting's value."""
+    kinds = {"BOOLEAN": "boolean", "PASSWORD": "password", "INT": "number", "LONG": "number", "SHORT": "number"}
+    return kinds.get(str(definition.get("type")), "text")
 
 
 def fields_of(definitions: Iterable[Mapping[str, Any]], values: Mapping[str, str]) -> list[Field]:
@@ -46,13 +67,12 @@ def fields_of(definitions: Iterable[Mapping[str, Any]], values: Mapping[str, str
         name = str(definition["name"])
         if name in ("name", "connector.class"):
             continue
-        kind = {"BOOLEAN": "boolean", "PASSWORD": "password", "INT": "number", "LONG": "number", "SHORT": "number"}
         default = definition.get("default_value")
         result.append(
             Field(
                 name=name,
                 label=str(definition.get("display_name") or name),
-                kind=kind.get(str(definition.get("type")), "text"),
+                kind=kind_of(definition),
                 required=bool(definition.get("required")),
                 advanced=not definition.get("required") and definition.get("importance") != "HIGH",
                 help=str(definition.get("documentation") or ""),

@@ -1,8 +1,4 @@
-"""`POST /api/v1/connectors`: a connector with the source offsets that it begins at (KIP-995).
-
-It is created STOPPED, its offsets are written, and only then it gets the state that was asked for: no task ever starts
-without them.
-"""
+"""`POST /api/v1/connectors`: a connector with the source offsets that it begins at (KIP-995)."""
 
 from typing import Any
 
@@ -10,18 +6,16 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ringfence import dispatch
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
-from ringfence.api.errors import ConnectError, bad_request
+from ringfence.api.beginning import create_at
+from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of
 from ringfence.api.v1.connectors import Connectors, ConnectorShape
 from ringfence.api.v1.offsets import EntryShape
-from ringfence.dispatch import Refused
 
 _FIELDS = ("name", "config", "initial_state", "initial_offsets")
-_COMMANDS = {"RUNNING": "resume", "PAUSED": "pause"}
 
 
 class CreateShape(serializers.Serializer[Any]):
@@ -56,26 +50,9 @@ class ConnectorsOrNew(Connectors):
         if "initial_offsets" in body:
             self.authorise(Verb.OFFSETS, name)
             offsets = writing.offsets_of({"offsets": body["initial_offsets"]})
-            writing.create(name, config, "STOPPED", self.user_name)
-            self._begin_at(name, offsets)
-            if state in _COMMANDS:
-                dispatch.command(_COMMANDS[state], name, {}, user=self.user_name)
+            create_at(name, config, offsets, state, self.user_name)
         else:
             writing.create(name, config, state, self.user_name)
         row = reading.connector(name)
         location = request.build_absolute_uri(f"/api/v1/connectors/{row.path}")
         return Response(ConnectorShape(row).data, status=201, headers={"Location": location})
-
-    def _begin_at(self, name: str, offsets: list[dict[str, object]]) -> None:
-        """Where the offsets are refused, the connector goes again; where the outcome is unknown, it stays STOPPED."""
-        try:
-            dispatch.command("alter_offsets", name, {"offsets": offsets}, user=self.user_name)
-        except Refused as refused:
-            if refused.status >= 500 and refused.status != 503:
-                text = (
-                    f"Connector {name} is created and STOPPED; whether it has its offsets is unknown: {refused.message}"
-                )
-                raise ConnectError(refused.status, text) from refused
-            dispatch.command("delete", name, {}, user=self.user_name)
-            text = f"Connector {name} was not created: its offsets were refused. {refused.message}"
-            raise ConnectError(refused.status, text) from refused

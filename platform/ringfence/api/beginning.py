@@ -1,0 +1,45 @@
+"""Creating a connector that begins at certain source offsets (KIP-995), or at none of those that stand under its name.
+
+It is created STOPPED, its offsets are moved, and only then it gets the state that was asked for: no task ever starts
+without them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ringfence import dispatch
+from ringfence.api import writing
+from ringfence.api.errors import ConnectError
+from ringfence.dispatch import Refused
+
+_COMMANDS = {"RUNNING": "resume", "PAUSED": "pause"}
+
+
+def create_at(name: str, config: Mapping[str, str], offsets: list[dict[str, object]], state: str, user: str) -> None:
+    """`offsets`: as `writing.offsets_of` gives them. Raises ConnectError and Refused."""
+    _create(name, config, state, user, "alter_offsets", {"offsets": offsets})
+
+
+def create_fresh(name: str, config: Mapping[str, str], state: str, user: str) -> None:
+    """Every offset that is left from an older connector of this name is deleted first."""
+    _create(name, config, state, user, "reset_offsets", {})
+
+
+def _create(name: str, config: Mapping[str, str], state: str, user: str, kind: str, body: Mapping[str, Any]) -> None:
+    writing.create(name, config, "STOPPED", user)
+    _move(name, kind, body, user)
+    if state in _COMMANDS:
+        dispatch.command(_COMMANDS[state], name, {}, user=user)
+
+
+def _move(name: str, kind: str, body: Mapping[str, Any], user: str) -> None:
+    """Where the offsets are refused, the connector goes again; where the outcome is unknown, it stays STOPPED."""
+    try:
+        dispatch.command(kind, name, body, user=user)
+    except Refused as refused:
+        if refused.status >= 500 and refused.status != 503:
+            text = f"Connector {name} is created and STOPPED; whether it has its offsets is unknown: {refused.message}"
+            raise ConnectError(refused.status, text) from refused
+        dispatch.command("delete", name, {}, user=user)
+        text = f"Connector {name} was not created: its offsets were refused. {refused.message}"
+        raise ConnectError(refused.status, text) from refused

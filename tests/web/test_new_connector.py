@@ -1,0 +1,375 @@
+"""A new connector: its form is made of the plugin's definition, nothing typed is lost, and no secret is sent back."""
+
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+
+from connectors.api import ConfigDef, ConfigType, Importance, SourceConnector, SourceTask, Width
+from connectors.plugins import PluginRegistry, describe
+from ringfence import dispatch
+from ringfence.api.errors import ConnectError
+from ringfence.dispatch import Refused
+from ringfence.engine.plugins.validation import validate
+from ringfence.mirror.models import Connector, SourceOffset
+from ringfence.web.drafts import draft_of
+from ringfence.web.pasted import read_pasted
+from tests.support.leader import FakeLeader
+from tests.support.topics import connector
+
+FRAGMENT = {"hx-request": "true"}
+
+
+def text(response: Any) -> str:
+    return html.unescape(str(response.content.decode()))
+
+
+class Tables:
+    """Recommends the tables of the database that is named, and hides itself without one."""
+
+    def valid_values(self, name: str, config: Mapping[str, object]) -> Sequence[object]:
+        return [f"{config.get('database')}.a", f"{config.get('database')}.b"]
+
+    def visible(self, name: str, config: Mapping[str, object]) -> bool:
+        return bool(config.get("database"))
+
+
+class RichConnector(SourceConnector):
+    """Reads tables of a database."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        high = Importance.HIGH
+        definition = ConfigDef()
+        definition.define("poll.ms", ConfigType.INT, default=5, group="Pace", order_in_group=2, width=Width.SHORT)
+        definition.define("topic", ConfigType.STRING, importance=high, group="Target", documentation="Where to.")
+        definition.define(
+            "table",
+            ConfigType.STRING,
+            default=None,
+            importance=high,
+            group="Source",
+            order_in_group=2,
+            recommender=Tables(),
+        )
+        definition.define(
+            "database",
+            ConfigType.STRING,
+            default=None,
+            importance=high,
+            group="Source",
+            order_in_group=1,
+            dependents=["table"],
+        )
+        definition.define("password", ConfigType.PASSWORD, default=None, importance=high, group="Source")
+        return definition
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        return SourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Nothing to open."""
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return []
+
+
+REGISTRY = PluginRegistry([describe(RichConnector, "Rich")])
+RICH = {"class": "Rich", "name": "c", "mode": "form"}
+
+
+@pytest.fixture
+def rich(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
+    """The real validation, of a plugin with groups, dependents and a recommender."""
+
+    def real(plugin: str, config: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+        if plugin != "Rich":
+            raise Refused(404, f"Unknown plugin {plugin}")
+        return validate(REGISTRY, plugin, config, exactly_once=True)
+
+    monkeypatch.setattr(dispatch, "validate", real)
+    monkeypatch.setattr(dispatch, "config_keys", lambda plugin, **_: RichConnector.config_def().infos())
+    return leader
+
+
+def posted_by(page: str, **typed: str) -> dict[str, str]:
+    """What a browser would send of the form, with some fields typed into."""
+    found = dict(
+        re.findall(r'<input type="hidden" name="((?:keep|blank):[^"]+|class|of|mode)"[^>]* value="([^"]*)"', page)
+    )
+    for tag in re.findall(r"<input [^>]*>", page):
+        name = re.search(r' name="(setting:[^"]+|name)"', tag)
+        value = re.search(r' value="([^"]*)"', tag)
+        if name:
+            found[name[1]] = value[1] if value else ""
+    for name, options in re.findall(r'<select [^>]*name="(setting:[^"]+)"[^>]*>(.*?)</select>', page, re.DOTALL):
+        chosen = re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)<', options)
+        found[name] = "" if not chosen else chosen[1] or chosen[2]
+    for name, value in re.findall(r'<textarea [^>]*name="(setting:[^"]+)"[^>]*>\n(.*?)</textarea>', page, re.DOTALL):
+        found[name] = value
+    return {**found, **{(key if key in ("name", "json", "mode") else f"setting:{key}"): v for key, v in typed.items()}}
+
+
+def test_the_catalog_is_searched_and_tells_what_a_plugin_is(
+    client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [
+        {"class": f"org.{name}", "type": "source", "version": "1", "names": [name], "documentation": words}
+        for name, words in (("Lines", "Reads a file."), ("Rows", "Reads <tables>."))
+    ]
+    monkeypatch.setattr(dispatch, "list_plugins", lambda: known)
+    page = text(client.get("/ui/new"))
+    assert "Reads a file." in page
+    assert "Reads <tables>." in page
+    part = client.get("/ui/new?q=reads+FILE", headers=FRAGMENT)
+    assert b"<html" not in part.content
+    assert "org.Lines" in text(part)
+    assert "org.Rows" not in text(part)
+    assert "Nothing matches" in text(client.get("/ui/new?q=nowhere"))
+    assert "pin" in text(client.get("/ui/new/docs?class=VerifiableSource", headers=FRAGMENT))
+    assert client.get("/ui/new/docs?class=Nope").status_code == 404
+
+
+def test_the_form_follows_groups_order_importance_width_and_recommendations(client: Client, rich: FakeLeader) -> None:
+    page = text(client.get("/ui/new?class=Rich"))
+    advanced = page.index('<details id="advanced"')
+    places = [page.index(f'name="setting:{name}"') for name in ("topic", "database", "tasks.max")]
+    assert places == sorted(places)
+    assert places[-1] < advanced < page.index('name="setting:poll.ms"') < page.index('name="setting:transforms"')
+    assert page.index("<h3>Source</h3>") < page.index('name="setting:database"')
+    assert re.search(r"Advanced \(\d\d\)", page)
+    assert '<div class="field w-short" id="field-poll-ms">' in page
+    assert re.search(r'<select id="in-value-converter"[^>]*>.*JsonConverter', page)
+    assert '<div class="field w-none" id="field-table" hidden>' in page  # without a database it does not matter
+    assert 'class="field-error"' not in page  # nobody has typed yet
+    assert 'aria-describedby="err-topic help-topic"' in page
+
+
+def test_typing_shows_the_fields_errors_and_renders_what_depends_on_it(client: Client, rich: FakeLeader) -> None:
+    page = text(client.get("/ui/new?class=Rich"))
+    sent = posted_by(page, **{"poll.ms": "soon"})
+    answer = client.post("/ui/new/field?key=poll.ms", sent, headers=FRAGMENT)
+    assert "hx-retarget" not in answer
+    assert "Not a number of type INT" in text(answer).partition("hx-swap-oob")[0]
+    assert "Missing" not in text(answer)  # of the topic, where nobody has been yet
+    answer = client.post("/ui/new/field?key=database", {**sent, "setting:database": "d"}, headers=FRAGMENT)
+    assert answer["hx-retarget"] == "#as-form"  # a field came: the table
+    sent = posted_by(text(answer), **{"poll.ms": "soon", "database": "e"})
+    answer = client.post("/ui/new/field?key=database", sent, headers=FRAGMENT)
+    assert "hx-retarget" not in answer
+    assert re.search(
+        r'id="field-table" hx-swap-oob="true".*<option>e\.a</option><option>e\.b</option>', text(answer), re.DOTALL
+    )
+    assert 'id="err-poll-ms" hx-swap-oob="innerHTML"' in text(answer)
+
+
+def test_a_transform_that_is_named_brings_its_settings(client: Client, rich: FakeLeader) -> None:
+    sent = posted_by(text(client.get("/ui/new?class=Rich")), topic="t", transforms="r")
+    answer = client.post("/ui/new/field?key=transforms", sent, headers=FRAGMENT)
+    assert answer["hx-retarget"] == "#as-form"
+    assert text(answer).index('name="setting:transforms.r.type"') < text(answer).index('id="advanced"')
+    sent = posted_by(text(answer), **{"transforms.r.type": "RegexRouter"})
+    answer = client.post("/ui/new/field?key=transforms.r.type", sent, headers=FRAGMENT)
+    assert 'name="setting:transforms.r.regex"' in text(answer)
+    assert "<option selected>RegexRouter</option>" in text(answer)
+
+
+PASTED = {
+    "name": "lines",
+    "config": {
+        "connector.class": "Rich",
+        "topic": "t",
+        "password": "hunter2",
+        "my.own": "kept to the letter ",
+        "empty.one": "",
+        "long": "a\nb",
+        "poll.ms": 7,
+        "offsets.token": "tok-4711",
+    },
+}
+
+
+def test_pasted_text_becomes_a_form_and_back_without_a_loss_and_without_a_secret(
+    client: Client, rich: FakeLeader
+) -> None:
+    pasted = json.dumps(PASTED)
+    answer = client.post(
+        "/ui/new/as?mode=form", {"mode": "json", "json": pasted, "name": "", "of": ""}, headers=FRAGMENT
+    )
+    page = text(answer)
+    assert json.loads(answer["hx-trigger-after-swap"]) == {"ringfence-mode": "form"}
+    assert 'Understood as JSON with "name" and "config", for connector <b>lines</b>: 8 settings, 4 of which' in page
+    assert "hunter2" not in page
+    assert "tok-4711" not in page
+    assert page.index("Other properties") < page.index('name="setting:my.own"')
+    # the browser still holds the text: from there come the secrets that were left alone
+    fields = {**posted_by(page), "json": pasted, "mode": "form", "state": "PAUSED"}
+    made = client.post("/ui/new", fields, headers=FRAGMENT)
+    assert (made.status_code, made["hx-redirect"]) == (204, "/ui/connectors/lines")
+    assert rich.asked[-1][2]["config"] == {**PASTED["config"], "poll.ms": "7", "name": "lines"}  # type: ignore[dict-item]
+    as_json = client.post("/ui/new/as?mode=json", {**fields, "setting:password": "typed-9"}, headers=FRAGMENT)
+    shown = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", text(as_json), re.DOTALL)
+    assert shown is not None
+    again = json.loads(shown[1])
+    assert again["config"] == {**PASTED["config"], "poll.ms": "7", "password": "[hidden]", "offsets.token": "[hidden]"}  # type: ignore[dict-item]
+    again["config"]["offsets.token"] = "tok-4712"
+    sent = {**fields, "mode": "json", "json": json.dumps(again), "name": "two", "setting:password": "typed-9"}
+    client.post("/ui/new", {**sent, "json": json.dumps({**again, "name": "two"})}, headers=FRAGMENT)
+    assert rich.asked[-1][2]["config"]["password"] == "typed-9"
+    assert rich.asked[-1][2]["config"]["offsets.token"] == "tok-4712"
+
+
+def test_a_secret_can_be_kept_replaced_and_removed() -> None:
+    def config(**more: str) -> dict[str, str]:
+        query = QueryDict(mutable=True)
+        query.update({"class": "Rich", "name": "c", "keep:setting:password": "1", "setting:password": "", **more})
+        return draft_of(query).config
+
+    assert config()["password"] == "[hidden]"
+    assert config(**{"setting:password": "new"})["password"] == "new"
+    assert "password" not in config(**{"drop:setting:password": "1"})
+    assert config(json='{"password": "from the text"}')["password"] == "from the text"
+    with pytest.raises(ConnectError, match="topic is set twice"):
+        config(**{"setting:topic": "t", "extra-key": "topic", "extra-value": "u"})
+
+
+@pytest.mark.parametrize(
+    ("pasted", "name", "understood"),
+    [
+        ('{"name": "n", "config": {"topic": "t"}}', "n", "and"),
+        ('{"name": "n", "topic": "t"}', "n", "alone"),
+        ("# a comment\nname=n\ntopic = t\n", "n", "properties"),
+        ("name: n\nconfig:\n  topic: t\n", "n", "YAML"),
+        ("""curl -X PUT http://h:8083/connectors/n/config -H 'A: b' -d '{"topic": "t"}'""", "n", "curl"),
+        (
+            """$ curl -sS -XPOST --data-raw='{"name": "n", "config": {"topic": "t"}}' \\\n  http://h/connectors""",
+            "n",
+            "curl",
+        ),
+        ("""curl --json '{"topic": "t"}' 'http://h/connectors/a%2Fb/config'""", "a/b", "curl"),
+    ],
+)
+def test_what_is_pasted_is_recognised(pasted: str, name: str, understood: str) -> None:
+    found = read_pasted(pasted)
+    assert (found.name, found.config["topic"]) == (name, "t")
+    assert understood in found.understood
+
+
+@pytest.mark.parametrize(
+    ("pasted", "reason"),
+    [
+        ("", "Nothing was pasted"),
+        ("curl http://h/connectors", "sends no body"),
+        ("curl -d @file.json http://h/connectors", "Paste what the file holds"),
+        ("curl -d '{ http://h", "cannot be read"),
+        ('[{"name": "a"}, {"name": "b"}]', "Paste one"),
+        ('{"name": "a", "config": {"x": {}}}', "nested value"),
+        ("{", "not valid JSON"),
+        ("hello", "line 1 is not key=value"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(pasted: str, reason: str) -> None:
+    with pytest.raises(ConnectError, match=reason):
+        read_pasted(pasted)
+
+
+def test_errors_lead_to_their_fields_and_come_to_their_slots(client: Client, rich: FakeLeader) -> None:
+    sent = posted_by(text(client.get("/ui/new?class=Rich&name=c")), **{"poll.ms": "soon", "password": "hunter2"})
+    answer = client.post("/ui/new", sent, headers=FRAGMENT)
+    page = text(answer)
+    assert answer.status_code == 400
+    assert "2 settings to correct" in page
+    assert '<a href="#in-topic">topic</a>: Missing required configuration "topic"' in page
+    assert re.search(r'id="err-poll-ms" hx-swap-oob="innerHTML">.*Not a number', page, re.DOTALL)
+    assert "hunter2" not in page
+    assert rich.asked == []
+    sent["name"] = ""
+    assert '<a href="#in-name">Name</a>: A connector needs a name.' in text(
+        client.post("/ui/new", sent, headers=FRAGMENT)
+    )
+    whole = client.post("/ui/new", sent)  # without htmx the page comes again
+    assert 'aria-invalid="true"' in text(whole)
+    assert "hunter2" not in text(whole)
+
+
+def test_a_copy_keeps_the_secrets_of_its_model(client: Client, rich: FakeLeader) -> None:
+    model = connector("model", topic="t", password="hunter2", extra="x")
+    model.config["connector.class"] = "Rich"  # type: ignore[index]
+    rich.config.config(model, connector("model-copy"))
+    rich.project()
+    page = text(client.get("/ui/new?from=model"))
+    assert 'name="name" value="model-copy-2"' in page
+    assert "hunter2" not in page
+    sent = posted_by(page, topic="u")
+    review = text(client.post("/ui/new/review", sent, headers=FRAGMENT))
+    assert "Beside model, which it was copied from (2)" in review
+    assert client.post("/ui/new", sent, headers=FRAGMENT).status_code == 204
+    config = rich.asked[-1][2]["config"]
+    assert (config["password"], config["topic"], config["extra"]) == ("hunter2", "u", "x")
+    assert client.get("/ui/new?from=nobody").status_code == 404
+
+
+def test_offsets_under_the_name_are_told_and_can_be_deleted_first(client: Client, rich: FakeLeader) -> None:
+    SourceOffset.objects.create(connector="c", partition='{"file":"/a"}', offset='{"position":7}')
+    sent = {**RICH, "setting:topic": "t", "state": "RUNNING"}
+    told = text(client.post("/ui/new/field?key=name", sent, headers=FRAGMENT))
+    assert "Source offsets exist for this name" in told
+    assert '{"file":"/a"} → {"position":7}' in told
+    client.post("/ui/new", sent, headers=FRAGMENT)
+    assert [kind for kind, _, _ in rich.asked] == ["create"]
+    assert "A connector of this name exists" in text(client.post("/ui/new/field?key=name", sent, headers=FRAGMENT))
+    rich.command("delete", "c", {})
+    rich.asked.clear()
+    review = text(client.post("/ui/new/review", {**sent, "begin": "fresh"}, headers=FRAGMENT))
+    assert "1 source offset under this name will be deleted" in review
+    Connector.objects.all().delete()
+    rich.config.records.clear()
+    client.post("/ui/new", {**sent, "begin": "fresh"}, headers=FRAGMENT)
+    assert [kind for kind, _, _ in rich.asked] == ["create", "reset_offsets", "resume"]
+    assert rich.asked[0][2]["initial_state"] == "STOPPED"
+
+
+def test_the_review_shows_what_differs_and_how_to_do_the_same_elsewhere(client: Client, rich: FakeLeader) -> None:
+    sent = {**RICH, "name": "it's", "setting:topic": "a'b", "setting:password": "hunter2", "setting:poll.ms": "5"}
+    page = text(client.post("/ui/new/review", {**sent, "setting:odd": "x", "state": "STOPPED"}, headers=FRAGMENT))
+    assert "hunter2" not in page
+    assert "as the default" in page
+    assert '<code>odd</code> <span class="tag">other</span>' in page
+    copies = dict(re.findall(r'id="text-(\w+)" tabindex="0">(.*?)</pre>', page, re.DOTALL))
+    found = read_pasted(copies["rest"])
+    assert (found.name, found.config["topic"], found.config["password"]) == ("it's", "a'b", "[hidden]")
+    assert '"initial_state": "STOPPED"' in copies["rest"]
+    assert copies["cli"].startswith("ringfence connectors create --state stopped -f - <<'END_OF_CONNECTOR'\n")
+    assert read_pasted(copies["yaml"]).config == found.config | {"name": "it's"}
+
+
+def test_a_preview_and_a_trial_stand_below_the_form(client: Client, rich: FakeLeader) -> None:
+    sent = {**RICH, "setting:topic": "t", "setting:password": "hunter2"}
+    page = text(client.post("/ui/new/preview", sent, headers=FRAGMENT))
+    assert "1 record in 12 ms, nothing written, nothing committed" in page
+    assert '{"position": 7}' in page
+    assert "<code>routed</code>" in page
+    sample = re.search(r'data-sample="(\{.*?\})"', page, re.DOTALL)
+    assert sample is not None
+    tried = text(client.post("/ui/new/trial", {**sent, "sample": sample[1]}, headers=FRAGMENT))
+    assert rich.asked[-1][2]["record"]["topic"] == "t"
+    assert "RegexRouter" in tried
+    assert "not valid JSON" in text(client.post("/ui/new/trial", {**sent, "sample": "{"}, headers=FRAGMENT))
+    rich.busy = "c"
+    assert "Connector c runs, or may start" in text(client.post("/ui/new/preview", sent, headers=FRAGMENT))
+
+
+def test_without_a_worker_what_was_typed_is_still_there(client: Client, leader: FakeLeader) -> None:
+    leader.plugins_away = True
+    sent = {"mode": "json", "json": '{"name": "c", "connector.class": "VerifiableSource", "topic": "t", "odd": "x"}'}
+    page = text(client.post("/ui/new/as?mode=form", sent, headers=FRAGMENT))
+    assert "cannot be asked for its settings now" in page
+    sent = posted_by(page)
+    # Nobody can say whether the other one is a secret: it is kept, and not shown.
+    assert (sent["setting:topic"], sent["setting:odd"], sent["keep:setting:odd"]) == ("t", "", "1")
