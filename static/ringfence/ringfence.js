@@ -1,4 +1,4 @@
-// What the pages need beyond htmx: theme, the live indicator, dialogs, relative times, nothing lost under a swap.
+// What the pages need beyond htmx: theme, dialogs, relative times, nothing lost under a swap.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -10,53 +10,6 @@
     const next = { "": "light", light: "dark", dark: "" }[root.dataset.theme || ""];
     if (next) root.dataset.theme = next; else delete root.dataset.theme;
     document.cookie = `ringfence_theme=${next}; path=/; max-age=31536000; samesite=strict`;
-  });
-
-  // Live indicator, and slow polling while the stream is away.
-  const live = byId("live");
-  const setLive = (state, word) => {
-    if (!live) return;
-    live.hidden = false;
-    if (live.dataset.state === state) return;
-    live.dataset.state = state;
-    live.querySelector(".live-word").textContent = word;
-  };
-  const refresh = () => document.body.dispatchEvent(new CustomEvent("ringfence-refresh"));
-  document.body.addEventListener("htmx:sseOpen", () => {
-    const again = live && live.dataset.state === "lost";
-    setLive("on", "Live");
-    if (again) refresh();
-  });
-  document.body.addEventListener("htmx:sseError", () => setLive("lost", "Reconnecting"));
-  document.body.addEventListener("htmx:sseClose", () => setLive("lost", "Reconnecting"));
-  setInterval(() => {
-    if (live && live.dataset.state === "lost" && !document.hidden) refresh();
-  }, 5000);
-
-  // A page that nobody sees fetches nothing; it catches up when it is seen again.
-  let missed = false;
-  document.body.addEventListener("htmx:beforeRequest", (event) => {
-    if (document.hidden && event.target.matches("[data-live]")) {
-      missed = true;
-      event.preventDefault();
-    }
-  });
-  document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && missed) { missed = false; refresh(); }
-  });
-
-  // The list fetches itself with the filters that stand in the address by now.
-  document.body.addEventListener("htmx:configRequest", (event) => {
-    if (event.target.matches("[data-own-query]")) {
-      for (const [key, value] of new URLSearchParams(location.search)) event.detail.parameters[key] = value;
-    }
-  });
-  // A part that cannot be fetched keeps what it shows.
-  document.body.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.xhr.status >= 400 && event.detail.elt.matches("[data-live]")) {
-      event.detail.shouldSwap = false;
-      setLive("lost", "Reconnecting");
-    }
   });
 
   // Open details, focus and scroll of code survive a swap.
@@ -142,11 +95,5 @@
   };
   setInterval(() => { if (!document.hidden) times(); }, 1000);
 
-  // `/` goes to the search.
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.closest("input, textarea, select, dialog")) return;
-    const search = byId("q");
-    if (search) { event.preventDefault(); search.focus(); search.select(); }
-  });
   byId("problem")?.focus();
 })();

@@ -127,12 +127,13 @@ def test_lists_show_what_may_be_seen_and_no_more(client: Client, two: FakeLeader
 
 
 def test_the_stream_tells_of_changes_that_may_be_seen() -> None:
+    from ringfence.mirror.notices import Notice
     from ringfence.web.live import Listener
 
     listener = Listener(None, Principal("ann", "token", (Right(ROLES["viewer"], "team-*"),)))
-    listener.tell(["other"])
+    listener.tell(Notice(("other",), ("other",)))
     assert not listener.changed.is_set()
-    listener.tell(["other", "team-a"])
+    listener.tell(Notice(("other", "team-a")))
     assert listener.changed.is_set()
 
 

@@ -37,7 +37,7 @@ def test_a_strip_knows_the_worst_of_each_minute_and_fills_those_without_news() -
     Minute.objects.filter(minute=2).update(began="", state="RUNNING")
     cells = strips(["c"], 9 * MINUTE, 10)["c", 0]
     assert states(cells) == [
-        "", "", "RUNNING", "RUNNING", "RUNNING", "FAILED", "RUNNING", "RUNNING", "RUNNING", "PAUSED",
+        "", "", "RUNNING", "RUNNING", "RUNNING", "FAILED", "RUNNING", "RUNNING", "PAUSED", "PAUSED",
     ]  # fmt: skip
     assert [(cell.minute, cell.restarts, cell.failed) for cell in cells if cell.restarts or cell.failed] == [(5, 1, 1)]
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from dataclasses import asdict, dataclass
 
 import redis
 
@@ -12,19 +13,50 @@ _PAUSE_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a batch of records changed. `changed`: connectors whose configuration, state or health is another one;
+    `moved`: those of which only numbers are new; `other`: something that is no connector (workers, leader)."""
+
+    changed: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    other: bool = False
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self))
+
+
+ANYTHING = Notice(other=True)
+
+
+def decode(data: bytes | str) -> Notice:
+    """A published notice; for anything else the one that says nothing but "look again"."""
+    try:
+        loaded = json.loads(data)
+    except ValueError:
+        return ANYTHING
+    if not isinstance(loaded, dict):
+        return ANYTHING
+    lists = [loaded.get(field) for field in ("changed", "moved")]
+    if not all(isinstance(names, list) for names in lists):
+        return ANYTHING
+    changed, moved = (tuple(str(name) for name in names or ()) for names in lists)
+    return Notice(changed, moved, bool(loaded.get("other")))
+
+
 class RedisNotices:
-    """Publishes names on `ringfence:changes`. Redis away costs half a second every five, and no more."""
+    """Publishes on `ringfence:changes`. Redis away costs half a second every five, and no more."""
 
     def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5)
         self._silent_until = 0.0
 
-    def __call__(self, names: list[str]) -> None:
-        """Tell about changed connectors; an empty list tells that something else changed (workers, leader)."""
+    def __call__(self, notice: Notice) -> None:
+        """Tell the web processes."""
         if time.monotonic() < self._silent_until:
             return
         try:
-            self._client.publish(CHANNEL, json.dumps(names))
+            self._client.publish(CHANNEL, notice.encode())
         except redis.RedisError as error:
             self._silent_until = time.monotonic() + _PAUSE_SECONDS
             log.warning("Redis takes no change notices (%s); open pages poll the database meanwhile", error)

@@ -21,6 +21,7 @@ from fencing.kafka.admin import cluster_id
 from fencing.topic_log import TopicLog
 from ringfence.mirror import config_rows, event_rows, offset_rows, positions, status_rows
 from ringfence.mirror.models import ClusterInfo
+from ringfence.mirror.notices import Notice
 from ringfence.mirror.positions import Stand, Superseded
 from ringfence.mirror.records import Record
 from ringfence.mirror.stalls import Stalls
@@ -28,7 +29,7 @@ from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
-Notify = Callable[[list[str]], None]
+Notify = Callable[[Notice], None]
 
 _WAIT_SECONDS = 0.05
 _BATCH = 500
@@ -104,7 +105,7 @@ class Projection:
 
 
 class Projector:
-    """Runs the projections of the four topics in the calling thread. `notify` gets the names that changed."""
+    """Runs the projections of the four topics in the calling thread. `notify` is told what changed."""
 
     def __init__(self, config: WorkerConfig, notify: Notify) -> None:
         self._config = config
@@ -176,8 +177,8 @@ class Projector:
         prune_at, idle_at, look_at = 0.0, 0.0, time.monotonic() + _STALL_SECONDS
         stalls = Stalls()
         while not stop.is_set():
-            touched: set[str] = set()
-            changed = False
+            touched: dict[str, set[str]] = {"config": set(), "status": set(), "offsets": set(), "events": set()}
+            changed = other = False
             now = time.monotonic()
             move_idle = now >= idle_at
             if move_idle:
@@ -187,14 +188,16 @@ class Projector:
                 reached = reader.positions
                 # Markers move the position without a record: a waiter of the config topic wants to know at once.
                 if records or ((role == "config" or move_idle) and projection.behind(reached)):
-                    touched |= projection.apply(records, reached)
-                    changed = changed or bool(records)
+                    names = projection.apply(records, reached)
+                    touched[role] |= names
+                    changed, other = changed or bool(records), other or (bool(records) and not names)
             if changed:
                 self._recovered()
-                self._notify(sorted(touched))
+                state = touched["config"] | touched["status"]
+                self._notify(Notice(tuple(state), tuple((touched["offsets"] | touched["events"]) - state), other))
             if now >= look_at:
                 if stalled := stalls.look(int(time.time() * 1000)):
-                    self._notify(sorted(stalled))
+                    self._notify(Notice(tuple(stalled)))
                 look_at = now + _STALL_SECONDS
             if now >= prune_at:
                 event_rows.prune(int(time.time() * 1000))

@@ -9,6 +9,8 @@ from ringfence.access.principal import NOBODY
 from ringfence.access.verbs import Verb
 
 THEME_COOKIE = "ringfence_theme"
+SCRIPTS = tuple(f"ringfence/{name}.js" for name in ("morph", "ringfence", "live", "keys"))
+"""What every page runs, after htmx and its event streams, in this order."""
 
 
 def page(request: HttpRequest) -> dict[str, object]:
@@ -16,6 +18,7 @@ def page(request: HttpRequest) -> dict[str, object]:
     who = principal_of(request)
     return {
         "theme": theme if theme in ("light", "dark") else "",
+        "scripts": SCRIPTS,
         "loopback": settings.LOOPBACK,
         "version": __version__,
         "user_name": who.name,

@@ -1,4 +1,4 @@
-"""The list of connectors: search, filter, order and page in the address; a constant number of queries.
+"""The list of connectors: search, filters, order and page in the address; a constant number of queries.
 
 The abnormal come first, whatever the order among equals; where the address names an order, that alone counts.
 """
@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal
-from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
-from ringfence.web.pictures import Line, line, rates
-from ringfence.web.states import GROUPS, Look, look_of
+from ringfence.mirror.health import Health
+from ringfence.mirror.models import Connector, Task
+from ringfence.web.rows import LIVE_MS, rate_of, rows_of
+from ringfence.web.states import GROUPS, HEALTH
+
+__all__ = ["LIVE_MS", "ORDERS", "PAGE_SIZE", "Chosen", "chosen", "listing", "rate_of"]
 
 PAGE_SIZE = 50
-LIVE_MS = 10_000
-"""A rate that was reported longer ago than this is not a rate any more."""
 ORDERS = {
     "": ("-severity", "name"),
     "name": ("name",),
@@ -33,17 +34,14 @@ ORDERS = {
 }
 """What `sort` may be in the address, and the columns it stands for; the name makes every order a whole one."""
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One connector in the list."""
-
-    connector: Connector
-    look: Look
-    rate: float
-    records: int
-    last_commit_ms: int
-    picture: Line
+SPECIAL = {
+    "failed-tasks": ("With failed tasks", Q(tasks_failed__gt=0)),
+    "open": (
+        "With an open transaction",
+        Q(Exists(Task.objects.filter(connector=OuterRef("name"), known=True, open_since_ms__gt=0))),
+    ),
+}
+"""More of what `state` may be in the address: a word, and what must hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +65,48 @@ class Filter:
     chosen: bool
 
 
-def rows_of(page: Page[Connector], now_ms: int) -> list[Row]:
-    """The page's connectors with what their tasks report, in one more query."""
-    of: dict[str, list[Task]] = {connector.name: [] for connector in page}
-    tasks = Task.objects.filter(connector__in=of, known=True)
-    for task in tasks.only("connector", "rate", "reported_ms", "records_total", "last_commit_ms", "recent"):
-        of[task.connector].append(task)
-    return [_row(connector, of[connector.name], now_ms) for connector in page]
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What an address asks for: `found` by search and class, `shown` by the state, too, in the order asked for."""
+
+    search: str
+    state: str
+    plugin: str
+    sort: str
+    known: QuerySet[Connector]
+    found: QuerySet[Connector]
+    shown: QuerySet[Connector]
+    word: str
+    """The state filter in words, "" where it is one of the chips or none."""
 
 
-def _row(connector: Connector, tasks: list[Task], now_ms: int) -> Row:
-    return Row(
-        connector=connector,
-        look=look_of(connector),
-        rate=rate_of(tasks, now_ms),
-        records=sum(task.records_total for task in tasks),
-        last_commit_ms=max((task.last_commit_ms for task in tasks), default=0),
-        picture=line(rates(tasks, now_ms)),
-    )
+def chosen(query: Mapping[str, str], who: Principal, now_ms: int) -> Chosen:
+    """Of what may be seen. `query`: q (text), state (a filter's key or a health), plugin (a class), sort."""
+    search, state = query.get("q", "").strip()[:200].replace("\x00", ""), query.get("state", "")
+    plugin, sort = query.get("plugin", "")[:400].replace("\x00", ""), query.get("sort", "")
+    sort = sort if sort in ORDERS else ""
+    known = Connector.objects.filter(who.query(), known=True)
+    found = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search)) if search else known
+    if plugin:
+        found = found.filter(class_name=plugin)
+    shown, word = found, ""
+    if state in GROUPS:
+        shown = found.filter(health__in=GROUPS[state][2])
+    elif state.upper() in HEALTH:
+        shown, word = found.filter(health=state.upper()), HEALTH[Health(state.upper())].word
+    elif state in SPECIAL:
+        shown, word = found.filter(SPECIAL[state][1]), SPECIAL[state][0]
+    else:
+        state = ""
+    return Chosen(search, state, plugin, sort, known, found, _ordered(shown, sort, now_ms), word)
 
 
-def rate_of(tasks: list[Task], now_ms: int) -> float:
-    """Records per second now; a task that has not reported for a while counts as 0."""
-    return sum(task.rate for task in tasks if task.reported_ms > now_ms - LIVE_MS)
+def _ordered(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Connector]:
+    if sort in ("rate", "-rate"):
+        live = Task.objects.filter(connector=OuterRef("name"), known=True, reported_ms__gt=now_ms - LIVE_MS)
+        total = live.order_by().values("connector").annotate(total=Sum("rate")).values("total")
+        shown = shown.annotate(rate=Coalesce(Subquery(total), 0.0))
+    return shown.order_by(*ORDERS[sort])
 
 
 def _columns(sort: str) -> dict[str, Column]:
@@ -102,52 +119,36 @@ def _columns(sort: str) -> dict[str, Column]:
         ("rate", "Records/s", "-rate"),
     ):
         other = first.removeprefix("-") if first.startswith("-") else f"-{first}"
-        chosen = sort in (first, other)
-        aria = "" if not chosen else "descending" if sort.startswith("-") else "ascending"
+        is_chosen = sort in (first, other)
+        aria = "" if not is_chosen else "descending" if sort.startswith("-") else "ascending"
         found[key] = Column(word, other if sort == first else first, aria, key in ("tasks", "rate"))
     return found
 
 
-def _ordered(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Connector]:
-    if sort in ("rate", "-rate"):
-        live = Task.objects.filter(connector=OuterRef("name"), known=True, reported_ms__gt=now_ms - LIVE_MS)
-        total = live.order_by().values("connector").annotate(total=Sum("rate")).values("total")
-        shown = shown.annotate(rate=Coalesce(Subquery(total), 0.0))
-    return shown.order_by(*ORDERS[sort])
-
-
 def listing(query: Mapping[str, str], who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
-    """Everything that the list shows, of what may be seen. `query`: q (text), state (a filter's key), sort, page."""
+    """Everything that the list shows, of what may be seen. `query`: as `chosen`, and page."""
     now_ms = int(time.time() * 1000)
-    search, state = query.get("q", "").strip()[:200], query.get("state", "")
-    sort = query.get("sort", "")
-    sort = sort if sort in ORDERS else ""
-    known = Connector.objects.filter(who.query(), known=True)
-    found = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search)) if search else known
-    counts = {row["health"]: row["n"] for row in found.values("health").annotate(n=Count("name")).order_by()}
+    asked = chosen(query, who, now_ms)
+    by_health = asked.found.values("health").order_by().annotate(n=Count("name"))
+    counts = {row["health"]: row["n"] for row in by_health}
     filters = [
-        Filter(key, word, tone, sum(counts.get(health, 0) for health in healths), key == state)
+        Filter(key, word, tone, sum(counts.get(health, 0) for health in healths), key == asked.state)
         for key, (word, tone, healths) in GROUPS.items()
     ]
-    shown: QuerySet[Connector] = found.filter(health__in=GROUPS[state][2]) if state in GROUPS else found
-    paginator = Paginator(_ordered(shown, sort, now_ms).defer("config", "trace"), PAGE_SIZE)
-    page = paginator.get_page(query.get("page"))
-    live = Task.objects.filter(who.query(field="connector"), known=True, reported_ms__gt=now_ms - LIVE_MS)
-    numbers = live.aggregate(rate=Sum("rate"), open=Count("id", filter=Q(open_since_ms__gt=0)))
-    tasks = known.aggregate(running=Sum("tasks_running"), failed=Sum("tasks_failed"), all=Sum("task_count"))
+    paginator = Paginator(asked.shown.defer("config", "trace"), PAGE_SIZE)
+    page: Page[Connector] = paginator.get_page(query.get("page"))
+    plugins = asked.known.order_by("class_name").values_list("class_name", flat=True).distinct()
     return {
-        "search": search,
-        "state": state if state in GROUPS else "",
+        "search": asked.search,
+        "state": asked.state,
+        "state_word": asked.word,
+        "plugin": asked.plugin,
+        "plugins": [name for name in plugins if name],
         "filters": filters,
-        "sort": sort,
-        "columns": _columns(sort),
+        "sort": asked.sort,
+        "columns": _columns(asked.sort),
         "total": sum(counts.values()),
         "page": page,
         "rows": rows_of(page, now_ms),
-        "rate": numbers["rate"] or 0.0,
-        "open_transactions": numbers["open"],
-        "tasks": {key: value or 0 for key, value in tasks.items()},
-        "workers": Worker.objects.count(),
-        "leader": ClusterInfo.objects.values_list("leader", flat=True).first() or "",
         "now_ms": now_ms,
     }

@@ -1,12 +1,19 @@
 """One stream of server-sent events per page: tiny "something changed" events; the page fetches its parts itself.
 
 A process subscribes once to Redis and tells all of its pages. Without Redis it looks at the projection's positions
-every two seconds instead.
+every two seconds instead. The events:
+
+- `hello`, at the beginning, and `beat`, while nothing else is told: a page that hears neither knows that it is cut off;
+- `changed`: fetch the part anew. Data: the time in milliseconds at which this process heard of it; a part that was
+  made since then is fresh (`web.fresh`);
+- `rows` (streams about all connectors only): numbers of some connectors moved. Data: `{"at", "names"}`; names null: of
+  many.
 """
 
 import asyncio
 import json
 import logging
+import time
 import weakref
 from collections.abc import AsyncIterator
 
@@ -23,12 +30,13 @@ from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.mirror.models import TopicPosition
-from ringfence.mirror.notices import CHANNEL
+from ringfence.mirror.notices import ANYTHING, CHANNEL, Notice, decode
 
 HEARTBEAT_SECONDS = 15.0
-PACE_SECONDS = 1.0
-LIST_PACE_SECONDS = 2.0
+PACE_SECONDS = 0.8
 """At most one event in this time: a page fetches its part anew for each. The last change is always told."""
+MANY = 60
+"""More names than this are not told one by one: a page shows fifty."""
 _POLL_SECONDS = 2.0
 _RETRY_SECONDS = 10.0
 
@@ -42,11 +50,33 @@ class Listener:
         self.name = name
         self.who = who
         self.changed = asyncio.Event()
+        self._at_ms = 0
+        self._whole = False
+        self._rows: set[str] = set()
 
-    def tell(self, names: list[str]) -> None:
-        """Names that changed; an empty list means that anything may have."""
-        if not names or (bool(self.who.shown(names)) if self.name is None else self.name in names):
+    def tell(self, notice: Notice, at_ms: int = 0) -> None:
+        """Wake the page where it shows something of this."""
+        if self.name is None:
+            whole = notice.other or bool(self.who.shown(notice.changed))
+            rows = self.who.shown(notice.moved)
+        else:
+            whole, rows = notice.other or self.name in notice.changed or self.name in notice.moved, []
+        if whole or rows:
+            self._at_ms = at_ms
+            self._whole = self._whole or whole
+            self._rows.update(rows)
             self.changed.set()
+
+    def take(self) -> str:
+        """The event that tells all that came since the last one."""
+        self.changed.clear()
+        whole, rows = self._whole, sorted(self._rows)
+        self._whole = False
+        self._rows.clear()
+        if whole:
+            return f"event: changed\ndata: {self._at_ms}\n\n"
+        told = {"at": self._at_ms, "names": rows if len(rows) <= MANY else None}
+        return f"event: rows\ndata: {json.dumps(told)}\n\n"
 
 
 class Hub:
@@ -67,9 +97,10 @@ class Hub:
             self._task.cancel()
             self._task = None
 
-    def tell(self, names: list[str]) -> None:
+    def tell(self, notice: Notice) -> None:
+        at_ms = int(time.time() * 1000)
         for listener in self._listeners:
-            listener.tell(names)
+            listener.tell(notice, at_ms)
 
     async def _listen(self) -> None:
         while True:
@@ -84,10 +115,10 @@ class Hub:
         try:
             async with client.pubsub() as subscription:
                 await subscription.subscribe(CHANNEL)
-                self.tell([])  # whatever changed while nobody listened
+                self.tell(ANYTHING)  # whatever changed while nobody listened
                 async for message in subscription.listen():
                     if message["type"] == "message":
-                        self.tell(_names(message["data"]))
+                        self.tell(decode(message["data"]))
         finally:
             await client.aclose()
 
@@ -98,17 +129,9 @@ class Hub:
         while loop.time() < until:
             now = await _stamp()
             if now != before:
-                self.tell([])
+                self.tell(ANYTHING)
                 before = now
             await asyncio.sleep(_POLL_SECONDS)
-
-
-def _names(data: bytes | str) -> list[str]:
-    try:
-        names = json.loads(data)
-    except ValueError:
-        return []
-    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 @sync_to_async
@@ -129,9 +152,8 @@ def hub() -> Hub:
 
 
 async def stream(name: str | None, who: Principal = EVERYBODY_HERE) -> AsyncIterator[str]:
-    """`event: changed` as the pace allows, a comment as heartbeat."""
+    """The events of one page, as the pace allows."""
     listener, here = Listener(name, who), hub()
-    pace = LIST_PACE_SECONDS if name is None else PACE_SECONDS
     here.add(listener)
     try:
         yield "retry: 2000\nevent: hello\ndata: .\n\n"
@@ -139,11 +161,10 @@ async def stream(name: str | None, who: Principal = EVERYBODY_HERE) -> AsyncIter
             try:
                 await asyncio.wait_for(listener.changed.wait(), HEARTBEAT_SECONDS)
             except TimeoutError:
-                yield ": still here\n\n"
+                yield "event: beat\ndata: .\n\n"
                 continue
-            listener.changed.clear()
-            yield "event: changed\ndata: .\n\n"
-            await asyncio.sleep(pace)
+            yield listener.take()
+            await asyncio.sleep(PACE_SECONDS)
     finally:
         here.remove(listener)
 

@@ -31,7 +31,7 @@ class Look:
 HEALTH = {
     Health.HEALTHY: Look("Healthy", "circle-check", Tone.OK, "Running, and so are all of its tasks."),
     Health.DEGRADED: Look("Degraded", "triangle-alert", Tone.WARN, "Some of its tasks have failed."),
-    Health.UNHEALTHY: Look("Failed", "circle-x", Tone.BAD, "It has failed, or runs without a working task."),
+    Health.UNHEALTHY: Look("Unhealthy", "circle-x", Tone.BAD, "It has failed, or runs without a working task."),
     Health.STALLED: Look("Stalled", "hourglass", Tone.WARN, "It runs, but moves nothing for longer than usual."),
     Health.FENCING: Look("Fencing", "fence", Tone.MOTION, "Older tasks are shut out before the new ones may write."),
     Health.RESTARTING: Look("Restarting", "rotate-cw", Tone.MOTION, "Tasks are being started again."),

@@ -6,6 +6,7 @@ from django.urls import path
 from ringfence.access.routes import ANYONE, requires
 from ringfence.web import (
     actions,
+    bulk,
     connector_config,
     connector_edit,
     connector_frame,
@@ -14,6 +15,7 @@ from ringfence.web import (
     connector_topics,
     create,
     filling,
+    lists,
     live,
     login,
     preflight,
@@ -23,8 +25,11 @@ from ringfence.web import (
 )
 
 urlpatterns = [
-    path("", views.first),
-    path("/connectors", views.connectors),
+    path("", lists.first),
+    path("/connectors", lists.connectors),
+    path("/connectors.csv", lists.table),
+    path("/find", lists.find),
+    *(path(f"/bulk/{action.name}", bulk.view_of(action)) for action in bulk.BULK),
     path("/connectors/<name:name>", views.connector),
     path("/connectors/<name:name>/transactions", tabs.transactions),
     path("/connectors/<name:name>/generations", tabs.generations),

@@ -2,19 +2,18 @@
 
 import json
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from fencing.modes import lagging
 from ringfence.access.authorise import principal_of
-from ringfence.access.routes import ANYONE, on_connector, requires, somewhere
+from ringfence.access.routes import on_connector, requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api.masking import Masker
 from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
 from ringfence.web.detail import detail
-from ringfence.web.listing import listing
 
 TABS = (
     ("", "Overview", "activity"),
@@ -45,23 +44,6 @@ def gone(request: HttpRequest, name: str) -> HttpResponse:
     """The page or the part of a connector that is not there (any more)."""
     template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
     return render(request, template, {"name": name}, status=200 if is_fragment(request) else 404)
-
-
-@requires(GET=ANYONE)
-@require_safe
-def first(request: HttpRequest) -> HttpResponse:
-    """`/ui`: the list."""
-    query = request.META.get("QUERY_STRING", "")
-    return HttpResponseRedirect("/ui/connectors" + (f"?{query}" if query else ""))
-
-
-@requires(GET=somewhere(Verb.VIEW))
-@require_safe
-@ensure_csrf_cookie
-def connectors(request: HttpRequest) -> HttpResponse:
-    """The list: `?q=&state=&page=`."""
-    template = "ringfence/parts/list.html" if is_fragment(request) else "ringfence/connectors.html"
-    return render(request, template, {**listing(request.GET.dict(), principal_of(request)), "section": "connectors"})
 
 
 @requires(GET=on_connector(Verb.VIEW))

@@ -1,25 +1,17 @@
 """`/api/v1/bulk/…`: one action on many connectors, with a result for each; none holds up the others."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from fencing.clock import Deadline
-from ringfence import dispatch
-from ringfence.access.authorise import Forbidden
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.errors import ConnectError, bad_request
+from ringfence.api.errors import bad_request
 from ringfence.api.v1.base import OwnView
-from ringfence.audit.trail import came_to
-from ringfence.dispatch import Refused
-
-MOST = 1000
-_SECONDS = 240.0
-_LATE = "Not begun: the time for this request was over. Nothing was changed, send the rest again."
+from ringfence.bulk import MOST, command, each
 
 
 class ResultShape(serializers.Serializer[Any]):
@@ -43,31 +35,6 @@ class RestartNamesShape(NamesShape):
     only_failed = serializers.BooleanField(required=False)
 
 
-def each(
-    view: OwnView, names: Iterable[str], verbs: Iterable[Verb], work: Callable[[str, float], str]
-) -> list[dict[str, Any]]:
-    """Do it for each name that the caller may do it to. `work(name, seconds)` returns what to say of it."""
-    deadline = Deadline.after(_SECONDS)
-    results = []
-    for name in names:
-        status, message = 200, ""
-        try:
-            for verb in verbs:
-                view.authorise(verb, name)
-            if deadline.expired:
-                raise Refused(503, _LATE)
-            message = work(name, min(dispatch.COMMAND_TIMEOUT, deadline.remaining))
-        except Forbidden as forbidden:
-            status, message = 403, forbidden.message
-        except Refused as refused:
-            status, message = refused.status, refused.message
-        except ConnectError as error:
-            status, message = error.status_code, error.message
-        came_to(view.request._request, name, status, message if status >= 400 else "")
-        results.append({"connector": name, "status": status, "ok": status < 400, "message": message})
-    return results
-
-
 class Bulk(OwnView):
     """`connectors`: up to 1,000 names. The answer is a 200 with a result for each, in the same order."""
 
@@ -88,13 +55,9 @@ class Bulk(OwnView):
             raise bad_request("connectors must be a list of names.")
         if not 0 < len(names) <= MOST or len(set(names)) < len(names):
             raise bad_request(f"connectors must hold 1 to {MOST} names, each once.")
-        body = self.body_of(fields)
-
-        def work(name: str, seconds: float) -> str:
-            dispatch.command(self.kind, name, body, timeout=seconds, user=self.user_name)
-            return "done"
-
-        return Response({"results": each(self, names, [self.verb], work)})
+        work = command(self.kind, self.body_of(fields), self.user_name)
+        results = each(self.request._request, names, [self.verb], work)
+        return Response({"results": [result.fields() for result in results]})
 
 
 class BulkPause(Bulk):

@@ -22,7 +22,8 @@ from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of, read
 from ringfence.api.masking import Masker, unmasked
 from ringfence.api.v1.base import OwnView
-from ringfence.api.v1.bulk import MOST, ResultsShape, each
+from ringfence.api.v1.bulk import ResultsShape
+from ringfence.bulk import MOST, each
 from ringfence.mirror.models import Connector
 
 FORMATS = {"json": "application/json", "yaml": "application/yaml", "properties": "text/plain; charset=utf-8"}
@@ -138,4 +139,5 @@ class Import(OwnView):
                 return "would be changed" if stored else "would be created"
             return "created" if writing.configure(name, complete, self.user_name) else "changed"
 
-        return Response({"results": each(self, configs, [Verb.EDIT], work)})
+        results = each(self.request._request, configs, [Verb.EDIT], work)
+        return Response({"results": [result.fields() for result in results]})

@@ -1,0 +1,70 @@
+"""One action on many connectors, with a result for each; none holds up the others. For API and pages alike."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from fencing.clock import Deadline
+from ringfence import dispatch
+from ringfence.access.authorise import Forbidden, authorise
+from ringfence.access.verbs import Verb
+from ringfence.api.errors import ConnectError
+from ringfence.audit.trail import came_to
+from ringfence.dispatch import Refused
+
+MOST = 1000
+_SECONDS = 240.0
+_LATE = "Not begun: the time for this request was over. Nothing was changed, send the rest again."
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`status`: what the request for this one alone would have been answered."""
+
+    connector: str
+    status: int
+    message: str
+
+    @property
+    def ok(self) -> bool:
+        return self.status < 400
+
+    def fields(self) -> dict[str, Any]:
+        return {**asdict(self), "ok": self.ok}
+
+
+def each(
+    request: HttpRequest, names: Iterable[str], verbs: Iterable[Verb], work: Callable[[str, float], str]
+) -> list[Result]:
+    """Do it for each name that the caller may do it to. `work(name, seconds)` returns what to say of it."""
+    deadline = Deadline.after(_SECONDS)
+    results = []
+    for name in names:
+        status, message = 200, ""
+        try:
+            for verb in verbs:
+                authorise(request, verb, name)
+            if deadline.expired:
+                raise Refused(503, _LATE)
+            message = work(name, min(dispatch.COMMAND_TIMEOUT, deadline.remaining))
+        except Forbidden as forbidden:
+            status, message = 403, forbidden.message
+        except Refused as refused:
+            status, message = refused.status, refused.message
+        except ConnectError as error:
+            status, message = error.status_code, error.message
+        came_to(request, name, status, message if status >= 400 else "")
+        results.append(Result(name, status, message))
+    return results
+
+
+def command(kind: str, body: dict[str, Any], user: str) -> Callable[[str, float], str]:
+    """The work of `each` that is one command to the leader."""
+
+    def work(name: str, seconds: float) -> str:
+        dispatch.command(kind, name, body, timeout=seconds, user=user)
+        return "done"
+
+    return work

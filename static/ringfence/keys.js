@@ -1,0 +1,108 @@
+// The keyboard: shortcuts that are off in fields and can be switched off, their list under ?, and the palette.
+(() => {
+  "use strict";
+  const byId = (id) => document.getElementById(id);
+  const KEPT = "ringfence-keys";
+  const kept = () => { try { return localStorage.getItem(KEPT); } catch { return null; } };
+  let on = kept() !== "off", gone = 0;
+
+  const help = byId("keys-help"), palette = byId("palette"), restart = byId("keys-restart");
+  const open = (dialog) => { if (dialog && !document.querySelector("dialog[open]")) dialog.showModal(); };
+  const box = byId("keys-on");
+  if (box) {
+    box.checked = on;
+    box.addEventListener("change", () => {
+      on = box.checked;
+      try { localStorage.setItem(KEPT, on ? "on" : "off"); } catch { /* then it holds for this page */ }
+    });
+  }
+
+  // Rows are walked by their links, so that Enter opens and screen readers hear where they are.
+  const links = () => [...document.querySelectorAll("[data-row] th a")];
+  const row = () => document.activeElement?.closest("[data-row]");
+  const walk = (step) => {
+    const all = links();
+    if (!all.length) return;
+    const here = row() ? all.indexOf(row().querySelector("th a")) : step > 0 ? -1 : all.length;
+    const to = all[Math.min(all.length - 1, Math.max(0, here + step))];
+    to.focus();
+    to.scrollIntoView({ block: "nearest" });
+  };
+  const search = () => { const field = byId("q"); if (field) { field.focus(); field.select(); } else open(palette); };
+  const again = () => {
+    if (row()) document.dispatchEvent(new CustomEvent("ringfence-restart-row", { detail: row() }));
+    else {
+      const button = byId("do-restart");
+      if (!button || button.disabled) return;
+      if (button.dataset.opens) button.click(); else open(restart);
+    }
+  };
+  byId("keys-restart-do")?.addEventListener("click", () => { restart.close(); byId("do-restart")?.click(); });
+  const keys = {
+    "/": search, "?": () => open(help), j: () => walk(1), k: () => walk(-1), r: again,
+    x: () => { row()?.querySelector("input[name=connector]")?.click(); },
+    g: () => { gone = Date.now(); },
+  };
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+      if (!on || !palette) return;
+      event.preventDefault();
+      if (palette.open) palette.close(); else open(palette);
+      return;
+    }
+    if (!on || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog, [contenteditable]")) return;
+    if (gone && Date.now() - gone < 1500) {
+      gone = 0;
+      const link = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+      if (link) { event.preventDefault(); link.click(); return; }
+    }
+    const act = Object.hasOwn(keys, event.key) && keys[event.key];
+    if (act) { event.preventDefault(); act(); }
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("#palette-button")) open(palette);
+    if (event.target.closest("#keys-button")) open(help);
+  });
+
+  // The palette: pages at once, connectors as the server finds them.
+  if (!palette) return;
+  const field = byId("palette-q"), options = byId("palette-list"), told = byId("palette-told");
+  const pages = [...document.querySelectorAll("[data-go]")].map((link) => ({ href: link.getAttribute("href"), word: link.textContent.trim() }));
+  let at = 0, timer = 0, asked = 0;
+  const all = () => [...options.children];
+  const mark = (to) => {
+    const found = all();
+    at = found.length ? (to + found.length) % found.length : 0;
+    found.forEach((option, number) => option.setAttribute("aria-selected", String(number === at)));
+    if (found.length) { field.setAttribute("aria-activedescendant", found[at].id); found[at].scrollIntoView({ block: "nearest" }); }
+    else field.removeAttribute("aria-activedescendant");
+  };
+  const fill = (found) => {
+    const text = field.value.trim().toLowerCase();
+    const own = pages.filter((page) => page.word.toLowerCase().includes(text)).map((page, number) => {
+      const link = Object.assign(document.createElement("a"), { href: page.href, id: `page-${number}`, textContent: page.word, tabIndex: -1 });
+      link.setAttribute("role", "option");
+      return link;
+    });
+    options.replaceChildren(...own, ...found);
+    told.textContent = options.childElementCount ? `${options.childElementCount} found` : "Nothing found";
+    mark(0);
+  };
+  const find = async () => {
+    const number = ++asked;
+    try {
+      const answer = await fetch(`/ui/find?q=${encodeURIComponent(field.value)}`, { headers: { "HX-Request": "true" } });
+      const made = document.createElement("template");
+      made.innerHTML = answer.ok ? await answer.text() : "";
+      if (number === asked) fill([...made.content.children]);
+    } catch { if (number === asked) fill([]); }
+  };
+  palette.addEventListener("toggle", () => { if (palette.open) { field.value = ""; fill([]); find(); field.focus(); } });
+  field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(find, 120); });
+  field.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) { event.preventDefault(); mark(at + step); }
+    if (event.key === "Enter") { event.preventDefault(); all()[at]?.click(); }
+  });
+})();

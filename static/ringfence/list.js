@@ -1,0 +1,86 @@
+// The list: rows are ticked, counted, and acted on together. The server does what the forms say; this only counts.
+(() => {
+  "use strict";
+  const byId = (id) => document.getElementById(id);
+  const bar = byId("bulk"), list = byId("list");
+  const boxes = () => [...list.querySelectorAll("input[name=connector]")];
+  const ticked = () => boxes().filter((box) => box.checked);
+  const matching = () => Number(byId("rows")?.dataset.matching || 0);
+  const say = (count) => `${count.toLocaleString("en")} connector${count === 1 ? "" : "s"}`;
+  const count = () => (byId("bulk-all").value ? matching() : ticked().length);
+  let last = null;
+
+  const every = (on) => {
+    byId("bulk-all").value = on ? "1" : "";
+    byId("bulk-expected").value = on ? String(matching()) : "";
+    const filters = byId("bulk-filters");
+    filters.replaceChildren();
+    if (!on) return;
+    for (const [name, value] of new URLSearchParams(location.search)) {
+      if (!["q", "state", "plugin"].includes(name)) continue;
+      filters.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+    }
+  };
+  const update = () => {
+    const chosen = ticked().length, all = byId("pick-all"), more = byId("bulk-every");
+    if (all) {
+      all.checked = chosen > 0 && chosen === boxes().length;
+      all.indeterminate = chosen > 0 && !all.checked;
+      if (!all.checked) every(false);
+    }
+    bar.hidden = !chosen;
+    document.body.classList.toggle("with-bulk", chosen > 0);
+    const word = `${count().toLocaleString("en")} selected`;
+    if (byId("bulk-count").textContent !== word) byId("bulk-count").textContent = word;
+    more.hidden = !(all && all.checked && matching() > chosen && !byId("bulk-all").value);
+    more.textContent = `Select all ${matching().toLocaleString("en")} matching`;
+    for (const row of list.querySelectorAll("[data-row]")) row.classList.toggle("picked", row.querySelector("input").checked);
+  };
+  const none = () => { boxes().forEach((box) => { box.checked = false; }); every(false); update(); };
+
+  list.addEventListener("click", (event) => {
+    const box = event.target.closest("input[name=connector]");
+    if (!box) return;
+    if (event.shiftKey && last && last.isConnected) {
+      const all = boxes(), [from, to] = [all.indexOf(last), all.indexOf(box)].sort((a, b) => a - b);
+      all.slice(from, to + 1).forEach((each) => { each.checked = box.checked; });
+    }
+    last = box;
+  });
+  list.addEventListener("change", (event) => {
+    if (event.target.id === "pick-all") boxes().forEach((box) => { box.checked = event.target.checked; });
+    every(false);
+    update();
+  });
+  byId("bulk-none").addEventListener("click", () => { none(); byId("pick-all")?.focus(); });
+  byId("bulk-every").addEventListener("click", () => { every(true); update(); byId("bulk-count").focus?.(); });
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-bulk]");
+    if (!button) return;
+    const dialog = byId(`bulk-${button.dataset.bulk}-dialog`);
+    const tasks = ticked().reduce((sum, box) => sum + Number(box.closest("tr").dataset.tasks), 0);
+    dialog.querySelector("[data-count]").textContent = say(count());
+    dialog.querySelector("[data-tasks-told]").textContent = byId("bulk-all").value
+      ? "This concerns all of their tasks." : `This concerns ${tasks.toLocaleString("en")} task${tasks === 1 ? "" : "s"}.`;
+    if (button.dataset.bulk === "delete") { byId("bulk-phrase").textContent = `delete ${count()}`; byId("bulk-confirm").value = ""; byId("bulk-delete").disabled = true; }
+    dialog.showModal();
+  });
+  byId("bulk-confirm").addEventListener("input", (event) => { byId("bulk-delete").disabled = event.target.value !== byId("bulk-phrase").textContent; });
+
+  document.body.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.id === "list") update();
+    if (event.detail.target.id !== "bulk-results") return;
+    document.querySelectorAll("dialog[open]").forEach((dialog) => dialog.close());
+    if (event.detail.target.querySelector("[data-bulk-done]")) none();
+    byId("bulk-results").focus();
+  });
+  // What the keys ask for: one row alone.
+  document.addEventListener("ringfence-restart-row", (event) => {
+    none();
+    event.detail.querySelector("input[name=connector]").checked = true;
+    update();
+    byId("bulk-restart").click();
+  });
+  update();
+})();

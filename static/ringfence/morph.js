@@ -1,0 +1,80 @@
+// Brings a part of the page to what the server says and touches only what differs: focus, open details, ticked boxes,
+// selected text and scroll positions stay. Nodes are told apart by their ids; nodes without one by their place.
+(() => {
+  "use strict";
+  const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+  // What the reader has opened, and what a script has shut, is not the server's to say.
+  const theirs = (node, name) => (name === "open" && node.matches("details, dialog")) || (name === "checked" && node.matches("input"));
+
+  const attributes = (old, now) => {
+    for (const { name } of [...old.attributes]) {
+      if (!now.hasAttribute(name) && !theirs(old, name)) old.removeAttribute(name);
+    }
+    for (const { name, value } of now.attributes) {
+      if (old.getAttribute(name) !== value && !theirs(old, name)) old.setAttribute(name, value);
+    }
+  };
+
+  const children = (old, now) => {
+    const known = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
+    let at = old.firstChild;
+    for (const next of [...now.childNodes]) {
+      const found = next.id ? known.get(next.id) : null;
+      if (found && alike(found, next)) {
+        if (found === at) at = at.nextSibling; else old.insertBefore(found, at);
+        node(found, next);
+      } else if (at && !next.id && alike(at, next)) {
+        const here = at;
+        at = at.nextSibling;
+        node(here, next);
+      } else {
+        old.insertBefore(next, at);
+      }
+    }
+    while (at) {
+      const gone = at;
+      at = at.nextSibling;
+      gone.remove();
+    }
+  };
+
+  const node = (old, now) => {
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.data !== now.data) old.data = now.data;
+      return;
+    }
+    if (old.isEqualNode(now)) return;
+    attributes(old, now);
+    children(old, now);
+  };
+
+  // A row that moves takes the focus with it; where it is gone, the heading gets it.
+  const keepingFocus = (part, work) => {
+    const focused = document.activeElement;
+    const inside = focused && focused !== document.body && part.contains(focused);
+    const id = inside ? focused.id || focused.closest("[id]")?.id : "";
+    work();
+    if (!inside || document.activeElement === focused) return;
+    if (part.contains(focused)) { focused.focus({ preventScroll: true }); return; }
+    const again = id && document.getElementById(id);
+    const to = again && part.contains(again) ? (again.matches("a, button, input, summary, [tabindex]") ? again : again.querySelector("a, button, input")) : null;
+    (to || heading()).focus({ preventScroll: true });
+  };
+  const heading = () => {
+    const found = document.querySelector("main h1") || document.getElementById("main");
+    found.setAttribute("tabindex", "-1");
+    return found;
+  };
+
+  const morph = (part, now) => keepingFocus(part, () => children(part, now));
+  window.ringfence = { ...window.ringfence, morph, morphNode: (old, now) => keepingFocus(old.parentNode, () => node(old, now)), heading };
+
+  htmx.defineExtension("morph", {
+    isInlineSwap: (style) => style === "morph",
+    handleSwap: (style, target, fragment) => {
+      if (style !== "morph") return false;
+      morph(target, fragment);
+      return [...target.children];
+    },
+  });
+})();

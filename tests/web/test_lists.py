@@ -1,0 +1,289 @@
+"""The overview and the list: numbers lead to what they count, rows tell why, and many are acted on at once."""
+
+import csv
+import io
+import re
+import time
+from html import unescape
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from fencing.ids import Incarnation, WorkerId
+from fencing.status import LeaderRecord, State, WorkerRecord
+from ringfence.access.principal import Principal, Right
+from ringfence.access.verbs import Verb
+from ringfence.audit.models import AuditEntry
+from ringfence.dispatch import Refused
+from ringfence.mirror.minutes import EVERYTHING, ITSELF, minute_of
+from ringfence.mirror.models import Connector, Event, Minute, Task
+from ringfence.web import lists
+from ringfence.web.fresh import LONGEST_MS, Fresh
+from ringfence.web.overview import overview
+from ringfence.web.reasons import reason
+from ringfence.web.rows import rows_of
+from tests.support.leader import FakeLeader
+from tests.support.topics import connector
+from tests.web.test_pages import names_of, text
+
+FRAGMENT = {"hx-request": "true"}
+TEAM = Principal("ann", "token", (Right(frozenset(Verb), "team-*"),))
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@pytest.fixture
+def many(leader: FakeLeader) -> FakeLeader:
+    """One of each kind."""
+    for name, state in (("good", State.RUNNING), ("bad", State.FAILED), ("quiet", State.PAUSED)):
+        leader.config.config(connector(name, pin="123456"))
+        leader.start(name, tasks=2, state=state)
+    worker = WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 4, "1", 5)
+    leader.status.status(LeaderRecord(WorkerId("w1"), Incarnation("i"), 1, 5), worker)
+    leader.project()
+    return leader
+
+
+def test_every_number_of_the_overview_leads_to_the_list_behind_it(client: Client, many: FakeLeader) -> None:
+    many.config.config(connector("late"))
+    many.start("late", tasks=2)
+    many.report("late", 0, State.FAILED)
+    Task.objects.filter(connector="good", number=0).update(open_since_ms=now_ms() - 5000)
+    page = text(client.get("/ui/"))
+    tiles = re.findall(r'<a class="tile[^"]*" id="[^"]+" href="([^"]+)".*?tile-value">([\d,.]+)', page, re.DOTALL)
+    found = {unescape(address): number for address, number in tiles}
+    assert found["/ui/connectors"] == "4"
+    for state, names in (
+        ("unhealthy", ["bad"]), ("degraded", ["late"]), ("stalled", []), ("healthy", ["good"]), ("stopped", []),
+        ("open", ["good"]),
+    ):  # fmt: skip
+        address = f"/ui/connectors?state={state}"
+        assert found[address] == str(len(names)), address
+        assert names_of(client.get(address)) == names
+    assert names_of(client.get("/ui/connectors?state=failed-tasks")) == ["bad", "late"]
+    assert found["/ui/connectors?state=failed-tasks"] == "3"
+    assert found["/ui/connectors?sort=-tasks"] == "3"
+    assert found["/ui/workers"] == "1"
+
+
+def test_the_overview_tells_what_is_wrong_first_with_its_cause_and_no_secret(client: Client, many: FakeLeader) -> None:
+    many.report("bad", 1, State.FAILED, trace="Traceback\n  File x\nOSError: no route with 123456")
+    Event.objects.create(connector="bad", type="round", time_ms=5, summary="Generation 4: done with 123456")
+    page = text(client.get("/ui/"))
+    wrong = page[page.index("Needs attention") :]
+    assert "OSError: no route with [hidden]" in wrong
+    assert 'href="/ui/connectors/bad"' in wrong
+    assert "good" not in wrong[: wrong.index("</section>")]
+    assert "Generation 4: done with [hidden]" in page
+    assert "123456" not in page
+
+
+def test_without_leader_or_worker_the_overview_says_so_first(client: Client, leader: FakeLeader) -> None:
+    page = text(client.get("/ui/"))
+    assert "No worker has told of itself" in page
+    assert "There is no connector yet" in page
+
+
+def test_the_curve_of_the_last_hour_has_a_summary_and_a_table(client: Client, many: FakeLeader) -> None:
+    last = minute_of(now_ms()) - 1
+    Minute.objects.bulk_create(
+        Minute(connector=EVERYTHING, task=ITSELF, minute=last - ago, records=6000) for ago in (0, 1, 70)
+    )
+    page = text(client.get("/ui/"))
+    assert "12,000 in the last hour" in page
+    assert re.search(r'aria-label="Records per second over the last hour: 3.3 on average, 100 at most, 100 in', page)
+    assert page.count('<th scope="row">') >= 60
+
+
+def test_the_overview_shows_what_may_be_seen_and_no_more(many: FakeLeader) -> None:
+    many.config.config(connector("team-a"))
+    many.start("team-a")
+    last = minute_of(now_ms()) - 1
+    Minute.objects.create(connector="team-a", task=0, minute=last, records=60)
+    Minute.objects.create(connector=EVERYTHING, task=ITSELF, minute=last, records=900)
+    Event.objects.create(connector="bad", type="round", time_ms=5, summary="theirs")
+    Event.objects.create(connector="team-a", type="round", time_ms=5, summary="mine")
+    seen, everything = overview(TEAM), overview()
+    assert (seen["total"], seen["tasks"]["all"], seen["curve"].records) == (1, 1, 60)
+    assert [view.event.summary for view in seen["events"]] == ["mine"]
+    assert seen["wrong"] == []
+    assert (everything["total"], everything["curve"].records) == (4, 900)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"health": "UNHEALTHY", "state": "RUNNING", "task_count": 0}, "It runs without a task"),
+        ({"health": "UNHEALTHY", "task_count": 1, "tasks_failed": 1}, "Its only task has failed"),
+        ({"health": "UNHEALTHY", "task_count": 3, "tasks_failed": 3}, "All 3 tasks have failed"),
+        ({"health": "UNHEALTHY", "state": "FAILED"}, "The connector itself has failed"),
+        ({"health": "UNHEALTHY", "unreadable": "x"}, "Its configuration in Kafka cannot be read"),
+        ({"health": "DEGRADED", "task_count": 3, "tasks_failed": 1}, "1 of 3 tasks failed"),
+        ({"health": "STALLED", "usual_pause": 4}, "No records for longer than usual (until now 4 min at most)"),
+        ({"health": "STARTING", "task_count": 3, "tasks_running": 1}, "1 of 3 tasks running"),
+        ({"health": "HEALTHY"}, ""),
+        ({"health": "DREAMING"}, ""),
+    ],
+)
+def test_each_health_says_why(fields: dict[str, Any], told: str) -> None:
+    assert reason(Connector(name="c", **fields)) == told
+
+
+def test_a_running_connector_without_tasks_is_not_healthy(client: Client, leader: FakeLeader) -> None:
+    leader.config.config(connector("c"))
+    leader.start("c", tasks=0)
+    assert "It runs without a task" in text(client.get("/ui/connectors?state=unhealthy"))
+
+
+def test_each_row_has_the_last_hour_as_a_strip(client: Client, many: FakeLeader) -> None:
+    minute = minute_of(now_ms())
+    Minute.objects.filter(connector="good").delete()
+    Minute.objects.create(connector="good", task=0, minute=minute - 10, state="FAILED", began="RUNNING", restarts=1)
+    Minute.objects.create(connector="good", task=1, minute=minute - 9, state="RUNNING", began="RUNNING", records=5)
+    Task.objects.filter(connector="good").update(since_ms=5)
+    Connector.objects.filter(name="good").update(since_ms=5)
+    (row,) = rows_of(Connector.objects.filter(name="good"), minute * 60_000)
+    assert dict(row.hour.runs) == {"ok": "M0 6h49M50 6h10", "bad": "M49 6h1"}
+    assert row.hour.marks == "M49.5 0v12"
+    assert row.hour.text == "Last 60 minutes: running in 59, failed in 1; 1 restart"
+    assert row.hour.text in text(client.get("/ui/connectors"))
+
+
+def test_rows_cost_the_same_queries_for_five_and_for_fifty(client: Client, leader: FakeLeader) -> None:
+    def queries(path: str) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(path, headers=FRAGMENT).status_code == 200
+        return len(captured)
+
+    paths = ["/ui/connectors", "/ui/connectors?state=open", "/ui/", "/ui/connectors.csv", "/ui/find?q=c"]
+    counted = []
+    for upto in (5, 50):
+        for number in range(Connector.objects.count(), upto):
+            leader.config.config(connector(f"c{number}"))
+            leader.start(f"c{number}", tasks=2, state=State.FAILED if number % 3 else State.RUNNING)
+        rows = "&".join(f"row=c{number}" for number in range(upto))
+        counted.append([queries(path) for path in [*paths, f"/ui/connectors?{rows}"]])
+    assert counted[0] == counted[1]
+    assert max(counted[0]) <= 12
+
+
+def test_rows_alone_are_those_of_the_list_and_only_what_may_be_seen(client: Client, many: FakeLeader) -> None:
+    whole = text(client.get("/ui/connectors", headers=FRAGMENT))
+    rows = text(client.get("/ui/connectors?row=good&row=bad&row=nobody", headers=FRAGMENT))
+    assert re.findall(r'<tr id="row-([^"]+)"', rows) == ["good", "bad"]
+    shown = whole[whole.index('<tr id="row-good"') :]
+    assert rows.startswith(shown[: shown.index("</tr>")])
+    assert lists._rows(["good"], TEAM, 0) == ""
+
+
+def test_links_of_a_fragment_hold_nothing_that_only_fragments_have(client: Client, many: FakeLeader) -> None:
+    part = text(client.get("/ui/connectors?q=o&at=5", headers=FRAGMENT))
+    assert 'href="/ui/connectors?q=o&amp;state=healthy"' in part
+    assert "at=5" not in part
+
+
+def test_a_part_serves_all_who_ask_since_before_it_was_made_and_nobody_else() -> None:
+    clock = [1000.0]
+    fresh, made = Fresh(lambda: clock[0]), []
+
+    def make() -> str:
+        made.append(clock[0])
+        return f"part {len(made)}"
+
+    assert fresh.get("k", 0, make) == "part 1"
+    assert fresh.get("k", 0, make) == "part 2"
+    assert fresh.get("k", 999_000, make) == "part 2"
+    assert fresh.get("k", 1_000_000, make) == "part 2"
+    assert fresh.get("k", 1_000_001, make) == "part 3"
+    assert fresh.get(("k", "other eyes"), 999_000, make) == "part 4"
+    clock[0] += LONGEST_MS / 1000 + 0.01
+    assert fresh.get("k", 1, make) == "part 5"
+
+
+def test_pages_woken_by_one_event_share_one_part(client: Client, many: FakeLeader) -> None:
+    at = now_ms()
+    client.get(f"/ui/connectors?at={at}", headers=FRAGMENT)
+    client.get(f"/ui/connectors?row=good&at={at}", headers=FRAGMENT)
+    for path in (f"/ui/connectors?at={at}", f"/ui/connectors?row=good&at={at}"):
+        with CaptureQueriesContext(connection) as captured:
+            assert "good" in text(client.get(path, headers=FRAGMENT))
+        assert len(captured) == 0, path
+    Connector.objects.filter(name="good").update(task_count=77)
+    assert 'data-tasks="77"' not in text(client.get(f"/ui/connectors?row=good&at={at}", headers=FRAGMENT))
+    assert 'data-tasks="77"' in text(client.get(f"/ui/connectors?row=good&at={now_ms() + 1}", headers=FRAGMENT))
+    assert 'data-tasks="77"' in text(client.get("/ui/connectors", headers=FRAGMENT))
+
+
+def test_one_action_on_many_has_a_result_for_each(client: Client, many: FakeLeader) -> None:
+    sent = {"connector": ["good", "nobody", "quiet"]}
+    response = client.post("/ui/bulk/pause", sent, headers=FRAGMENT)
+    assert response.status_code == 200
+    page = text(response)
+    assert [asked[:2] for asked in many.asked] == [("pause", "good"), ("pause", "nobody"), ("pause", "quiet")]
+    assert "1 refused, 2 done" in page
+    assert page.index("Unknown connector nobody") < page.index(">good<")
+    assert response["hx-trigger"] == "ringfence-refresh"
+    outcomes = AuditEntry.objects.order_by("connector").values_list("connector", "outcome")
+    assert [(name, outcome == "done") for name, outcome in outcomes] == [
+        ("good", True), ("nobody", False), ("quiet", True),
+    ]  # fmt: skip
+    assert "<!doctype html>" in text(client.post("/ui/bulk/resume", {"connector": "good"}))
+
+
+def test_all_that_match_are_acted_on_if_they_are_as_many_as_were_shown(client: Client, many: FakeLeader) -> None:
+    stale = client.post("/ui/bulk/stop", {"all": "1", "expected": "3", "q": "oo"}, headers=FRAGMENT)
+    assert (stale.status_code, many.asked) == (409, [])
+    assert "By now 1 connectors match" in text(stale)
+    client.post("/ui/bulk/stop", {"all": "1", "expected": "2", "q": "", "state": ""}, headers=FRAGMENT)
+    assert many.asked == []
+    client.post("/ui/bulk/stop", {"all": "1", "expected": "1", "q": "oo"}, headers=FRAGMENT)
+    assert [asked[:2] for asked in many.asked] == [("stop", "good")]
+
+
+def test_deleting_many_needs_their_number(client: Client, many: FakeLeader) -> None:
+    for confirm in ("", "delete", "delete 3", "good"):
+        sent = {"connector": ["good", "bad"], "confirm": confirm}
+        assert client.post("/ui/bulk/delete", sent, headers=FRAGMENT).status_code == 400
+    assert many.asked == []
+    client.post("/ui/bulk/delete", {"connector": ["good", "bad"], "confirm": "delete 2"}, headers=FRAGMENT)
+    assert [asked[:2] for asked in many.asked] == [("delete", "good"), ("delete", "bad")]
+
+
+def test_nothing_selected_and_get_are_refused(client: Client, many: FakeLeader) -> None:
+    assert "No connector is selected" in text(client.post("/ui/bulk/pause", {}, headers=FRAGMENT))
+    assert client.get("/ui/bulk/pause").status_code == 405
+    strict = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
+    assert strict.post("/ui/bulk/pause", {"connector": "good"}).status_code == 403
+    many.refusal = Refused(503, "No leader <now>")
+    assert "No leader &lt;now&gt;" in text(client.post("/ui/bulk/pause", {"connector": "good"}, headers=FRAGMENT))
+
+
+def test_the_list_as_csv_holds_every_page_and_no_formula(client: Client, many: FakeLeader) -> None:
+    many.config.config(connector("=1+1"))
+    many.project()
+    response = client.get("/ui/connectors.csv?sort=name")
+    assert response["content-type"].startswith("text/csv")
+    lines = list(csv.DictReader(io.StringIO(text(response))))
+    assert [line["name"] for line in lines] == ["'=1+1", "bad", "good", "quiet"]
+    assert (lines[1]["health"], lines[1]["reason"]) == ("UNHEALTHY", "The connector itself has failed")
+    assert [line["name"] for line in csv.DictReader(io.StringIO(text(client.get("/ui/connectors.csv?q=oo"))))] == [
+        "good"
+    ]
+
+
+def test_the_list_is_filtered_by_class(client: Client, many: FakeLeader) -> None:
+    Connector.objects.filter(name="good").update(class_name="org.example.Other")
+    page = text(client.get("/ui/connectors?plugin=org.example.Other"))
+    assert names_of(client.get("/ui/connectors?plugin=org.example.Other")) == ["good"]
+    assert '<option value="org.example.Other" selected>Other</option>' in page
+
+
+def test_the_palette_finds_connectors(client: Client, many: FakeLeader) -> None:
+    found = text(client.get("/ui/find?q=oo", headers=FRAGMENT))
+    assert re.findall(r'role="option" id="found-1" tabindex="-1" href="([^"]+)"', found) == ["/ui/connectors/good"]
+    assert client.get("/ui/find?q=%00").status_code == 200
