@@ -60,7 +60,7 @@ def show(
 ) -> HttpResponse:
     """A tab as a page, or to htmx the very part that the page includes."""
     context = {**facts(row), **shown, **_frame(request, row, key), "still": still}
-    context["body"] = f"ringfence/parts/{key}.html"
+    context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
     if not is_fragment(request):
         return render(request, "ringfence/tab.html", context, status=status)
     return render(request, context["body"] if still else "ringfence/parts/tab.html", context, status=status)

@@ -1,19 +1,13 @@
 """The pages that show. One URL serves the page and, to htmx, the very fragment that the page includes."""
 
-import json
-
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from fencing.modes import lagging
-from ringfence.access.authorise import principal_of
-from ringfence.access.routes import on_connector, requires, somewhere
+from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.masking import Masker
 from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
-from ringfence.web.detail import detail
 
 TABS = (
     ("", "Overview", "activity"),
@@ -44,24 +38,6 @@ def gone(request: HttpRequest, name: str) -> HttpResponse:
     """The page or the part of a connector that is not there (any more)."""
     template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
     return render(request, template, {"name": name}, status=200 if is_fragment(request) else 404)
-
-
-@requires(GET=on_connector(Verb.VIEW))
-@require_safe
-@ensure_csrf_cookie
-def connector(request: HttpRequest, name: str) -> HttpResponse:
-    """One connector."""
-    row = Connector.objects.filter(name=name, known=True).first()
-    if row is None:
-        return gone(request, name)
-    may = principal_of(request).verbs_on(name)
-    context = {**detail(row), "section": "connectors", "may": may, "tabs": TABS, "tab": ""}
-    if is_fragment(request):
-        return render(request, "ringfence/parts/connector.html", context)
-    masked = Masker([row.class_name]).masked(row.settings) if Verb.VIEW_CONFIG in may else {}
-    context["config"] = sorted(masked.items(), key=lambda item: (item[0] not in ("name", "connector.class"), item[0]))
-    context["config_json"] = json.dumps(masked, indent=2, ensure_ascii=False, sort_keys=True)
-    return render(request, "ringfence/connector.html", context)
 
 
 @requires(GET=somewhere(Verb.VIEW))

@@ -1,0 +1,88 @@
+"""The Overview: the last hour of each task as strips with ticks, in words, and as a table."""
+
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from fencing.status import State
+from ringfence.mirror.minutes import Cell
+from ringfence.mirror.models import Minute, Task
+from ringfence.web.states import Tone
+from ringfence.web.task_strip import WIDTH, strip
+from tests.support.leader import FakeLeader
+from tests.support.topics import connector
+
+PAGE = "/ui/connectors/flights"
+
+
+def text(response: Any) -> str:
+    return str(response.content.decode())
+
+
+def test_a_strip_joins_equal_minutes_and_ticks_what_happened() -> None:
+    cells = [Cell(minute, "RUNNING", commits=minute % 2) for minute in range(57)]
+    cells += [Cell(57, "FAILED"), Cell(58, "RESTARTING", restarts=1), Cell(59, "")]
+    drawn = strip(0, cells)
+    assert [tone for tone, _ in drawn.cells] == [Tone.OK, Tone.BAD, Tone.MOTION]
+    assert dict(drawn.cells)[Tone.OK].count("M") == 1
+    assert drawn.commits.count("M") == 28
+    assert drawn.restarts.count("M") == 1
+    assert drawn.fences == ""
+    assert drawn.summary == "57 min running, 1 min failed, 1 min restarting; 28 commits; 1 restart"
+    for _, path in drawn.cells:
+        for left, width in re.findall(r"M(\d+) \d+h(\d+)", path):
+            assert 0 <= int(left) <= int(left) + int(width) <= WIDTH
+    assert strip(0, [Cell(n) for n in range(60)]).summary == "nothing is known"
+
+
+@pytest.fixture
+def flights(leader: FakeLeader) -> FakeLeader:
+    leader.config.config(connector("flights", topic="t"))
+    leader.start("flights", tasks=2)
+    return leader
+
+
+def test_the_last_hour_is_drawn_told_and_listed(client: Client, flights: FakeLeader) -> None:
+    minute = int(time.time()) // 60
+    Minute.objects.create(
+        connector="flights", task=0, minute=minute - 3, state="RUNNING", began="RUNNING", records=1200
+    )
+    Minute.objects.create(connector="flights", task=1, minute=minute - 2, state="FAILED", began="RUNNING", restarts=1)
+    Minute.objects.create(connector="flights", task=-1, minute=minute - 2, state="RUNNING", began="RUNNING", fences=1)
+    Task.objects.filter(number=1).update(
+        measures=json.dumps({"commit_times_ms": {"min": 1, "max": 40, "sum": 60, "count": 4}})
+    )
+    page = text(client.get(PAGE))
+    assert page.count('class="task-strip"') == 3
+    assert re.search(r'aria-label="Task 1, last 60 minutes: [^"]*1 min failed; 1 restart"', page)
+    assert re.search(r'aria-label="flights, last 60 minutes: [^"]*1 fence"', page)
+    assert page.count('class="tick fence"') == 1
+    assert "1,200 records" in page
+    assert "peak 20" in page  # 1,200 records in a minute
+    assert "15.0 ms" in page
+    assert "40.0 ms" in page
+    assert "style=" not in page
+
+
+def test_the_overview_costs_the_same_for_many_tasks_and_stays_small(client: Client, flights: FakeLeader) -> None:
+    with CaptureQueriesContext(connection) as few:
+        client.get(PAGE)
+    flights.config.config(connector("wide"))
+    flights.start("wide", tasks=120, state=State.FAILED)
+    minute = int(time.time()) // 60
+    Minute.objects.bulk_create(
+        Minute(connector="wide", task=task, minute=minute - n, state=("RUNNING", "FAILED")[n % 2], began="", commits=1)
+        for task in range(50)
+        for n in range(60)
+    )
+    with CaptureQueriesContext(connection) as many:
+        page = text(client.get("/ui/connectors/wide"))
+    assert len(many) <= len(few)
+    assert page.count('class="task-strip"') == 50
+    assert len(page) < 450_000
