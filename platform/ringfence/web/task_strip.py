@@ -92,7 +92,7 @@ def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> list[Row]:
     every = joined([cells for (name, _), cells in found.items() if name == connector])
     last = every[-1].minute if every else 0
     told = [cell for cell in every if cell.records or cell.commits or cell.aborted or cell.fences or cell.restarts]
-    return [Row(last - cell.minute, task_look(cell.state).word if cell.state else "–", cell) for cell in told[::-1]]
+    return [Row(last - cell.minute, task_look(cell.state).word if cell.state else "", cell) for cell in told[::-1]]
 
 
 def rates(found: Mapping[Key, Sequence[Cell]], connector: str) -> list[float]:
