@@ -56,6 +56,7 @@ MIDDLEWARE = [
     "ringfence.api.v1.problems.ProblemMiddleware",
     "ringfence.api.middleware.PathMiddleware",
     "ringfence.web.middleware.SecurityHeadersMiddleware",
+    "ringfence.web.compression.CompressionMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",

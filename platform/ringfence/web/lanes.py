@@ -16,7 +16,7 @@ from ringfence.web.states import Look, Tone, task_look
 
 SPAN_MS = 120_000
 WIDTH, HEIGHT = 1200, 48
-PAGE_SIZE = 20
+PAGE_SIZE = 15
 LISTED = 10
 _NARROWEST, _LOWEST = 3.0, 3.0
 

@@ -1,5 +1,6 @@
 """How numbers, times, icons and states are written in the pages."""
 
+import re
 import time
 from collections.abc import Container
 from datetime import UTC, datetime
@@ -14,11 +15,14 @@ from ringfence.web.states import Look
 
 register = template.Library()
 
+_DRAWN = re.compile(r' (?:fill|stroke|stroke-width|stroke-linecap|stroke-linejoin)="(?:none|currentColor|2|round)"|\n\s*')
+
 
 @lru_cache(maxsize=256)
 def _icon(name: str, size: int, css: str) -> SafeString:
-    svg = render_lucide(name, size, **{"class": f"icon {css}".strip(), "aria-hidden": "true", "focusable": "false"})
-    return mark_safe(svg)  # noqa: S308 - from the lucide package, with constants of our templates
+    svg = render_lucide(name, size, **{"class": f"icon {css}".strip(), "aria-hidden": "true"})
+    # How lines are drawn stands once in the stylesheet: a page has hundreds of icons.
+    return mark_safe(_DRAWN.sub("", svg))  # noqa: S308 - from the lucide package, with constants of our templates
 
 
 @register.simple_tag

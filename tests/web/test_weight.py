@@ -1,0 +1,76 @@
+"""What a browser has to fetch for a page: everything, and no more than 150 kB of it."""
+
+import gzip
+import re
+import time
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from ringfence.mirror.models import Connector, Minute, Task, pack
+from tests.support.leader import FakeLeader
+from tests.support.topics import connector
+from tests.web.test_pages import text
+
+MOST = 150_000
+ZIP = {"accept-encoding": "gzip"}
+
+
+def body(response: Any) -> bytes:
+    return b"".join(response) if response.streaming else bytes(response.content)
+
+
+@pytest.fixture
+def fifty(leader: FakeLeader) -> FakeLeader:
+    """A full page: fifty rows with numbers that differ in every second and minute."""
+    for number in range(50):
+        leader.config.config(connector(f"flights-{number}"))
+    leader.project()
+    now = int(time.time())
+    for number, name in enumerate(Connector.objects.values_list("name", flat=True)):
+        recent = [[now - second, (second * 7919 * (number + 1)) % 9973] for second in range(90, 0, -1)]
+        Task.objects.create(connector=name, number=0, known=True, state="RUNNING", recent=pack(recent), since_ms=5)
+        Minute.objects.bulk_create(
+            Minute(connector=name, task=0, minute=now // 60 - ago, began="RUNNING", restarts=ago % 2,
+                   state="FAILED" if ago * (number + 3) % 5 == 0 else "RUNNING")
+            for ago in range(60)
+        )  # fmt: skip
+    Connector.objects.update(health="DEGRADED", severity=80, state="RUNNING", task_count=1, tasks_failed=1)
+    return leader
+
+
+@pytest.mark.parametrize("path", ["/ui/", "/ui/connectors", "/ui/connectors/flights-1", "/ui/workers"])
+def test_a_page_with_all_that_it_needs_is_light(client: Client, fifty: FakeLeader, path: str) -> None:
+    page = client.get(path, headers=ZIP)
+    assert page["content-encoding"] == "gzip"
+    html = gzip.decompress(page.content).decode()
+    weight, files = len(page.content), re.findall(r'(?:src|href)="(/static/[^"]+)"', html)
+    assert len(files) > 4
+    for address in files:
+        response = client.get(address, headers=ZIP)
+        assert response.status_code == 200, address
+        weight += len(body(response))
+        response.close()
+    assert weight < MOST
+    assert len(html) < MOST, "even without compression"
+
+
+def test_a_compressed_file_is_the_file(client: Client) -> None:
+    for name in ("ringfence/ringfence.css", "ringfence/live.js", "django_htmx/htmx-2.min.js"):
+        plain, packed = (client.get(f"/static/{name}", headers=headers) for headers in ({}, ZIP))
+        again = client.get(f"/static/{name}", headers=ZIP)
+        assert "content-encoding" not in plain.headers
+        assert gzip.decompress(body(packed)) == gzip.decompress(body(again)) == body(plain)
+        assert "Accept-Encoding" in packed["vary"]
+        assert int(packed["content-length"]) < int(plain["content-length"]) / 2
+        for response in (plain, packed, again):
+            response.close()
+
+
+def test_pages_are_padded_by_chance_and_streams_are_left_alone(client: Client, fifty: FakeLeader) -> None:
+    sizes = {len(client.get("/ui/workers", headers=ZIP).content) for _ in range(12)}
+    assert len(sizes) > 2
+    assert "content-encoding" not in client.get("/ui/events", headers=ZIP).headers
+    assert "content-encoding" not in client.get("/connectors", headers=ZIP).headers
+    assert "<!doctype html>" in text(client.get("/ui/workers"))
