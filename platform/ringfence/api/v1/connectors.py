@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from django.db.models import QuerySet
@@ -78,6 +79,26 @@ class ConnectorDetail(OwnView):
         return Response(ConnectorShape(reading.connector(name)).data)
 
 
+class OfConnector(ListView):
+    """A list of what belongs to the connector that the path names; texts are shown without its secrets."""
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        self.connector = reading.connector(path["name"])
+        return self.rows_of(self.connector)
+
+    def rows_of(self, connector: Connector) -> QuerySet[Any]:
+        """All of them."""
+        raise NotImplementedError
+
+    @cached_property
+    def _masker(self) -> Masker:
+        return Masker([self.connector.class_name])
+
+    def scrubbed(self, text: str) -> str:
+        """The text without the connector's secrets."""
+        return self._masker.scrubbed(text, self.connector.settings)
+
+
 class FencedShape(serializers.Serializer[Any]):
     id = serializers.CharField()
     producer_id = serializers.IntegerField(allow_null=True)
@@ -100,17 +121,17 @@ class GenerationShape(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
-def _generation(row: GenerationRow, connector: Connector, masker: Masker) -> dict[str, Any]:
+def _generation(row: GenerationRow, connector: Connector, message: str) -> dict[str, Any]:
     fields = ("generation", "tasks", "config_offset", "committed_ms", "stage", "started_ms", "ended_ms", "took_ms")
     return {
         **{field: getattr(row, field) for field in fields},
         "current": row.generation == connector.generation,
         "fenced": [{"producer_id": None, "epoch": None, **each} for each in row.fenced_ids],
-        "message": masker.scrubbed(row.message, connector.settings),
+        "message": message,
     }
 
 
-class Generations(ListView):
+class Generations(OfConnector):
     """The connector's generations, newest first, each with its fencing round: what was fenced, and how long it took."""
 
     access = {"GET": on_connector(Verb.VIEW)}
@@ -119,13 +140,11 @@ class Generations(ListView):
     orders = {"generation": "generation", "committed_ms": "committed_ms", "took_ms": "took_ms", "tasks": "tasks"}
     newest_first = True
 
-    def rows(self, **path: Any) -> QuerySet[Any]:
-        self._connector = reading.connector(path["name"])
-        return GenerationRow.objects.filter(connector=path["name"])
+    def rows_of(self, connector: Connector) -> QuerySet[Any]:
+        return GenerationRow.objects.filter(connector=connector.name)
 
     def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        masker = Masker([self._connector.class_name])
-        return [_generation(row, self._connector, masker) for row in rows]
+        return [_generation(row, self.connector, self.scrubbed(row.message)) for row in rows]
 
 
 class Generation(OwnView):
@@ -138,7 +157,8 @@ class Generation(OwnView):
         row = GenerationRow.objects.filter(connector=name, generation=min(number, 2**63 - 1)).first()
         if row is None:
             raise not_found(f"Connector {name} has no generation {number}")
-        return Response(GenerationShape(_generation(row, connector, Masker([connector.class_name]))).data)
+        message = Masker([connector.class_name]).scrubbed(row.message, connector.settings)
+        return Response(GenerationShape(_generation(row, connector, message)).data)
 
 
 class TaskShape(serializers.Serializer[Any]):
@@ -165,7 +185,7 @@ class TaskShape(serializers.Serializer[Any]):
     aborted = serializers.IntegerField()
 
 
-class Tasks(ListView):
+class Tasks(OfConnector):
     """The tasks of the newest generation, as they are now."""
 
     access = {"GET": on_connector(Verb.VIEW)}
@@ -173,15 +193,13 @@ class Tasks(ListView):
     filters = {"state": equal("state"), "worker": equal("worker")}
     orders = {"task": "number", "state": "state", "rate": "rate", "attempt": "attempt", "since_ms": "since_ms"}
 
-    def rows(self, **path: Any) -> QuerySet[Any]:
-        self._connector = reading.connector(path["name"])
-        return Task.objects.filter(connector=path["name"], known=True)
+    def rows_of(self, connector: Connector) -> QuerySet[Any]:
+        return Task.objects.filter(connector=connector.name, known=True)
 
     def shown(self, rows: Iterable[Any]) -> list[Any]:
-        masker, config = Masker([self._connector.class_name]), self._connector.settings
         found = list(rows)
         for row in found:
-            row.trace, row.why = masker.scrubbed(row.trace, config), masker.scrubbed(row.why, config)
+            row.trace, row.why = self.scrubbed(row.trace), self.scrubbed(row.why)
         return found
 
 
@@ -197,7 +215,7 @@ class AttemptShape(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
-class Attempts(ListView):
+class Attempts(OfConnector):
     """What the attempts of a connector's tasks went through, newest first, as long as events are kept."""
 
     access = {"GET": on_connector(Verb.VIEW)}
@@ -206,17 +224,15 @@ class Attempts(ListView):
     orders = {"time_ms": "time_ms", "task": "task"}
     newest_first = True
 
-    def rows(self, **path: Any) -> QuerySet[Any]:
-        self._connector = reading.connector(path["name"])
-        return Event.objects.filter(connector=path["name"], type="task", task__isnull=False)
+    def rows_of(self, connector: Connector) -> QuerySet[Any]:
+        return Event.objects.filter(connector=connector.name, type="task", task__isnull=False)
 
     def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        masker, config = Masker([self._connector.class_name]), self._connector.settings
         blank = {"generation": -1, "attempt": 0, "worker": "", "stage": "", "message": ""}
         return [
             {
                 **{name: body.get(name, otherwise) for name, otherwise in blank.items()},
-                "message": masker.scrubbed(str(body.get("message") or ""), config),
+                "message": self.scrubbed(str(body.get("message") or "")),
                 "time_ms": row.time_ms,
                 "task": row.task,
             }
