@@ -15,6 +15,7 @@ from ringfence.history.models import RepeatedRequest
 
 HEADER = "Idempotency-Key"
 _LONGEST = 255
+SCHEMA = {"type": "string", "minLength": 1, "maxLength": _LONGEST, "pattern": "^[!-~]([ -~]*[!-~])?$"}
 _KEPT_MS = 24 * 3600 * 1000
 _KEPT_STATUSES = (500, 502, 504)
 

@@ -16,13 +16,18 @@ from ringfence.audit.trail import note
 from ringfence.history import repeats
 
 Shape = type[Serializer[Any]]
+JsonSchema = dict[str, Any]
+TEXT: JsonSchema = {"type": "string"}
+FLAG: JsonSchema = {"type": "string", "enum": ["true", "false"]}
 
 
 class OwnView(ConnectView):
     """Strict: a query parameter or a field of a body that means nothing here is refused, not passed over.
 
     For the schema: `shape` is what it answers, `answers` where a method answers something else, with `codes`;
-    `takes` the bodies; `parameters` those of the query; `many` that it lists.
+    `takes` the bodies; `parameters` those of the query and `header_names` those that mean something, each with its JSON
+    schema; `many` that it lists in pages, `several` that it lists without; `forms`: further content types of a GET;
+    `more_codes`: answers without a body.
     """
 
     schema = OwnSchema()
@@ -30,8 +35,12 @@ class OwnView(ConnectView):
     answers: ClassVar[Mapping[str, Shape]] = {}
     takes: ClassVar[Mapping[str, Shape]] = {}
     codes: ClassVar[Mapping[str, int]] = {}
-    parameters: ClassVar[Mapping[str, Iterable[str]]] = {}
+    more_codes: ClassVar[Mapping[str, Iterable[int]]] = {}
+    parameters: ClassVar[Mapping[str, Mapping[str, JsonSchema]]] = {}
+    header_names: ClassVar[Mapping[str, Iterable[str]]] = {}
+    forms: ClassVar[Iterable[str]] = ()
     many: ClassVar[bool] = False
+    several: ClassVar[bool] = False
     route = ""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -51,9 +60,15 @@ class OwnView(ConnectView):
         return response
 
     @classmethod
-    def parameters_of(cls, method: str) -> list[str]:
+    def parameters_of(cls, method: str) -> dict[str, JsonSchema]:
         """The query parameters of a method."""
-        return list(cls.parameters.get(method, ()))
+        return dict(cls.parameters.get(method, {}))
+
+    @classmethod
+    def headers_of(cls, method: str) -> dict[str, JsonSchema]:
+        """The headers that mean something to a method."""
+        own: dict[str, JsonSchema] = {name: {"type": "string"} for name in cls.header_names.get(method, ())}
+        return {**own, repeats.HEADER: repeats.SCHEMA} if method == "POST" else own
 
     def known_parameters(self, *names: str) -> dict[str, str]:
         """The query's parameters, each at most once."""

@@ -73,6 +73,8 @@ class Config(OwnView):
     access = {"GET": on_connector(Verb.VIEW_CONFIG), "PUT": on_connector(Verb.EDIT).writing()}
     shape = ConfigShape
     takes = {"PUT": ConfigShape}
+    header_names = {"GET": ["If-None-Match"], "PUT": ["If-Match", "If-None-Match"]}
+    more_codes = {"GET": [304]}
 
     def get(self, request: Request, name: str) -> Response:
         self.known_parameters()
@@ -166,7 +168,7 @@ class VersionDiff(OwnView):
 
     access = {"GET": on_connector(Verb.VIEW_CONFIG)}
     shape = DiffShape
-    parameters = {"GET": ["to"]}
+    parameters = {"GET": {"to": {"type": "integer", "minimum": 1}}}
 
     def get(self, request: Request, name: str, number: int) -> Response:
         asked = self.known_parameters("to")
@@ -195,6 +197,7 @@ class Rollback(OwnView):
 
     access = {"POST": on_connector(Verb.EDIT).writing()}
     shape = VersionShape
+    header_names = {"POST": ["If-Match"]}
 
     def post(self, request: Request, name: str, number: int) -> Response:
         self.known_parameters()

@@ -5,6 +5,7 @@
 """
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlencode
@@ -14,13 +15,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.api.errors import bad_request
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, OwnView
 
 Condition = Callable[[str], Q]
+"""`schema`, where it has one: what the text may be."""
 
 LIMIT, LARGEST = 50, 1000
 _BIGGEST = 2**63 - 1
 _OF_LISTS = ("limit", "offset", "order")
+_LIMIT: JsonSchema = {"type": "integer", "minimum": 1, "maximum": LARGEST, "default": LIMIT}
+_OFFSET: JsonSchema = {"type": "integer", "minimum": 0, "maximum": _BIGGEST, "default": 0}
+
+
+def _of(schema: JsonSchema, condition: Condition) -> Condition:
+    condition.schema = schema  # type: ignore[attr-defined]
+    return condition
 
 
 def whole(text: str, what: str, lowest: int = 0, highest: int = _BIGGEST) -> int:
@@ -52,7 +61,8 @@ def contains(field: str) -> Condition:
 
 
 def number(field: str) -> Condition:
-    return lambda text: Q(**{field: whole(text, field, -1)})
+    schema = {"type": "integer", "minimum": -1, "maximum": _BIGGEST}
+    return _of(schema, lambda text: Q(**{field: whole(text, field, -1)}))
 
 
 def flag(field: str) -> Condition:
@@ -61,7 +71,7 @@ def flag(field: str) -> Condition:
             raise bad_request(f"{field} must be true or false.")
         return Q(**{field: text.lower() == "true"})
 
-    return condition
+    return _of(FLAG, condition)
 
 
 def since(field: str) -> Condition:
@@ -83,8 +93,13 @@ class ListView(OwnView):
     newest_first: ClassVar[bool] = False
 
     @classmethod
-    def parameters_of(cls, method: str) -> list[str]:
-        return [*_OF_LISTS, *cls.filters]
+    def parameters_of(cls, method: str) -> dict[str, JsonSchema]:
+        if method != "GET":
+            return super().parameters_of(method)
+        field = f"-?({'|'.join(map(re.escape, cls.orders))})"
+        order = {"type": "string", "pattern": f"^{field}(,{field})*$"}
+        of_filters = {name: getattr(condition, "schema", TEXT) for name, condition in cls.filters.items()}
+        return {"limit": _LIMIT, "offset": _OFFSET, "order": order, **of_filters}
 
     def rows(self, **path: Any) -> QuerySet[Any]:
         """All that the caller may see."""

@@ -1,5 +1,6 @@
 """`/api/schema` (OpenAPI 3) and `/api/docs` (Swagger UI, served from here): made of what the views declare."""
 
+import inspect
 import re
 from functools import lru_cache
 from typing import Any
@@ -9,6 +10,7 @@ from django.shortcuts import render
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -25,6 +27,9 @@ _POLICY = (
 """The pages' own, but for styles that Swagger UI puts into its elements."""
 
 
+_NUMBER = {"type": "integer", "minimum": 0}
+
+
 class Problem(serializers.Serializer[Any]):
     """RFC 9457."""
 
@@ -35,7 +40,7 @@ class Problem(serializers.Serializer[Any]):
 
 
 class OwnSchema(AutoSchema):
-    """Reads a view's declarations: `shape`, `takes`, `answers`, `parameters`, `many`."""
+    """Reads a view's declarations: `shape`, `takes`, `answers`, `parameters`, `header_names`, `many`, `forms`."""
 
     view: Any
 
@@ -50,21 +55,31 @@ class OwnSchema(AutoSchema):
         return []
 
     def _is_list_view(self, serializer: Any = None) -> bool:
-        return False
+        return isinstance(serializer, serializers.ListSerializer)
+
+    def get_description(self) -> str:  # type: ignore[override] # drf-spectacular calls it so
+        """The view's own words, not those of what it is made of."""
+        return inspect.cleandoc(vars(type(self.view)).get("__doc__") or "")
 
     def get_override_parameters(self) -> list[Any]:
         in_path = [
-            OpenApiParameter(name, str if kind == "name" else int, OpenApiParameter.PATH)
+            OpenApiParameter(name, str if kind == "name" else _NUMBER, OpenApiParameter.PATH)
             for kind, name in re.findall(r"<(\w+):(\w+)>", getattr(self.view, "route", ""))
         ]
         asked = self.view.parameters_of(self.method)
-        return [*in_path, *(OpenApiParameter(name, str, OpenApiParameter.QUERY) for name in asked)]
+        in_query = [OpenApiParameter(name, kind, OpenApiParameter.QUERY) for name, kind in asked.items()]
+        sent = self.view.headers_of(self.method)
+        return [
+            *in_path,
+            *in_query,
+            *(OpenApiParameter(name, kind, OpenApiParameter.HEADER) for name, kind in sent.items()),
+        ]
 
     def get_request_serializer(self) -> Any:
         return self.view.takes.get(self.method)
 
     def get_response_serializers(self) -> Any:
-        shape = self.view.answers.get(self.method, self.view.shape)
+        shape: Any = self.view.answers.get(self.method, self.view.shape)
         if self.view.many and self.method == "GET":
             shape = inline_serializer(
                 f"{shape.__name__}Page",
@@ -75,8 +90,13 @@ class OwnSchema(AutoSchema):
                     "results": shape(many=True),
                 },
             )
+        elif self.view.several:
+            shape = shape(many=True)
         code = self.view.codes.get(self.method, 200)
-        return {(code, "application/json"): shape, ("4XX", "application/problem+json"): Problem}
+        found: dict[Any, Any] = {(code, "application/json"): shape}
+        found |= {(code, kind): shape if kind.endswith("yaml") else OpenApiTypes.STR for kind in self.view.forms}
+        found |= {(each, "application/json"): None for each in self.view.more_codes.get(self.method, ())}
+        return found | {(each, "application/problem+json"): Problem for each in ("4XX", "5XX")}
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
 from ringfence.api.errors import bad_request
-from ringfence.api.v1.base import OwnView, told_reason
+from ringfence.api.v1.base import FLAG, OwnView, told_reason
 from ringfence.api.v1.connectors import FencedShape
 from ringfence.mirror.models import GenerationRow
 
@@ -67,7 +67,7 @@ class Transactions(OwnView):
 
     access = {"GET": on_connector(Verb.VIEW)}
     shape = TransactionsShape
-    parameters = {"GET": ["open"]}
+    parameters = {"GET": {"open": FLAG}}
 
     def get(self, request: Request, name: str) -> Response:
         asked = self.known_parameters("open")

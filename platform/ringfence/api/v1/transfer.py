@@ -21,7 +21,7 @@ from ringfence.api import writing
 from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of, read
 from ringfence.api.masking import Masker, unmasked
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import TEXT, OwnView
 from ringfence.api.v1.bulk import ResultsShape
 from ringfence.bulk import MOST, each
 from ringfence.mirror.models import Connector
@@ -89,7 +89,9 @@ class Export(OwnView):
 
     access = {"GET": somewhere(Verb.VIEW_CONFIG)}
     shape = ExportShape
-    parameters = {"GET": ["format", "connector"]}
+    several = True
+    forms = ("application/yaml", "text/plain")
+    parameters = {"GET": {"format": {"type": "string", "enum": list(FORMATS)}, "connector": TEXT}}
 
     def get(self, request: Request) -> HttpResponseBase:
         asked = self.known_parameters("format", "connector")
