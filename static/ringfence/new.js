@@ -2,25 +2,24 @@
 (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
-  const form = byId("new");
-  if (!form) return;
+  const theForm = () => byId("new"); // looked up each time: a refused save swaps it
 
   // Form or text: the other one stays in the page, since it may hold secrets, which the server never sends back.
   const setMode = (mode) => {
-    form.dataset.mode = byId("mode").value = mode;
+    theForm().dataset.mode = byId("mode").value = mode;
     for (const shape of ["form", "json"]) byId(`to-${shape}`).setAttribute("aria-pressed", String(shape === mode));
   };
   document.body.addEventListener("ringfence-mode", (event) => {
     const mode = event.detail.value || event.detail.mode;
     setMode(mode);
-    (mode === "json" ? byId("json") : form.querySelector("#as-form input:not([type=hidden]), #as-form select"))?.focus();
+    (mode === "json" ? byId("json") : theForm().querySelector("#as-form input:not([type=hidden]), #as-form select"))?.focus();
   });
 
   // What was typed meanwhile, and secrets, survive a swap of all fields.
   let typed = null;
   document.body.addEventListener("htmx:beforeSwap", (event) => {
     const target = event.detail.target;
-    if (target.id !== "as-form") return;
+    if (target.id !== "as-form" && !target.querySelector("#as-form")) return;
     const focused = document.activeElement;
     typed = {
       secrets: [...target.querySelectorAll("input[type=password]")].filter((input) => input.value),
@@ -39,7 +38,7 @@
   document.body.addEventListener("htmx:afterSwap", (event) => {
     const target = event.detail.target;
     if (target.matches(".field-errors")) mark(target);
-    if (target.id !== "as-form" || !typed) return;
+    if (!typed || (target.id !== "as-form" && !target.querySelector("#as-form"))) return;
     for (const old of typed.secrets) {
       const input = target.querySelector(`input[type=password][name="${CSS.escape(old.name)}"]`);
       if (input && !("typed" in input.dataset)) input.value = old.value;
@@ -55,7 +54,7 @@
       const input = byId(decodeURIComponent(jump.hash.slice(1)));
       if (input) {
         event.preventDefault();
-        if (form.dataset.mode === "json") setMode("form");
+        if (theForm()?.dataset.mode === "json") setMode("form");
         for (let outer = input.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
         input.focus();
         input.scrollIntoView({ block: "center" });
@@ -76,8 +75,8 @@
   });
 
   // Enter in a field makes no connector: the button does.
-  form.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && event.target.matches("input:not([type=checkbox]):not([type=radio])")) {
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.closest("#new") && event.target.matches("input:not([type=checkbox]):not([type=radio])")) {
       event.preventDefault();
       event.target.dispatchEvent(new Event("change", { bubbles: true }));
     }

@@ -373,3 +373,23 @@ def test_without_a_worker_what_was_typed_is_still_there(client: Client, leader: 
     sent = posted_by(page)
     # Nobody can say whether the other one is a secret: it is kept, and not shown.
     assert (sent["setting:topic"], sent["setting:odd"], sent["keep:setting:odd"]) == ("t", "", "1")
+
+
+def test_an_edit_is_reviewed_against_what_is_stored(client: Client, rich: FakeLeader) -> None:
+    model = connector("model", topic="t", password="hunter2", extra="x")
+    model.config["connector.class"] = "Rich"  # type: ignore[index]
+    rich.config.config(model)
+    rich.project()
+    page = text(client.get("/ui/connectors/model/edit?mode=form"))
+    assert "hunter2" not in page
+    assert page.index('name="setting:topic"') < page.index('id="advanced"') < page.index('name="setting:extra"')
+    sent = {**posted_by(page, topic="u"), "editing": "1", "name": "model"}
+    review = text(client.post("/ui/new/review", sent, headers=FRAGMENT))
+    assert re.findall(r"<code>([^<]*)</code>", review)[:3] == ["topic", "t", "u"]
+    assert "A connector of this name exists" not in review
+    assert "curl -X PUT http://localhost/connectors/model/config" in review
+    assert "ringfence connectors apply -f -" in review
+    same = text(client.post("/ui/new/review", {**sent, "setting:topic": "t"}, headers=FRAGMENT))
+    assert "Nothing differs from what is stored" in same
+    answer = client.post("/ui/new/as?mode=json", sent, headers=FRAGMENT)
+    assert '"password": "[hidden]"' in text(answer)

@@ -10,26 +10,22 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from connectors.api.config_types import HIDDEN
-from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
-from ringfence.api.errors import ConnectError, bad_request
-from ringfence.api.masking import Masker, secret_by_name, unmasked
+from ringfence.api.errors import ConnectError
+from ringfence.api.masking import Masker, unmasked
 from ringfence.dispatch import Refused
 from ringfence.history.models import ConfigVersion
 from ringfence.mirror.models import Connector
-from ringfence.web import forms
+from ringfence.web import filling, forms
 from ringfence.web.config_changes import changes, filled, masked_again, merged, three_way
 from ringfence.web.connector_config import effect
 from ringfence.web.connector_frame import failed, found
+from ringfence.web.drafts import Draft, draft_of
 from ringfence.web.preflight import told
 from ringfence.web.views import find, gone, is_fragment
-
-_KEEP = "keep:"
-_NEW_KEYS = ("new-1", "new-2", "new-3")
 
 
 @requires(
@@ -47,7 +43,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     sent: dict[str, str] | None = None
     try:
         base = _base(row, str(request.POST.get("version", "")))
-        sent = _sent(request, mode, base or {})
+        sent = _sent(request, row, base or {})
         if base != row.settings:
             return _stale(request, row, base, sent, mode)
         user = principal_of(request).name
@@ -66,25 +62,11 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
 
 @requires(POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG))
 @require_POST
-def turned(request: HttpRequest, name: str) -> HttpResponse:
-    """`?mode=`: what the form holds in the other shape. Nothing is saved, and the version stays the loaded one."""
-    row, mode = find(name), request.GET.get("mode", "")
-    version = str(request.POST.get("version", ""))
-    try:
-        sent = _sent(request, str(request.POST.get("mode", "")), _base(row, version) or {})
-    except ConnectError as error:
-        mode = str(request.POST.get("mode", ""))
-        return _page(request, row, None, mode=mode, status=400, problem=error.message, version=version)
-    return _page(request, row, sent, mode=mode, version=version)
-
-
-@requires(POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG))
-@require_POST
 def check(request: HttpRequest, name: str) -> HttpResponse:
     """The preflight checks of what the form holds; hidden values are those that are stored."""
     row = find(name)
     try:
-        sent = _sent(request, str(request.POST.get("mode", "")), row.settings)
+        sent = _sent(request, row, row.settings)
         shown = told(writing.named(name, unmasked(sent, row.settings)))
     except (ConnectError, Refused) as error:
         shown = {"problem": error.message}
@@ -121,32 +103,16 @@ def _base(row: Connector, version: str) -> dict[str, str] | None:
     return newest.settings if newest else None
 
 
-def _sent(request: HttpRequest, mode: str, stored: Mapping[str, str]) -> dict[str, str]:
+def _sent(request: HttpRequest, row: Connector, stored: Mapping[str, str]) -> dict[str, str]:
     """The configuration that the form holds; secrets that were left alone as masks. Raises ConnectError.
 
     `stored`: what the fields were filled with; one that was left alone keeps its value to the letter.
     """
-    if mode != "form":
-        _, config = forms.pasted(str(request.POST.get("json", "")))
-        return config
+    draft = draft_of(request.POST, stored)
+    if draft.name and draft.mode == "json":
+        writing.named(row.name, {"name": draft.name})
     config = {"name": stored["name"]} if "name" in stored else {}
-    for key, value in request.POST.items():
-        if not key.startswith(forms.SETTING):
-            continue
-        name, text = key.removeprefix(forms.SETTING), str(value).replace("\r\n", "\n")
-        if f"{_KEEP}{key}" in request.POST:
-            config[name] = text or HIDDEN
-        elif name in stored and text == stored[name].replace("\r\n", "\n"):
-            config[name] = stored[name]
-        elif text.strip():
-            config[name] = text
-    for key in _NEW_KEYS:
-        name, text = str(request.POST.get(f"{key}-key", "")).strip(), str(request.POST.get(f"{key}-value", ""))
-        if name in config:
-            raise bad_request(f"{name} is set twice: change it above, and leave the line for other settings empty.")
-        if name:
-            config[name] = text
-    return config
+    return {**config, **draft.config}
 
 
 def _stale(
@@ -179,36 +145,9 @@ def _page(
         **effect(row),
         **more,
     }
+    draft = Draft(row.name, {key: value for key, value in shown.items() if key != "name"}, of=row.name, editing=True)
+    draft.config.setdefault("connector.class", row.class_name)
     if as_form:
-        context |= _fields(row, shown)
+        context = {**filling.shown(request, draft), **context, "draft": draft}
     template = "ringfence/parts/edit_form.html" if is_fragment(request) else "ringfence/edit.html"
     return render(request, template, context, status=status)
-
-
-def _fields(row: Connector, config: Mapping[str, str]) -> dict[str, Any]:
-    """What the plugin declares, then every other setting that stands there; without a worker those alone."""
-    try:
-        declared = forms.fields_of(dispatch.config_keys(row.class_name), config)
-    except Refused as refused:
-        declared, problem = [], refused.message
-    else:
-        problem = ""
-    masker, names = Masker([row.class_name]), {field.name for field in declared}
-    others = [
-        forms.Field(key, key, "text", required=False, advanced=False, help="", default="", value=value)
-        for key, value in sorted(config.items())
-        if key not in names and key != "name"
-    ]
-    for field in (*declared, *others):
-        if secret_by_name(field.name) or masker.secret(row.class_name, field.name):
-            field.kind = "password"
-        elif "\n" in field.value:
-            field.kind = "lines"
-    return {
-        "fields": [field for field in declared if not field.advanced or field.name in config],
-        "advanced": [field for field in declared if field.advanced and field.name not in config],
-        "others": others,
-        "new_keys": _NEW_KEYS,
-        "undeclared": problem,
-        "hidden": HIDDEN,
-    }

@@ -20,7 +20,7 @@ from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import Connector
 from ringfence.web import filling
-from ringfence.web.drafts import Draft, complete, draft_of
+from ringfence.web.drafts import Draft, complete, posted
 from ringfence.web.views import find, is_fragment
 
 
@@ -51,6 +51,8 @@ def docs(request: HttpRequest) -> HttpResponse:
     status = 200
     try:
         context["keys"] = dispatch.config_keys(context["class_name"])
+        named = (plugin for plugin in dispatch.list_plugins() if context["class_name"] in plugin.get("names", ()))
+        context["documentation"] = next(named, {}).get("documentation", "")
     except Refused as refused:
         context["problem"], status = refused.message, refused.status
     template = "ringfence/parts/new_docs.html" if is_fragment(request) else "ringfence/new_docs.html"
@@ -102,7 +104,7 @@ def _page(request: HttpRequest, draft: Draft, *, tell_all: bool = True, status: 
 def _create(request: HttpRequest) -> HttpResponse:
     draft = Draft(mode="json" if "json" in request.POST else "form")
     try:
-        draft = draft_of(request.POST)
+        draft = posted(request)
         config = complete(request, draft)
         user = principal_of(request).name
         if draft.fresh:

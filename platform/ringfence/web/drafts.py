@@ -4,6 +4,7 @@ In the form a secret that was kept is a mask; in the text, too. A mask stands fo
 setting's field, what the text says, what is stored under the connector that the form was filled from.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -40,6 +41,8 @@ class Draft:
     fresh: bool = False
     mode: str = "form"
     understood: str = ""
+    editing: bool = False
+    """It is to replace what is stored under its name."""
 
     @property
     def class_name(self) -> str:
@@ -51,18 +54,22 @@ class Draft:
         return {**self.config, "name": self.name}
 
 
-def draft_of(posted: QueryDict) -> Draft:
-    """Raises a 400 for a text that cannot be read, and for a setting that is there twice."""
+def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> Draft:
+    """`known`: what the fields were filled with; one that was left alone keeps its value to the letter.
+
+    Raises a 400 for a text that cannot be read, and for a setting that is there twice.
+    """
     state = str(posted.get("state", "RUNNING"))
     draft = Draft(
         name=str(posted.get("name", "")).strip(),
         of=str(posted.get("of", "")),
         state=state if state in writing.INITIAL_STATES else "RUNNING",
         fresh=posted.get("begin") == "fresh",
+        editing=posted.get("editing") == "1",
         mode="json" if posted.get("mode") == "json" or ("json" in posted and "class" not in posted) else "form",
     )
     if draft.mode == "form":
-        draft.config = _of_fields(posted)
+        draft.config = _of_fields(posted, known or {})
         return draft
     pasted = read_pasted(str(posted.get("json", "")))
     draft.name, draft.understood = pasted.name or draft.name, pasted.understood
@@ -71,6 +78,13 @@ def draft_of(posted: QueryDict) -> Draft:
         for key, value in pasted.config.items()
     }
     return draft
+
+
+def posted(request: HttpRequest) -> Draft:
+    """The draft that a form sends. What its fields were filled with from a connector keeps its value to the letter."""
+    of, who = str(request.POST.get("of", "")), principal_of(request)
+    known = writing.stored_settings(of) if of and who.may(Verb.VIEW_CONFIG, of) else {}
+    return draft_of(request.POST, known)
 
 
 def complete(request: HttpRequest, draft: Draft) -> dict[str, str]:
@@ -100,19 +114,20 @@ def seen(request: HttpRequest, draft: Draft) -> dict[str, str]:
     return settings
 
 
-def _of_fields(posted: QueryDict) -> dict[str, str]:
+def _of_fields(posted: QueryDict, known: Mapping[str, str]) -> dict[str, str]:
     config = {"connector.class": str(posted.get("class", "")).strip()}
     text = _text(posted)
+    known = {**known, **text}
     for key, value in posted.items():
         if not key.startswith(SETTING):
             continue
         name, given = key.removeprefix(SETTING), str(value).replace("\r\n", "\n")
-        if given.strip():
-            config[name] = given
-        elif KEEP + key in posted:
-            if DROP + key not in posted:
-                config[name] = text.get(name, HIDDEN)
-        elif BLANK + key in posted:
+        if KEEP + key in posted:
+            if given.strip() or DROP + key not in posted:
+                config[name] = given if given.strip() else text.get(name, HIDDEN)
+        elif name in known and given == known[name].replace("\r\n", "\n"):
+            config[name] = known[name]
+        elif given.strip() or BLANK + key in posted:
             config[name] = given
     for key, value in zip(posted.getlist("extra-key"), posted.getlist("extra-value"), strict=False):
         if (name := str(key).strip()) in config:

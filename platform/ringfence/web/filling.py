@@ -16,7 +16,7 @@ from ringfence.api.errors import ConnectError
 from ringfence.api.masking import Masker
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import Connector, SourceOffset
-from ringfence.web.drafts import Draft, draft_of, seen
+from ringfence.web.drafts import Draft, posted, seen
 from ringfence.web.forms import SETTING
 from ringfence.web.layout import layout
 
@@ -54,6 +54,7 @@ def shown(request: HttpRequest, draft: Draft, *, tell_all: bool = True, ask_brok
         "undeclared": undeclared,
         "wrong": made.wrong,
         "others_count": len(made.others),
+        "editing": draft.editing,
         **begins(request, draft, tell_all=tell_all),
     }
 
@@ -63,7 +64,9 @@ def begins(request: HttpRequest, draft: Draft, *, tell_all: bool = True) -> dict
     name, errors = draft.name, []
     offsets: list[SourceOffset] = []
     who = principal_of(request)
-    if not name:
+    if draft.editing:
+        pass
+    elif not name:
         errors = ["A connector needs a name."] if tell_all else []
     elif not who.may(Verb.EDIT, name):
         errors = [f"You lack the verb edit on connector {name}."]
@@ -92,7 +95,7 @@ def field(request: HttpRequest) -> HttpResponse:
     """`?key=`: the errors of one setting while it is typed, and what depends on it; all fields where others are due."""
     key = request.GET.get("key", "")
     try:
-        draft = draft_of(request.POST)
+        draft = posted(request)
     except ConnectError as error:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [error.message]})
     if key == "name":
@@ -125,7 +128,7 @@ def turned(request: HttpRequest) -> HttpResponse:
     they were typed."""
     mode = "json" if request.GET.get("mode") == "json" else "form"
     try:
-        draft = draft_of(request.POST)
+        draft = posted(request)
         if not draft.class_name:
             raise ConnectError(400, "connector.class is missing: without it there is no form. Add it to the text.")
     except ConnectError as error:

@@ -19,7 +19,7 @@ from ringfence.api.errors import ConnectError, bad_request
 from ringfence.api.jsonbody import object_of, plain, read
 from ringfence.api.preflight import checks_of
 from ringfence.dispatch import Refused
-from ringfence.web.drafts import complete, draft_of
+from ringfence.web.drafts import complete, posted
 from ringfence.web.states import Look, Tone
 
 REFUSES = Look("Failed", "circle-x", Tone.BAD, "The configuration is refused because of this.")
@@ -59,7 +59,7 @@ def told(complete: dict[str, str]) -> dict[str, Any]:
 @require_POST
 def preflight(request: HttpRequest) -> HttpResponse:
     """The checks of what the form holds, or of pasted text."""
-    return _part(request, "preflight", lambda: told(complete(request, draft_of(request.POST))))
+    return _part(request, "preflight", lambda: told(complete(request, posted(request))))
 
 
 @requires(POST=somewhere(Verb.EDIT))
@@ -68,7 +68,7 @@ def preview(request: HttpRequest) -> HttpResponse:
     """The first records of what the form holds. `begin=fresh`: from the source's beginning."""
 
     def shown() -> dict[str, Any]:
-        config = complete(request, draft_of(request.POST))
+        config = complete(request, posted(request))
         fresh = request.POST.get("begin") == "fresh"
         may_see = principal_of(request).may
         found = previews.preview(config, fresh=fresh, may_see=lambda name: may_see(Verb.VIEW, name))
@@ -83,7 +83,7 @@ def trial(request: HttpRequest) -> HttpResponse:
     """`sample`: a record as JSON; what each transform and the converters make of it."""
 
     def shown() -> dict[str, Any]:
-        config = complete(request, draft_of(request.POST))
+        config = complete(request, posted(request))
         text = str(request.POST.get("sample", ""))
         if not text.strip():
             raise bad_request('A sample is needed, such as {"topic": "t", "key": null, "value": {"id": 1}}.')

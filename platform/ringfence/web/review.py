@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -21,7 +22,7 @@ from ringfence.api.v1.transfer import written
 from ringfence.dispatch import Refused
 from ringfence.web import filling
 from ringfence.web.config_changes import changes
-from ringfence.web.drafts import Draft, complete, draft_of
+from ringfence.web.drafts import Draft, complete, posted
 
 _END = "END_OF_CONNECTOR"
 
@@ -54,7 +55,7 @@ class Copy:
 def review(request: HttpRequest) -> HttpResponse:
     """Of what the form holds; with the errors that would refuse it."""
     try:
-        draft = draft_of(request.POST)
+        draft = posted(request)
         config = complete(request, draft)
         context = {**filling.shown(request, draft, ask_brokers=True), "slots": True}
         context |= _told(request, draft, config, context)
@@ -75,7 +76,7 @@ def _told(request: HttpRequest, draft: Draft, config: Mapping[str, str], shown: 
 
 
 def _against_model(request: HttpRequest, draft: Draft, config: Mapping[str, str], masker: Masker) -> dict[str, Any]:
-    """For a copy: what differs from the connector that it was made from."""
+    """For a copy and for an edit: what differs from the connector that it was filled from."""
     stored = writing.stored_settings(draft.of) if draft.of else {}
     if not stored or not principal_of(request).may(Verb.VIEW_CONFIG, draft.of):
         return {}
@@ -97,17 +98,25 @@ def lines(context: Mapping[str, Any], masked: Mapping[str, str]) -> list[Line]:
 
 
 def copies(masked: Mapping[str, str], draft: Draft, address: str) -> list[Copy]:
-    """The same connector by REST, by the command line, and as a file. `masked`: no secret leaves."""
+    """The same by REST, by the command line, and as a file. `masked`: no secret leaves."""
     config = {key: value for key, value in masked.items() if key != "name"}
-    body: dict[str, object] = {"name": draft.name, "config": config}
-    if draft.state != "RUNNING":
-        body["initial_state"] = draft.state
-    data = json.dumps(body, indent=2, ensure_ascii=False)
     yaml = written([dict(masked)], "yaml")
+    if draft.editing:
+        curl = _curl("PUT", f"{address}connectors/{quote(draft.name, safe='')}/config", config)
+        return [Copy("rest", "REST", curl), Copy("cli", "CLI", _command("apply", yaml)), Copy("yaml", "YAML", yaml)]
+    body: dict[str, object] = {"name": draft.name, "config": config}
     state = "" if draft.state == "RUNNING" else f" --state {draft.state.lower()}"
-    curl = f"curl -X POST {shlex.quote(address + 'connectors')} \\\n  -H 'Content-Type: application/json' \\\n"
-    return [
-        Copy("rest", "REST", f"{curl}  -d {shlex.quote(data)}\n"),
-        Copy("cli", "CLI", f"ringfence connectors create{state} -f - <<'{_END}'\n{yaml}{_END}\n"),
-        Copy("yaml", "YAML", yaml),
-    ]
+    if state:
+        body["initial_state"] = draft.state
+    curl = _curl("POST", f"{address}connectors", body)
+    command = _command(f"create{state}", yaml)
+    return [Copy("rest", "REST", curl), Copy("cli", "CLI", command), Copy("yaml", "YAML", yaml)]
+
+
+def _curl(method: str, address: str, body: Mapping[str, object]) -> str:
+    data = shlex.quote(json.dumps(body, indent=2, ensure_ascii=False))
+    return f"curl -X {method} {shlex.quote(address)} \\\n  -H 'Content-Type: application/json' \\\n  -d {data}\n"
+
+
+def _command(action: str, yaml: str) -> str:
+    return f"ringfence connectors {action} -f - <<'{_END}'\n{yaml}{_END}\n"

@@ -50,7 +50,6 @@ urlpatterns = [
     path("/connectors/<name:name>/topics/records", connector_topics.records),
     path("/connectors/<name:name>/edit", connector_edit.edit),
     path("/connectors/<name:name>/edit/newer", connector_edit.newer),
-    path("/connectors/<name:name>/edit/as", connector_edit.turned),
     path("/connectors/<name:name>/preflight", connector_edit.check),
     *(path(f"/connectors/<name:name>/actions/{action.name}", actions.view_of(action)) for action in actions.ACTIONS),
     path("/connectors/<name:name>/tasks/<int:task>/restart", actions.restart_task),

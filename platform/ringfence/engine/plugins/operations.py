@@ -1,6 +1,5 @@
 """What a plugin process can be asked: the request's `op` is the method, its `args` the arguments."""
 
-import inspect
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
 from connectors.plugins import PluginRegistry
 from connectors.source_config import source_config_def
 from ringfence.engine.plugins import validation
+from ringfence.engine.plugins.documentation import documentation_of
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
 from ringfence.engine.plugins.instances import Instances, Offsets
 from ringfence.engine.plugins.preview import Bounds, preview
@@ -36,7 +36,7 @@ class Operations:
                     "type": plugin.type,
                     "version": plugin.version,
                     "names": sorted(plugin.names),
-                    "documentation": inspect.cleandoc(plugin.cls.__doc__ or ""),
+                    "documentation": documentation_of(plugin.cls),
                 }
                 for plugin in self._registry.plugins
             ],

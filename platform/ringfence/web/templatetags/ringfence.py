@@ -107,3 +107,10 @@ def moment(ms: int) -> SafeString:
 def short_class(value: str) -> str:
     """The last part of a class name."""
     return value.rpartition(".")[2] or value
+
+
+@register.filter
+def first_paragraph(value: str) -> str:
+    """Of a plain text or Markdown: without its heading and its marks."""
+    blocks = [block.strip() for block in value.split("\n\n") if block.strip() and not block.lstrip().startswith("#")]
+    return " ".join(blocks[0].replace("`", "").replace("**", "").split()) if blocks else ""

@@ -1,0 +1,21 @@
+"""What a plugin says of itself: the README.md beside its module, else its class's docstring."""
+
+import inspect
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+_LIMIT: Final = 8000
+_NAME: Final = "README.md"
+
+
+@lru_cache(maxsize=256)
+def documentation_of(cls: type) -> str:
+    """Plain text or Markdown, for people; "" where there is none."""
+    try:
+        text = (Path(inspect.getfile(cls)).parent / _NAME).read_text(encoding="utf-8")
+    except (OSError, TypeError, UnicodeDecodeError):  # made in memory, or packed into an archive
+        text = ""
+    if not text.lower().find(cls.__name__.removesuffix("Connector").lower()) >= 0:
+        text = ""  # a folder of many plugins has a README of its own matters
+    return (text or inspect.cleandoc(cls.__doc__ or ""))[:_LIMIT]
