@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from connectors.api import RetriableError, SourceRecord
+from connectors.api import RetriableError, Schema, SchemaAndValue, SourceRecord, Struct
 from connectors.delivery_settings import DEAD_LETTERS
+from connectors.values.texts import text as value_text
 from fencing.clock import Clock
 from fencing.ids import TaskId
 from fencing.measures import Measures
@@ -54,9 +55,9 @@ class Steps(Protocol):
     @property
     def converter_classes(self) -> Mapping[Stage, str]: ...
 
-    def key(self, topic: str, value: object) -> bytes | None: ...
+    def key(self, topic: str, value: object, schema: Schema | None) -> bytes | None: ...
 
-    def value(self, topic: str, value: object) -> bytes | None: ...
+    def value(self, topic: str, value: object, schema: Schema | None) -> bytes | None: ...
 
     def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]: ...
 
@@ -143,9 +144,10 @@ class RecordErrors:
             stage, by = Stage.HEADER_CONVERTER, steps.converter_classes[Stage.HEADER_CONVERTER]
             headers = self._retried(lambda: steps.headers(topic, out.headers)) if out.headers else None
             stage, by = Stage.KEY_CONVERTER, steps.converter_classes[Stage.KEY_CONVERTER]
-            key = None if out.key is None else self._retried(lambda: steps.key(topic, out.key))
+            no_key = out.key is None and out.key_schema is None
+            key = None if no_key else self._retried(lambda: steps.key(topic, out.key, out.key_schema))
             stage, by = Stage.VALUE_CONVERTER, steps.converter_classes[Stage.VALUE_CONVERTER]
-            value = self._retried(lambda: steps.value(topic, out.value))
+            value = self._retried(lambda: steps.value(topic, out.value, out.value_schema))
         except _NotTheRecords as stop:
             raise stop.error from None
         except Exception as error:  # noqa: BLE001 - a plugin's; tolerated only where the user said so
@@ -228,6 +230,10 @@ def as_bytes(value: object) -> bytes | None:
         return value
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, SchemaAndValue):
+        return as_bytes(value.value)
+    if isinstance(value, Struct):
+        return value_text(value).encode("utf-8", "surrogateescape")
     return _json(value).encode("utf-8", "surrogateescape")
 
 

@@ -145,8 +145,8 @@ class RecordPath:
                     self._check_topic(topic)
                     prepared.topics.add(topic)
                     checked = topic
-                value = to_value(topic, out.value)
-                key = None if out.key is None else to_key(topic, out.key)
+                value = to_value(topic, out.value, out.value_schema)
+                key = None if out.key is None and out.key_schema is None else to_key(topic, out.key, out.key_schema)
                 headers = convert.headers(topic, out.headers) if out.headers else None
             except Exception:
                 if self._errors is None:

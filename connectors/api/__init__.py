@@ -33,6 +33,8 @@ from connectors.api.connector import (
 from connectors.api.errors import ConnectorError, RetriableError
 from connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from connectors.api.records import RecordBatch, SourceRecord
+from connectors.api.schemas import Field, Schema, SchemaType
+from connectors.api.structs import SchemaAndValue, Struct
 from connectors.api.task import SourceTask, SourceTaskContext, TransactionContext
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "ConnectorError",
     "ConnectorTransactionBoundaries",
     "ExactlyOnceSupport",
+    "Field",
     "Importance",
     "NoControlCharacters",
     "NonEmpty",
@@ -58,6 +61,9 @@ __all__ = [
     "Recommender",
     "RecordBatch",
     "RetriableError",
+    "Schema",
+    "SchemaAndValue",
+    "SchemaType",
     "SourceConnector",
     "SourceConnectorContext",
     "SourceOffset",
@@ -65,6 +71,7 @@ __all__ = [
     "SourceRecord",
     "SourceTask",
     "SourceTaskContext",
+    "Struct",
     "TransactionContext",
     "UniqueItems",
     "Validator",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from connectors.api.offsets import SourceOffset, SourcePartition
+from connectors.api.schemas import Schema
 
 RawHeaders = Sequence[tuple[str, bytes | None]]
 """Headers of one record, as they go into the topic."""
@@ -15,12 +16,25 @@ class SourceRecord:
     times as much. Treat it as immutable once handed over.
 
     topic: the Kafka topic; value, key: what the connector's converters take (with `ByteArrayConverter`, bytes);
-    headers: (name, value) pairs; timestamp: milliseconds since the epoch, None for the time of writing;
+    key_schema, value_schema: what key and value are, None for plain Python values; headers: (name, value) pairs, with
+    a `SchemaAndValue` for a value that has a schema; timestamp: milliseconds since the epoch, None for the time of
+    writing;
     partition: the Kafka partition, None lets the producer's partitioner choose;
     source_partition, source_offset: where the source stands after this record; None deletes the partition's offset.
     """
 
-    __slots__ = ("headers", "key", "partition", "source_offset", "source_partition", "timestamp", "topic", "value")
+    __slots__ = (
+        "headers",
+        "key",
+        "key_schema",
+        "partition",
+        "source_offset",
+        "source_partition",
+        "timestamp",
+        "topic",
+        "value",
+        "value_schema",
+    )
 
     def __init__(
         self,
@@ -32,6 +46,8 @@ class SourceRecord:
         headers: Sequence[tuple[str, object]] = (),
         timestamp: int | None = None,
         partition: int | None = None,
+        key_schema: Schema | None = None,
+        value_schema: Schema | None = None,
     ) -> None:
         self.source_partition = source_partition
         self.source_offset = source_offset
@@ -41,6 +57,23 @@ class SourceRecord:
         self.headers = headers
         self.timestamp = timestamp
         self.partition = partition
+        self.key_schema = key_schema
+        self.value_schema = value_schema
+
+    def copy(self) -> "SourceRecord":
+        """A record of its own that says the same: what changes a record changes a copy of it."""
+        return SourceRecord(
+            self.source_partition,
+            self.source_offset,
+            self.topic,
+            self.value,
+            self.key,
+            self.headers,
+            self.timestamp,
+            self.partition,
+            self.key_schema,
+            self.value_schema,
+        )
 
     def __repr__(self) -> str:
         return f"SourceRecord(topic={self.topic!r}, key={self.key!r}, source_offset={self.source_offset!r})"

@@ -6,6 +6,14 @@ from typing import Final
 from connectors.api import ConfigException
 from connectors.converters.base import Converter, HeaderConverter
 from connectors.converters.json_converter import JsonConverter
+from connectors.converters.numbers import (
+    BooleanConverter,
+    DoubleConverter,
+    FloatConverter,
+    IntegerConverter,
+    LongConverter,
+    ShortConverter,
+)
 from connectors.converters.simple import ByteArrayConverter, SimpleHeaderConverter, StringConverter
 
 __all__ = [
@@ -26,12 +34,21 @@ KEY: Final = "key.converter"
 VALUE: Final = "value.converter"
 HEADER: Final = "header.converter"
 
-CONVERTERS: Final[tuple[type[Converter], ...]] = (StringConverter, JsonConverter, ByteArrayConverter)
+_NUMBERS: Final = (
+    ShortConverter,
+    IntegerConverter,
+    LongConverter,
+    FloatConverter,
+    DoubleConverter,
+    BooleanConverter,
+)
+CONVERTERS: Final[tuple[type[Converter], ...]] = (StringConverter, JsonConverter, ByteArrayConverter, *_NUMBERS)
 HEADER_CONVERTERS: Final[tuple[type[HeaderConverter], ...]] = (
     SimpleHeaderConverter,
     StringConverter,
     JsonConverter,
     ByteArrayConverter,
+    *_NUMBERS,
 )
 
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from connectors.api import ConfigDef, ConnectorError
+from connectors.api import ConfigDef, ConnectorError, Schema, SchemaAndValue
 
 
 class Converter(ABC):
@@ -29,13 +29,19 @@ class Converter(ABC):
         """Take the settings, prefix stripped. Raises `ConfigException` for one that is wrong or not supported."""
 
     @abstractmethod
-    def from_record(self, topic: str, value: object) -> bytes | None:
-        """The bytes for one key or value; None stays None (a tombstone). Raises `ConnectorError` for what it cannot."""
+    def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
+        """The bytes for one key or value; None stays None (a tombstone). Raises `ConnectorError` for what it cannot.
 
-    def from_batch(self, topic: str, values: Sequence[object]) -> list[bytes | None]:
+        schema: what the value is, None where the record does not say.
+        """
+
+    def from_batch(self, topic: str, values: Sequence[object], schema: Schema | None = None) -> list[bytes | None]:
         """The same for many values at once; a converter that knows a faster way overrides it."""
         convert = self.from_record
-        return [convert(topic, value) for value in values]
+        return [convert(topic, value, schema) for value in values]
+
+    def close(self) -> None:  # noqa: B027 - optional to override
+        """Free what `configure` took."""
 
 
 class HeaderConverter(ABC):
@@ -52,8 +58,18 @@ class HeaderConverter(ABC):
         """Take the settings, prefix stripped."""
 
     @abstractmethod
-    def from_header(self, topic: str, name: str, value: object) -> bytes | None:
+    def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
         """The bytes for one header value; None stays None."""
+
+    def from_headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
+        """All headers of a record: names stay, values become bytes."""
+        made = []
+        for name, value in headers:
+            if value.__class__ is SchemaAndValue:
+                made.append((name, self.from_header(topic, name, value.value, value.schema)))
+            else:
+                made.append((name, self.from_header(topic, name, value)))
+        return made
 
 
 def refuse(converter: object, topic: str, value: object, remedy: str) -> ConnectorError:

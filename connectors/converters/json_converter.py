@@ -1,69 +1,206 @@
-"""The JSON converter, without schemas."""
+"""The JSON converter: with the schema in each message, or without."""
 
 import base64
-import json
+import math
+import re
 from collections.abc import Mapping
+from typing import Final
 
-from connectors.api import ConfigDef, ConfigException, ConfigType, Importance
+import orjson
+
+from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, OneOf, Range, Schema, SchemaType, Struct
 from connectors.converters.base import Converter, HeaderConverter, refuse
+from connectors.converters.json_encoding import Encode, Encoders
 
-_SCHEMAS = (
-    "records carry no schema here, so JSON is written without the schema envelope; "
-    "set schemas.enable=false or leave the setting out"
-)
+_OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
+_BEYOND: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
+_ESCAPE: Final = re.compile(rb"\\(?:u00[0-9a-f]{2}|.)")
 
 
 class JsonConverter(Converter, HeaderConverter):
-    """Any JSON value as compact UTF-8 JSON; bytes as a base64 text, as Kafka Connect's converter does.
+    """JSON as Kafka Connect writes it: `{"schema": …, "payload": …}`, or the bare value with `schemas.enable=false`.
 
-    Unlike there, `schemas.enable` is false where it is left out, and true is refused: records carry no schemas yet.
+    A value without a schema has the schema null. Bytes become base64; a mapping whose keys are not all texts becomes a
+    list of pairs.
     """
 
     aliases = ("org.apache.kafka.connect.json.JsonConverter",)
 
-    def __init__(self) -> None:
-        self._encode = json.JSONEncoder(
-            ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_extra_types
-        ).encode
-
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return ConfigDef().define(
-            "schemas.enable",
-            ConfigType.BOOLEAN,
-            default=False,
-            importance=Importance.HIGH,
-            documentation="Write each record as {schema, payload}. Not supported yet: leave it out or say false.",
-            validator=_no_schemas,
+        return (
+            ConfigDef()
+            .define(
+                "schemas.enable",
+                ConfigType.BOOLEAN,
+                default=True,
+                importance=Importance.HIGH,
+                documentation="Write each record as {schema, payload}; false: the bare value.",
+            )
+            .define(
+                "schemas.cache.size",
+                ConfigType.INT,
+                default=1000,
+                validator=Range(0),
+                importance=Importance.HIGH,
+                documentation="How many schemas are kept in the form in which they are written.",
+            )
+            .define(
+                "schema.content",
+                ConfigType.STRING,
+                default=None,
+                importance=Importance.HIGH,
+                documentation="The schema of messages that carry none, for readers: sources do not use it.",
+            )
+            .define(
+                "decimal.format",
+                ConfigType.STRING,
+                default="BASE64",
+                validator=OneOf("BASE64", "NUMERIC", ignore_case=True),
+                importance=Importance.LOW,
+                documentation="How decimals are written: BASE64 of their digits as bytes, or NUMERIC.",
+            )
+            .define(
+                "replace.null.with.default",
+                ConfigType.BOOLEAN,
+                default=True,
+                importance=Importance.LOW,
+                documentation="Whether a null that has a default is written as the default; else as null.",
+            )
         )
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        self.config_def().parse(config)
+        settings = self.config_def().parse(config)
+        self._envelope = settings.boolean("schemas.enable")
+        self._cache_size = settings.integer("schemas.cache.size")
+        self._encoders = Encoders(
+            decimals_as_numbers=settings.string("decimal.format").upper() == "NUMERIC",
+            defaults=settings.boolean("replace.null.with.default"),
+        )
+        self._known: dict[Schema, tuple[bytes, Encode]] = {}
+        self._last: Schema | None = None
+        self._ready: tuple[bytes, Encode] = (b"", lambda value: value)
 
     def configure_headers(self, config: Mapping[str, str]) -> None:
         self.configure(config, is_key=False)
 
-    def from_record(self, topic: str, value: object) -> bytes | None:
-        if value is None:
-            return None
+    def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
+        if schema is None:
+            if value is None:
+                return None
+            if value.__class__ is not Struct:
+                plain = self._plain(topic, value)
+                return b'{"schema":null,"payload":' + plain + b"}" if self._envelope else plain
+            schema = value.schema
+        begin, encode = self._ready if schema is self._last else self._of(schema)
         try:
-            return self._encode(value).encode()
-        except UnicodeEncodeError as error:
-            remedy = "it holds bytes that are not valid UTF-8, which JSON cannot carry; use StringConverter"
-            raise refuse(self, topic, value, f"{remedy} or ByteArrayConverter.") from error
-        except (TypeError, ValueError, RecursionError) as error:
-            raise refuse(self, topic, value, f"{error}.") from error
+            payload = _dumps(encode(value))
+        except TypeError as error:
+            raise self._refused(topic, value, error) from error
+        return begin + payload + b"}" if self._envelope else payload
 
-    def from_header(self, topic: str, name: str, value: object) -> bytes | None:
-        return self.from_record(topic, value)
+    def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
+        return self.from_record(topic, value, schema)
+
+    def _of(self, schema: Schema) -> tuple[bytes, Encode]:
+        """How a record with this schema begins, and what encodes its value."""
+        ready = self._known.get(schema)
+        if ready is None:
+            if len(self._known) >= max(self._cache_size, 1):
+                self._known.clear()
+            begin = b'{"schema":' + _dumps(self.schema_json(schema)) + b',"payload":'
+            ready = self._known[schema] = (begin, self._encoders.encoder(schema))
+        self._last, self._ready = schema, ready
+        return ready
+
+    def schema_json(self, schema: Schema) -> dict[str, object]:
+        """The schema in the form that stands in each message."""
+        shown: dict[str, object] = {"type": _NAMES.get(schema.type, schema.type.value)}
+        if schema.type is SchemaType.ARRAY and schema.values is not None:
+            shown["items"] = self.schema_json(schema.values)
+        if schema.type is SchemaType.MAP and schema.keys is not None and schema.values is not None:
+            shown |= {"keys": self.schema_json(schema.keys), "values": self.schema_json(schema.values)}
+        if schema.type is SchemaType.STRUCT:
+            shown["fields"] = [{**self.schema_json(inner), "field": name} for name, _, inner in schema.fields]
+        shown["optional"] = schema.optional
+        if schema.name is not None:
+            shown["name"] = schema.name
+        if schema.version is not None:
+            shown["version"] = schema.version
+        if schema.doc is not None:
+            shown["doc"] = schema.doc
+        if schema.parameters:
+            shown["parameters"] = dict(schema.parameters)
+        if schema.default is not None:
+            shown["default"] = self._encoders.encoder(schema)(schema.default)
+        return shown
+
+    def _plain(self, topic: str, value: object) -> bytes:
+        try:
+            out = orjson.dumps(value, _extra_types, _OPTIONS)
+            # orjson writes null for what is no number.
+            if b"null" in out:
+                out = orjson.dumps(_without_gaps(value), _extra_types, _OPTIONS)
+        except TypeError:
+            try:
+                out = orjson.dumps(_without_gaps(value), _extra_types, _OPTIONS)
+            except TypeError as error:
+                raise self._refused(topic, value, error) from error
+        return _escaped(out)
+
+    def _refused(self, topic: str, value: object, error: TypeError) -> ConnectorError:
+        if "surrogates" in str(error):
+            remedy = "it holds bytes that are not valid UTF-8, which JSON cannot carry; use StringConverter"
+            return refuse(self, topic, value, f"{remedy} or ByteArrayConverter.")
+        return refuse(self, topic, value, f"{error.__cause__ or error}.")
+
+
+_NAMES: Final = {SchemaType.FLOAT32: "float", SchemaType.FLOAT64: "double"}
+
+
+def _dumps(value: object) -> bytes:
+    return _escaped(orjson.dumps(value, None, _OPTIONS))
+
+
+def _escaped(out: bytes) -> bytes:
+    """The same JSON with Kafka Connect's escapes."""
+    if b"\\u00" in out:
+        out = _ESCAPE.sub(_upper, out)
+    return out if out.isascii() else _BEYOND.sub(_pair, out)
+
+
+def _pair(found: re.Match[bytes]) -> bytes:
+    r"""A character beyond U+FFFF as two escapes: `\uD83D\uDE00`."""
+    code = ord(found[0].decode()) - 0x10000
+    return b"\\u%04X\\u%04X" % (0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF))
+
+
+def _upper(escape: re.Match[bytes]) -> bytes:
+    r"""`\u001f` as `\u001F`."""
+    found = escape[0]
+    return b"\\u" + found[2:].upper() if found.startswith(b"\\u") else found
 
 
 def _extra_types(value: object) -> object:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode("ascii")
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list | tuple):
+        return list(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
     raise TypeError(f"JSON has no form for a value of type {type(value).__name__}; hand over a text or a number")
 
 
-def _no_schemas(name: str, value: object) -> None:
-    if value:
-        raise ConfigException.invalid(name, "true", _SCHEMAS)
+def _without_gaps(value: object) -> object:
+    """The same with what JSON lacks as Kafka Connect writes it: numbers that are none, keys that are no texts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: _without_gaps(each) for key, each in value.items()}
+        return [[_without_gaps(key), _without_gaps(each)] for key, each in value.items()]
+    return [_without_gaps(each) for each in value] if isinstance(value, list | tuple) else value

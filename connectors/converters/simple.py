@@ -4,15 +4,17 @@ import codecs
 import json
 from collections.abc import Mapping, Sequence
 
-from connectors.api import ConfigDef, ConfigException, ConfigType, Importance
+from connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SchemaType, Struct
 from connectors.converters.base import Converter, HeaderConverter, refuse
+from connectors.values.moments import is_moment, millis, to_datetime
+from connectors.values.texts import number_text, text
 
 
 class StringConverter(Converter, HeaderConverter):
     """Text as UTF-8 (or `converter.encoding`), anything else as its text; bytes pass as they are.
 
     Bytes that are not valid UTF-8 travel inside a text as surrogate escapes and come out as the very same bytes.
-    Lists and mappings become JSON text.
+    Everything else has Java's text, as in Kafka Connect; but lists and mappings without a schema become JSON.
     """
 
     aliases = ("org.apache.kafka.connect.storage.StringConverter",)
@@ -37,34 +39,54 @@ class StringConverter(Converter, HeaderConverter):
     def configure_headers(self, config: Mapping[str, str]) -> None:
         self.configure(config, is_key=False)
 
-    def from_record(self, topic: str, value: object) -> bytes | None:
+    def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if value.__class__ is str:
             return value.encode(self._encoding, "surrogateescape")
         if value is None:
             return None
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
-        return self._text(topic, value).encode(self._encoding, "surrogateescape")
+        return self._text(topic, value, schema).encode(self._encoding, "surrogateescape")
 
-    def from_batch(self, topic: str, values: Sequence[object]) -> list[bytes | None]:
+    def from_batch(self, topic: str, values: Sequence[object], schema: Schema | None = None) -> list[bytes | None]:
         encoding = self._encoding
         try:  # texts only, by far the most frequent case
             return [str.encode(value, encoding, "surrogateescape") for value in values]  # type: ignore[arg-type]
         except TypeError:
-            return super().from_batch(topic, values)
+            return super().from_batch(topic, values, schema)
 
-    def from_header(self, topic: str, name: str, value: object) -> bytes | None:
-        return self.from_record(topic, value)
+    def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
+        return self.from_record(topic, value, schema)
 
-    def _text(self, topic: str, value: object) -> str:
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, Mapping | list | tuple):
+    def _text(self, topic: str, value: object, schema: Schema | None) -> str:
+        if schema is None and isinstance(value, Mapping | list | tuple):
             try:
                 return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
             except (TypeError, ValueError) as error:
                 raise refuse(self, topic, value, f"{error}.") from error
-        return str(value)
+        return _java_text(value, schema)
+
+
+def _java_text(value: object, schema: Schema | None) -> str:
+    """What Java's `toString` gives."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return number_text(value, 32 if schema is not None and schema.type is SchemaType.FLOAT32 else 64)
+    if is_moment(value):
+        return f"{to_datetime(millis(value)):%a %b %d %H:%M:%S UTC %Y}"
+    if isinstance(value, Struct):
+        fields = [
+            (field, each) for field, each in zip(value.schema.fields, value.values, strict=True) if each is not None
+        ]
+        return "Struct{" + ",".join(f"{field.name}={_java_text(each, field.schema)}" for field, each in fields) + "}"
+    keys, values = (schema.keys, schema.values) if schema is not None else (None, None)
+    if isinstance(value, Mapping):
+        pairs = [f"{_java_text(key, keys)}={_java_text(each, values)}" for key, each in value.items()]
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_java_text(each, values) for each in value) + "]"
+    return "null" if value is None else str(value)
 
 
 class ByteArrayConverter(Converter, HeaderConverter):
@@ -75,7 +97,9 @@ class ByteArrayConverter(Converter, HeaderConverter):
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
         self.to_bytes_is_identity = True
 
-    def from_record(self, topic: str, value: object) -> bytes | None:
+    def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
+        if schema is not None and schema.type is not SchemaType.BYTES:
+            raise refuse(self, topic, value, f"it takes bytes, and the schema is {schema}.")
         if value is None or value.__class__ is bytes:
             return value
         if isinstance(value, str):
@@ -84,21 +108,24 @@ class ByteArrayConverter(Converter, HeaderConverter):
             return bytes(value)
         raise refuse(self, topic, value, "it takes bytes; use JsonConverter or StringConverter for other values.")
 
-    def from_header(self, topic: str, name: str, value: object) -> bytes | None:
-        return self.from_record(topic, value)
+    def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
+        return self.from_record(topic, value, schema)
 
 
-class SimpleHeaderConverter(StringConverter):
-    """The default for headers: texts and bytes as they are, numbers as digits, lists and mappings as JSON."""
+class SimpleHeaderConverter(HeaderConverter):
+    """The default for headers: texts as they are, numbers as digits, moments in ISO 8601, lists, mappings and structs
+    in the manner of JSON. Bytes pass as they are where no schema says that they are bytes; with one they are base64,
+    as in Kafka Connect.
+    """
 
     aliases = ("org.apache.kafka.connect.storage.SimpleHeaderConverter",)
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return ConfigDef()
-
-    def configure_headers(self, config: Mapping[str, str]) -> None:
-        """It has no settings."""
+    def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
+        if value is None:
+            return None
+        if schema is None and isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        return text(value, schema).encode("utf-8", "surrogateescape")
 
 
 def _known_encoding(name: str, value: object) -> None:

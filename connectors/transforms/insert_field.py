@@ -1,7 +1,7 @@
 """InsertField: adds what is known about a record, or a fixed text, to its key or value."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import NamedTuple
 
 from connectors.api import (
     ConfigDef,
@@ -10,18 +10,22 @@ from connectors.api import (
     ConnectorError,
     Importance,
     NonEmpty,
+    Schema,
     SourceRecord,
+    Struct,
 )
-from connectors.transforms.base import Transform
+from connectors.api.schemas import INT32, STRING, TIMESTAMP
+from connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves, replace_null, values_of
+from connectors.values.moments import to_datetime
 
-_MARKS = "A trailing ! (required) or ? (optional) is accepted and makes no difference without schemas."
+_MARKS = "A trailing ! makes it required in the schema; ? or nothing, optional."
 
 
 def _refuse_offset(name: str, value: object) -> None:
     raise ConfigException.invalid(name, value, "a source record has no Kafka offset before it is written; leave it out")
 
 
-_CONFIG_DEF = (
+_CONFIG_DEF = replace_null(
     ConfigDef()
     .define(
         "topic.field",
@@ -65,20 +69,19 @@ _CONFIG_DEF = (
         documentation="The text for `static.field`.",
         importance=Importance.MEDIUM,
     )
-    .define(
-        "replace.null.with.default",
-        ConfigType.BOOLEAN,
-        default=True,
-        documentation="Whether a field that is null takes its schema's default value. Without schemas, as here, there "
-        "is none: the setting is accepted and null stays null.",
-    )
 )
 
 
-class InsertField(Transform):
-    """Adds fields to the record's value (or key): it must be a mapping. A key or value of None passes unchanged."""
+class _Insertion(NamedTuple):
+    """A field to add, and whether its schema says that it may be null."""
 
-    on_key: ClassVar[bool]
+    name: str
+    optional: bool
+    schema: Schema
+
+
+class InsertField(KeyOrValue):
+    """Adds fields to a struct, or to a mapping that has no schema. A key or value of None passes unchanged."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -87,56 +90,65 @@ class InsertField(Transform):
     def configure(self, config: Mapping[str, str]) -> None:
         settings = _CONFIG_DEF.parse(config)
 
-        def field(name: str) -> str | None:
-            value = settings[name]
-            return None if value is None else str(value).removesuffix("?").removesuffix("!")
+        def field(name: str, schema: Schema) -> _Insertion | None:
+            given = settings[name]
+            if given is None:
+                return None
+            text = str(given)
+            return _Insertion(text.removesuffix("?").removesuffix("!"), not text.endswith("!"), schema)
 
-        self._topic = field("topic.field")
-        self._partition = field("partition.field")
-        self._timestamp = field("timestamp.field")
-        static, value = field("static.field"), settings["static.value"]
-        self._static = {static: value} if static is not None and value is not None else {}
+        self._topic = field("topic.field", STRING)
+        self._partition = field("partition.field", INT32)
+        self._timestamp = field("timestamp.field", TIMESTAMP)
+        self._static = field("static.field", STRING)
+        self._value = settings["static.value"]
+        fields = (self._topic, self._partition, self._timestamp, self._static)
+        if not any(fields):
+            raise ConfigException("No field insertion configured")
+        if self._static is not None and self._value is None:
+            raise ConfigException(f"No value specified for static field: {self._static.name}")
+        self._fields = [each for each in fields if each is not None]
+        self._defaults = settings.boolean("replace.null.with.default")
+        self._schema = Rebuilt(self._rebuild)
 
     def apply(self, record: SourceRecord) -> SourceRecord | None:
-        target = record.key if self.on_key else record.value
-        if target is None:
+        schema, value = self.target(record)
+        if value is None:
             return record
-        if not isinstance(target, Mapping):
-            raise ConnectorError(
-                f"{self.name} can add fields to a mapping only, and a record for topic {record.topic} has a "
-                f"{type(target).__name__} as its {'key' if self.on_key else 'value'}."
-            )
-        changed = {**target}
-        if self._topic is not None:
-            changed[self._topic] = record.topic
-        if self._partition is not None and record.partition is not None:
-            changed[self._partition] = record.partition
-        if self._timestamp is not None and record.timestamp is not None:
-            changed[self._timestamp] = record.timestamp
-        changed.update(self._static)
-        return SourceRecord(
-            record.source_partition,
-            record.source_offset,
-            record.topic,
-            record.value if self.on_key else changed,
-            changed if self.on_key else record.key,
-            record.headers,
-            record.timestamp,
-            record.partition,
-        )
+        if schema is None:
+            changed = {**self.mapping(record, value)}
+            if self._topic is not None:
+                changed[self._topic.name] = record.topic
+            if self._partition is not None and record.partition is not None:
+                changed[self._partition.name] = record.partition
+            if self._timestamp is not None and record.timestamp is not None:
+                changed[self._timestamp.name] = record.timestamp
+            if self._static is not None:
+                changed[self._static.name] = self._value
+            return self.changed(record, None, changed)
+        struct = self.struct(record, value)
+        made = self._schema(struct.schema)
+        values = values_of(struct, self._defaults)
+        for field in self._fields:
+            values.append(self._of(field, record))
+        return self.changed(record, made, Struct.of(made, values))
+
+    def _of(self, field: _Insertion, record: SourceRecord) -> object:
+        if field is self._topic:
+            return record.topic
+        if field is self._partition:
+            return record.partition
+        if field is self._static:
+            return self._value
+        return None if record.timestamp is None else to_datetime(record.timestamp)
+
+    def _rebuild(self, schema: Schema) -> Schema:
+        fields = {name: inner for name, _, inner in schema.fields}
+        for field in self._fields:
+            if field.name in fields:
+                raise ConnectorError(f"InsertField cannot add field {field.name}: there is one; choose another name.")
+            fields[field.name] = field.schema.but(optional=field.optional)
+        return basics(schema, fields)
 
 
-class InsertFieldKey(InsertField):
-    """InsertField on the key."""
-
-    name = "InsertField$Key"
-    aliases = ("org.apache.kafka.connect.transforms.InsertField$Key",)
-    on_key = True
-
-
-class InsertFieldValue(InsertField):
-    """InsertField on the value."""
-
-    name = "InsertField$Value"
-    aliases = ("org.apache.kafka.connect.transforms.InsertField$Value",)
-    on_key = False
+InsertFieldKey, InsertFieldValue = halves(InsertField)

@@ -5,14 +5,55 @@ from typing import Final, TypeVar
 
 from connectors.api import ConfigException
 from connectors.transforms.base import Transform
+from connectors.transforms.cast import CastKey, CastValue
+from connectors.transforms.fields import (
+    ExtractFieldKey,
+    ExtractFieldValue,
+    HoistFieldKey,
+    HoistFieldValue,
+    ValueToKey,
+)
+from connectors.transforms.flatten import FlattenKey, FlattenValue
+from connectors.transforms.headers import DropHeaders, HeaderFromKey, HeaderFromValue, InsertHeader
 from connectors.transforms.insert_field import InsertFieldKey, InsertFieldValue
+from connectors.transforms.mask_field import MaskFieldKey, MaskFieldValue
+from connectors.transforms.metadata import SetSchemaMetadataKey, SetSchemaMetadataValue
 from connectors.transforms.predicates import HasHeaderKey, Predicate, RecordIsTombstone, TopicNameMatches
-from connectors.transforms.routing import DropHeaders, Filter, RegexRouter
+from connectors.transforms.replace_field import ReplaceFieldKey, ReplaceFieldValue
+from connectors.transforms.routing import Filter, RegexRouter
+from connectors.transforms.timestamps import TimestampConverterKey, TimestampConverterValue, TimestampRouter
 
 VERSION: Final = "4.3.0"
 """The version of Kafka Connect whose transforms and predicates these are twins of: what `plugin.version` shows."""
 
-TRANSFORMS: Final[tuple[type[Transform], ...]] = (InsertFieldKey, InsertFieldValue, RegexRouter, DropHeaders, Filter)
+TRANSFORMS: Final[tuple[type[Transform], ...]] = (
+    CastKey,
+    CastValue,
+    DropHeaders,
+    ExtractFieldKey,
+    ExtractFieldValue,
+    Filter,
+    FlattenKey,
+    FlattenValue,
+    HeaderFromKey,
+    HeaderFromValue,
+    HoistFieldKey,
+    HoistFieldValue,
+    InsertFieldKey,
+    InsertFieldValue,
+    InsertHeader,
+    MaskFieldKey,
+    MaskFieldValue,
+    RegexRouter,
+    ReplaceFieldKey,
+    ReplaceFieldValue,
+    SetSchemaMetadataKey,
+    SetSchemaMetadataValue,
+    TimestampConverterKey,
+    TimestampConverterValue,
+    TimestampRouter,
+    ValueToKey,
+)
 PREDICATES: Final[tuple[type[Predicate], ...]] = (HasHeaderKey, RecordIsTombstone, TopicNameMatches)
 
 _Named = TypeVar("_Named", type[Transform], type[Predicate])

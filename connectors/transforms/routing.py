@@ -1,35 +1,18 @@
-"""Transforms that change where a record goes, or whether it goes at all: RegexRouter, DropHeaders, Filter."""
+"""Transforms that say where a record goes, or whether it goes at all: RegexRouter, Filter."""
 
 import re
 from collections.abc import Mapping
-from typing import Final
 
-from connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, SourceRecord
-from connectors.transforms.base import Transform
+from connectors.api import ConfigDef, ConfigType, Importance, SourceRecord
+from connectors.transforms.base import JAVA, Transform
 from connectors.transforms.patterns import is_pattern, java_pattern, replacement
-
-_JAVA: Final = "org.apache.kafka.connect.transforms."
-
-
-def with_topic(record: SourceRecord, topic: str) -> SourceRecord:
-    """The same record for another topic."""
-    return SourceRecord(
-        record.source_partition,
-        record.source_offset,
-        topic,
-        record.value,
-        record.key,
-        record.headers,
-        record.timestamp,
-        record.partition,
-    )
 
 
 class RegexRouter(Transform):
     """Another topic for records whose whole topic name fits the pattern; the others stay as they are."""
 
     name = "RegexRouter"
-    aliases = (_JAVA + name,)
+    aliases = (JAVA + name,)
     _CONFIG_DEF = (
         ConfigDef()
         .define(
@@ -59,54 +42,20 @@ class RegexRouter(Transform):
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         if self._pattern.fullmatch(record.topic) is None:
             return record
+        changed = record.copy()
         # Searched anew, as Java does: a lazy pattern may replace less than the whole name.
-        return with_topic(record, self._pattern.sub(self._expand, record.topic, count=1))
+        changed.topic = self._pattern.sub(self._expand, record.topic, count=1)
+        return changed
 
     def _expand(self, match: re.Match[str]) -> str:
         return "".join(part if isinstance(part, str) else match[part[0]] or "" for part in self._replacement)
-
-
-class DropHeaders(Transform):
-    """Takes all headers of some names away."""
-
-    name = "DropHeaders"
-    aliases = (_JAVA + name,)
-    _CONFIG_DEF = ConfigDef().define(
-        "headers",
-        ConfigType.LIST,
-        validator=NonEmpty(),
-        importance=Importance.HIGH,
-        documentation="The names of the headers to take away.",
-    )
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
-    def configure(self, config: Mapping[str, str]) -> None:
-        self._names = frozenset(self._CONFIG_DEF.parse(config).strings("headers"))
-
-    def apply(self, record: SourceRecord) -> SourceRecord | None:
-        kept = [(name, value) for name, value in record.headers if name not in self._names]
-        if len(kept) == len(record.headers):
-            return record
-        return SourceRecord(
-            record.source_partition,
-            record.source_offset,
-            record.topic,
-            record.value,
-            record.key,
-            kept,
-            record.timestamp,
-            record.partition,
-        )
 
 
 class Filter(Transform):
     """Drops every record: meant to stand behind a predicate."""
 
     name = "Filter"
-    aliases = (_JAVA + name,)
+    aliases = (JAVA + name,)
     _CONFIG_DEF = ConfigDef()
 
     @classmethod

@@ -66,12 +66,15 @@ def test_transforms_run_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"transforms": "a", "transforms.a.type": "Nothing"}, "Known are: InsertField.Key, InsertField.Value"),
+        ({"transforms": "a", "transforms.a.type": "Nothing"}, "Known are: Cast.Key, Cast.Value, DropHeaders"),
         ({"transforms": "a"}, 'Missing required configuration "transforms.a.type"'),
         (insert(offset_field="o"), "no Kafka offset"),
-        (insert(predicate="p"), "predicates lists nothing; add p there"),
-        (insert(negate="true"), "no config 'transforms.a.predicate' defining a predicate to be negated"),
-        (insert(plugin_version="9.9"), "Version 9.9 is not installed"),
+        (insert(topic_field="t", predicate="p"), "predicates lists nothing; add p there"),
+        (
+            insert(topic_field="t", negate="true"),
+            "no config 'transforms.a.predicate' defining a predicate to be",
+        ),
+        (insert(topic_field="t", plugin_version="9.9"), "Version 9.9 is not installed"),
     ],
 )
 def test_a_bad_transform_is_refused_at_start_and_in_validation(config: dict[str, str], message: str) -> None:
@@ -86,11 +89,9 @@ def test_what_is_not_there_yet_is_refused_and_never_ignored() -> None:
         "name": "c",
         "connector.class": "x",
         "key.converter.plugin.version": "1",
-        "value.converter": "JsonConverter",
-        "value.converter.schemas.enable": "true",
     }
     refused = {value.name for value in source_config_def(config).validate(config) if value.errors}
-    assert refused == set(config) - {"name", "connector.class", "value.converter"}
+    assert refused == set(config) - {"name", "connector.class"}
 
 
 def test_the_defaults_of_the_common_settings_are_accepted() -> None:

@@ -52,10 +52,10 @@ class Fragile:
             raise KeyError("a field that is not there")
         return None if record.value == "drop" else record
 
-    def key(self, topic: str, value: object) -> bytes | None:
+    def key(self, topic: str, value: object, schema: object = None) -> bytes | None:
         return str(value).encode()
 
-    def value(self, topic: str, value: object) -> bytes | None:
+    def value(self, topic: str, value: object, schema: object = None) -> bytes | None:
         if value == "bad":
             raise ValueError("the secret hunter2 is no text")
         if value == "slow":
@@ -146,7 +146,7 @@ def test_what_no_converter_could_take_is_kept_as_json() -> None:
             return "<odd>"
 
     made = Made(KEPT)
-    made.convert.value = lambda topic, value: b"".join([value])  # type: ignore[method-assign, list-item]
+    made.convert.value = lambda topic, value, schema=None: b"".join([value])  # type: ignore[method-assign, list-item]
     kept = [call[1] for call in made.produced({"a": [1, Odd()]}, 7, None)]
     assert kept == [b'{"a":[1,"<odd>"]}', b"7", None]
 

@@ -23,10 +23,10 @@ class Upper:
     def record(self, record: SourceRecord) -> SourceRecord | None:
         return None if record.value == "drop" else record
 
-    def key(self, topic: str, value: object) -> bytes | None:
+    def key(self, topic: str, value: object, schema: object = None) -> bytes | None:
         return str(value).upper().encode()
 
-    def value(self, topic: str, value: object) -> bytes | None:
+    def value(self, topic: str, value: object, schema: object = None) -> bytes | None:
         return None if value is None else str(value).upper().encode()
 
     def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:

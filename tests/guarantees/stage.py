@@ -102,10 +102,10 @@ class Plain:
     def record(self, record: SourceRecord) -> SourceRecord | None:
         return record
 
-    def key(self, topic: str, value: object) -> bytes | None:
+    def key(self, topic: str, value: object, schema: object = None) -> bytes | None:
         return value if isinstance(value, bytes) else None
 
-    def value(self, topic: str, value: object) -> bytes | None:
+    def value(self, topic: str, value: object, schema: object = None) -> bytes | None:
         return value if isinstance(value, bytes) else None
 
     def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:

@@ -19,7 +19,7 @@ class Picky(Plain):
     def __init__(self) -> None:
         super().__init__(raw=False)
 
-    def value(self, topic: str, value: object) -> bytes | None:
+    def value(self, topic: str, value: object, schema: object = None) -> bytes | None:
         number = super().value(topic, value)
         if number is not None and int(number) % 7 == 0:
             raise ValueError("seven divides it")

@@ -40,6 +40,7 @@ def provided(environment: dict[str, str], tmp_path: Path) -> Iterator[PluginHost
 def test_a_preview_shows_records_as_the_converters_write_them_with_their_offsets(host: PluginHost) -> None:
     offsets = [({"n": 1}, {"at": 40})]
     config = hostile(**{"value.converter": "JsonConverter", "transforms": "r", "count": "3"})
+    config |= {"value.converter.schemas.enable": "false"}
     config |= {"transforms.r.type": "RegexRouter", "transforms.r.regex": "t", "transforms.r.replacement": "routed"}
     found = previewed(host, config, offsets=offsets)
     assert (len(found["records"]), found["ended"], found["tasks"], found["polls"]) == (5, "records", 3, 5)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from connectors.api import ConfigException, SourceRecord, SourceTask
+from connectors.api import ConfigException, Schema, SourceRecord, SourceTask
 from connectors.config_providers import ConfigProviders
 from connectors.converters import header_converter, key_converter, value_converter
 from connectors.plugins import load_task_class
@@ -31,8 +31,11 @@ class Conversion:
         key, value = key_converter(config, worker), value_converter(config, worker)
         headers = header_converter(config, worker)
         chain = build_transforms(config)
-        self.key: Callable[[str, object], bytes | None] = key.from_record
-        self.value: Callable[[str, object], bytes | None] = value.from_record
+        self.key: Callable[[str, object, Schema | None], bytes | None] = key.from_record
+        self.value: Callable[[str, object, Schema | None], bytes | None] = value.from_record
+        self.headers: Callable[[str, Sequence[tuple[str, object]]], list[tuple[str, bytes | None]]] = (
+            headers.from_headers
+        )
         self.transforms = bool(chain)
         self.raw = not chain and value.to_bytes_is_identity and key.to_bytes_is_identity
         self._chain = [transform.apply for transform in chain]
@@ -42,7 +45,6 @@ class Conversion:
             Stage.KEY_CONVERTER: type(key).__name__,
             Stage.VALUE_CONVERTER: type(value).__name__,
         }
-        self._header = headers.from_header
 
     def record(self, record: SourceRecord) -> SourceRecord | None:
         """The record after all transforms; None where one dropped it."""
@@ -52,10 +54,6 @@ class Conversion:
                 return None
             current = apply(current)
         return current
-
-    def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
-        """Names stay, values become bytes."""
-        return [(name, self._header(topic, name, value)) for name, value in headers]
 
 
 def run_task(text: str) -> str:

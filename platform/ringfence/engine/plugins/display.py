@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from connectors.api import SourceRecord
+from connectors.api import SchemaAndValue, SourceRecord, Struct
+from connectors.values.texts import text as value_text
 
 TEXT_LIMIT: Final = 2000
 """The most characters of one key, value or header that are shown."""
@@ -45,8 +46,12 @@ def shown(value: object) -> dict[str, object] | None:
             kind, text = "number", str(value)
         case dict():
             kind, text = "object", _json(value)
+        case SchemaAndValue():  # a tuple, too
+            return shown(value.value)
         case list() | tuple():
             kind, text = "list", _json(value)
+        case Struct():
+            kind, text = "struct", value_text(value)
         case _:
             kind, text = type(value).__name__, str(value)
     text = readable(text)

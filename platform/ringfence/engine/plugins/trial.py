@@ -79,9 +79,10 @@ class Chain:
 
     def _converted(self, record: SourceRecord) -> dict[str, object]:
         topic = record.topic
-        headers = [(name, self._header.from_header(topic, name, value)) for name, value in record.headers or ()]
-        key = None if record.key is None else self._key.from_record(topic, record.key)
-        return written_record(record, key, self._value.from_record(topic, record.value), headers)
+        headers = self._header.from_headers(topic, record.headers or ())
+        key = self._key.from_record(topic, record.key, record.key_schema)
+        value = self._value.from_record(topic, record.value, record.value_schema)
+        return written_record(record, key, value, headers)
 
     def _told(self, error: Exception) -> str:
         text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"

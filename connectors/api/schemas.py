@@ -1,0 +1,199 @@
+"""Schemas of keys, values and header values: Kafka Connect's data model, so that converters write what it writes.
+
+Records may do without: then values are plain Python ones (texts, numbers, lists, mappings). A schema says exactly what
+a value is, and can carry a name, a version, a text for people, parameters, and a default.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class SchemaType(StrEnum):
+    """What a value is. The value is the name that JSON schema envelopes and settings use."""
+
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    BOOLEAN = "boolean"
+    STRING = "string"
+    BYTES = "bytes"
+    ARRAY = "array"
+    MAP = "map"
+    STRUCT = "struct"
+
+    @property
+    def primitive(self) -> bool:
+        return self not in (SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT)
+
+
+class Field(NamedTuple):
+    """A field of a struct: its place (from 0), and what it holds."""
+
+    name: str
+    place: int
+    schema: "Schema"
+
+
+class Schema:
+    """What a value is. Never changed once made; equal schemas are interchangeable.
+
+    optional: whether None is a value; default: what a null stands for, None for nothing; `fields` for a struct, `keys`
+    and `values` for a map, `values` for an array (None where they are only nulls). The functions below are shorter.
+    """
+
+    __slots__ = (
+        "_by_name",
+        "_hash",
+        "default",
+        "defaulted",
+        "doc",
+        "fields",
+        "keys",
+        "name",
+        "names",
+        "optional",
+        "parameters",
+        "type",
+        "values",
+        "version",
+    )
+
+    def __init__(
+        self,
+        type: SchemaType,
+        *,
+        optional: bool = False,
+        default: object = None,
+        name: str | None = None,
+        version: int | None = None,
+        doc: str | None = None,
+        parameters: Mapping[str, str] | None = None,
+        fields: Iterable[tuple[str, "Schema"]] = (),
+        keys: "Schema | None" = None,
+        values: "Schema | None" = None,
+    ) -> None:
+        self.type = type
+        self.optional = optional
+        self.default = default
+        self.name = name
+        self.version = version
+        self.doc = doc
+        self.parameters: Mapping[str, str] = dict(parameters or {})
+        self.fields = tuple(Field(each, index, schema) for index, (each, schema) in enumerate(fields))
+        self.keys = keys
+        self.values = values
+        self.names = tuple(field.name for field in self.fields)
+        self._by_name = {field.name: field for field in self.fields}
+        if len(self._by_name) < len(self.fields):
+            raise ValueError(f"A struct has each field once only, and was given {', '.join(self.names)}")
+        self.defaulted = tuple(
+            (field.place, field.schema.default) for field in self.fields if field.schema.default is not None
+        )
+        self._hash = hash((type, optional, name, version, doc, self.fields, keys, values))
+
+    def field(self, name: str) -> Field | None:
+        """The field of that name, if there is one."""
+        return self._by_name.get(name)
+
+    def but(self, **changes: object) -> "Schema":
+        """The same schema with some of `__init__`'s arguments changed."""
+        same: dict[str, object] = {
+            "type": self.type,
+            "optional": self.optional,
+            "default": self.default,
+            "name": self.name,
+            "version": self.version,
+            "doc": self.doc,
+            "parameters": self.parameters,
+            "fields": [(field.name, field.schema) for field in self.fields],
+            "keys": self.keys,
+            "values": self.values,
+        }
+        return Schema(**(same | changes))  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Schema) or self._hash != other._hash:
+            return False
+        return all(
+            getattr(self, each) == getattr(other, each)
+            for each in (
+                "type",
+                "optional",
+                "name",
+                "version",
+                "doc",
+                "parameters",
+                "fields",
+                "keys",
+                "values",
+                "default",
+            )
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Schema({self.name + ':' if self.name else ''}{self.type}{', optional' if self.optional else ''})"
+
+
+BOOLEAN: Final = Schema(SchemaType.BOOLEAN)
+INT8: Final = Schema(SchemaType.INT8)
+INT16: Final = Schema(SchemaType.INT16)
+INT32: Final = Schema(SchemaType.INT32)
+INT64: Final = Schema(SchemaType.INT64)
+FLOAT32: Final = Schema(SchemaType.FLOAT32)
+FLOAT64: Final = Schema(SchemaType.FLOAT64)
+STRING: Final = Schema(SchemaType.STRING)
+BYTES: Final = Schema(SchemaType.BYTES)
+
+DECIMAL_NAME: Final = "org.apache.kafka.connect.data.Decimal"
+DATE_NAME: Final = "org.apache.kafka.connect.data.Date"
+TIME_NAME: Final = "org.apache.kafka.connect.data.Time"
+TIMESTAMP_NAME: Final = "org.apache.kafka.connect.data.Timestamp"
+LOGICAL_NAMES: Final = frozenset({DECIMAL_NAME, DATE_NAME, TIME_NAME, TIMESTAMP_NAME})
+
+DATE: Final = Schema(SchemaType.INT32, name=DATE_NAME, version=1)
+"""A day: `datetime.date`."""
+TIME: Final = Schema(SchemaType.INT32, name=TIME_NAME, version=1)
+"""A time of day, to the millisecond: `datetime.time`."""
+TIMESTAMP: Final = Schema(SchemaType.INT64, name=TIMESTAMP_NAME, version=1)
+"""A moment, to the millisecond: `datetime.datetime`, in UTC where it names no zone."""
+
+
+def decimal(scale: int) -> Schema:
+    """An exact number with so many digits after the point: `decimal.Decimal`."""
+    return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters={"scale": str(scale)})
+
+
+def optional(schema: Schema) -> Schema:
+    """The same, and None is a value."""
+    return schema.but(optional=True)
+
+
+def struct(
+    fields: Mapping[str, Schema],
+    name: str | None = None,
+    *,
+    version: int | None = None,
+    optional: bool = False,
+    doc: str | None = None,
+) -> Schema:
+    """Named fields, in their order."""
+    return Schema(SchemaType.STRUCT, fields=fields.items(), name=name, version=version, optional=optional, doc=doc)
+
+
+def array(values: Schema, *, optional: bool = False) -> Schema:
+    """A list of values of one kind."""
+    return Schema(SchemaType.ARRAY, values=values, optional=optional)
+
+
+def mapping(keys: Schema, values: Schema, *, optional: bool = False) -> Schema:
+    """Keys of one kind, values of one kind."""
+    return Schema(SchemaType.MAP, keys=keys, values=values, optional=optional)

@@ -1,0 +1,199 @@
+"""Values with a schema: structs, and how a value is checked against its schema."""
+
+import math
+import struct as packing
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from connectors.api.errors import ConnectorError
+from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME, Schema, SchemaType
+
+
+class SchemaAndValue(NamedTuple):
+    """A value with what it is. As a header's value it says which schema the header has; None for none."""
+
+    schema: Schema | None
+    value: object
+
+
+class Struct:
+    """A value for each field of a schema. A field that is not set is null.
+
+    >>> from connectors.api.schemas import STRING, INT32, struct
+    >>> Struct(struct({"name": STRING, "age": INT32}), {"name": "Ada", "age": 36})["age"]
+    36
+    """
+
+    __slots__ = ("_values", "schema")
+
+    def __init__(self, schema: Schema, values: Mapping[str, object] | None = None) -> None:
+        """Raises `ConnectorError` for a field that the schema has not, or a value that is not what its field holds."""
+        if schema.type is not SchemaType.STRUCT:
+            raise ConnectorError(f"A struct needs a struct's schema, not {schema}")
+        self.schema = schema
+        self._values: list[object] = [None] * len(schema.fields)
+        for name, value in (values or {}).items():
+            self[name] = value
+
+    @classmethod
+    def of(cls, schema: Schema, values: list[object]) -> "Struct":
+        """One from values that are known to fit, in the order of the fields. Nothing is checked: the list is kept."""
+        made = cls.__new__(cls)
+        made.schema = schema
+        made._values = values
+        return made
+
+    def __getitem__(self, name: str) -> object:
+        """The field's value, its default where it is null."""
+        field = self.schema.field(name)
+        if field is None:
+            raise ConnectorError(f"{name} is not a field of {self.schema}: it has {', '.join(self.schema.names)}")
+        value = self._values[field.place]
+        return field.schema.default if value is None else value
+
+    def __setitem__(self, name: str, value: object) -> None:
+        """A mapping for a field that holds a struct becomes one."""
+        field = self.schema.field(name)
+        if field is None:
+            raise ConnectorError(f"{name} is not a field of {self.schema}: it has {', '.join(self.schema.names)}")
+        self._values[field.place] = fit(field.schema, value, f"field {name}")
+
+    def stored(self, name: str) -> object:
+        """The field's value as it was set: None is not taken for the default."""
+        field = self.schema.field(name)
+        if field is None:
+            raise ConnectorError(f"{name} is not a field of {self.schema}: it has {', '.join(self.schema.names)}")
+        return self._values[field.place]
+
+    @property
+    def values(self) -> Sequence[object]:
+        """All values as they were set, in the order of the schema's fields."""
+        return self._values
+
+    def filled(self) -> list[object]:
+        """All values with defaults for nulls, in the order of the schema's fields."""
+        values = self._values.copy()
+        for index, default in self.schema.defaulted:
+            if values[index] is None:
+                values[index] = default
+        return values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Struct) and self._values == other._values and self.schema == other.schema
+
+    __hash__ = None  # type: ignore[assignment] # it can be changed
+
+    def __repr__(self) -> str:
+        return f"Struct({', '.join(self.schema.names)})"
+
+
+def fit(schema: Schema, value: object, what: str = "value") -> object:
+    """The value in the form that its schema's values have. Raises `ConnectorError`, which never shows the value.
+
+    Whole numbers do for floating point ones, mappings for structs; everything else must be what the schema says.
+    """
+    if value is None:
+        if schema.optional or schema.default is not None:
+            return None
+        raise ConnectorError(f"The {what} is null, and {schema} is neither optional nor has it a default")
+    check = _LOGICAL.get(schema.name) if schema.name is not None else None
+    fitted = (check or _FIT[schema.type])(schema, value, what)
+    if fitted is None:
+        raise ConnectorError(f"The {what} is a {type(value).__name__}, which is no value of {schema}")
+    return fitted
+
+
+def _whole(bits: int) -> "_Fit":
+    limit = 1 << (bits - 1)
+
+    def check(schema: Schema, value: object, what: str) -> object:
+        if value.__class__ is int or (isinstance(value, int) and not isinstance(value, bool)):
+            if -limit <= value < limit:
+                return value
+            raise ConnectorError(f"The {what} has more than the {bits} bits of {schema}")
+        return None
+
+    return check
+
+
+def _real(schema: Schema, value: object, what: str) -> object:
+    return float(value) if isinstance(value, float | int) and not isinstance(value, bool) else None
+
+
+def _single(schema: Schema, value: object, what: str) -> object:
+    number = _real(schema, value, what)
+    return single(number) if isinstance(number, float) else None
+
+
+def single(number: float) -> float:
+    """The nearest number of 32 bits, infinite beyond them."""
+    try:
+        return float(packing.unpack("f", packing.pack("f", number))[0])
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def _instance(*kinds: type) -> "_Fit":
+    def check(schema: Schema, value: object, what: str) -> object:
+        return value if isinstance(value, kinds) else None
+
+    return check
+
+
+def _bytes(schema: Schema, value: object, what: str) -> object:
+    if isinstance(value, bytes):
+        return value
+    return bytes(value) if isinstance(value, bytearray | memoryview) else None
+
+
+def _list(schema: Schema, value: object, what: str) -> object:
+    if not isinstance(value, list | tuple) or schema.values is None:
+        return None
+    inner = schema.values
+    return [fit(inner, each, f"element of {what}") for each in value]
+
+
+def _map(schema: Schema, value: object, what: str) -> object:
+    if not isinstance(value, Mapping) or schema.keys is None or schema.values is None:
+        return None
+    keys, values = schema.keys, schema.values
+    return {fit(keys, key, f"key of {what}"): fit(values, each, f"value of {what}") for key, each in value.items()}
+
+
+def _struct(schema: Schema, value: object, what: str) -> object:
+    if isinstance(value, Mapping):
+        return Struct(schema, value)
+    if isinstance(value, Struct):
+        if value.schema == schema:
+            return value
+        raise ConnectorError(f"The {what} is a struct of another schema: {value.schema}, not {schema}")
+    return None
+
+
+def _day(schema: Schema, value: object, what: str) -> object:
+    return value if isinstance(value, date) and not isinstance(value, datetime) else None
+
+
+_Fit = Callable[[Schema, object, str], object]
+_FIT: Final[Mapping[SchemaType, _Fit]] = {
+    SchemaType.INT8: _whole(8),
+    SchemaType.INT16: _whole(16),
+    SchemaType.INT32: _whole(32),
+    SchemaType.INT64: _whole(64),
+    SchemaType.FLOAT32: _single,
+    SchemaType.FLOAT64: _real,
+    SchemaType.BOOLEAN: _instance(bool),
+    SchemaType.STRING: _instance(str),
+    SchemaType.BYTES: _bytes,
+    SchemaType.ARRAY: _list,
+    SchemaType.MAP: _map,
+    SchemaType.STRUCT: _struct,
+}
+_LOGICAL: Final[Mapping[str | None, _Fit]] = {
+    DECIMAL_NAME: _instance(Decimal),
+    DATE_NAME: _day,
+    TIME_NAME: _instance(time),
+    TIMESTAMP_NAME: _instance(datetime),
+}

@@ -1,0 +1,183 @@
+"""From values with a schema to what orjson writes as Kafka Connect's JSON. One encoder a schema, made once."""
+
+import base64
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Final
+
+import orjson
+
+from connectors.api import ConnectorError, Schema, SchemaType, Struct
+from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
+from connectors.api.structs import fit
+from connectors.values.moments import encoded, millis
+from connectors.values.texts import number_text
+
+Encode = Callable[[object], object]
+_MOMENTS: Final = (DATE_NAME, TIME_NAME, TIMESTAMP_NAME)
+
+
+class Encoders:
+    """decimals_as_numbers: `decimal.format`; defaults: `replace.null.with.default`."""
+
+    def __init__(self, *, decimals_as_numbers: bool, defaults: bool) -> None:
+        self._decimals_as_numbers = decimals_as_numbers
+        self._defaults = defaults
+
+    def encoder(self, schema: Schema) -> Encode:
+        """Checks and encodes a value of this schema. Raises `ConnectorError`."""
+        encode = self._present(schema)
+
+        def top(value: object) -> object:
+            if value is None:
+                return self._null(schema, encode, "value")
+            if value.__class__ is Struct:
+                if value.schema != schema:
+                    raise ConnectorError("Mismatching schema: the struct has another one than the record names.")
+            else:
+                value = fit(schema, value)
+            return value if encode is None else encode(value)
+
+        return top
+
+    def _null(self, schema: Schema, encode: Encode | None, what: str) -> object:
+        if schema.default is not None and self._defaults:
+            return schema.default if encode is None else encode(schema.default)
+        if schema.optional:
+            return None
+        raise ConnectorError(
+            f"Conversion error: null {what} for a schema that is required and has no default value ({schema})."
+        )
+
+    def _present(self, schema: Schema) -> Encode | None:
+        """What encodes values that are not null; None where orjson writes them as they are."""
+        if schema.name == DECIMAL_NAME:
+            return self._decimal(schema)
+        if schema.name in _MOMENTS:
+            return _moment(schema)
+        match schema.type:
+            case SchemaType.FLOAT32:
+                return _single
+            case SchemaType.FLOAT64:
+                return _double
+            case SchemaType.BYTES:
+                return _base64
+            case SchemaType.ARRAY:
+                return self._array(schema)
+            case SchemaType.MAP:
+                return self._map(schema)
+            case SchemaType.STRUCT:
+                return self._struct(schema)
+            case _:
+                return None
+
+    def _inner(self, schema: Schema | None, what: str) -> Encode:
+        if schema is None:
+            raise ConnectorError("A list or map whose values have no schema cannot be written with one.")
+        encode = self._present(schema)
+
+        def inner(value: object) -> object:
+            if value is None:
+                return self._null(schema, encode, what)
+            return value if encode is None else encode(value)
+
+        return inner
+
+    def _array(self, schema: Schema) -> Encode:
+        inner = self._inner(schema.values, "element")
+
+        def encode(value: object) -> object:
+            assert isinstance(value, list)
+            return [inner(each) for each in value]
+
+        return encode
+
+    def _map(self, schema: Schema) -> Encode:
+        keys, values = self._inner(schema.keys, "key"), self._inner(schema.values, "value")
+        as_object = schema.keys is not None and schema.keys.type is SchemaType.STRING
+
+        def encode(value: object) -> object:
+            assert isinstance(value, Mapping)
+            if as_object:
+                return {keys(key): values(each) for key, each in value.items()}
+            return [[keys(key), values(each)] for key, each in value.items()]
+
+        return encode
+
+    def _struct(self, schema: Schema) -> Encode:
+        names = schema.names
+        encoders = [self._present(field.schema) for field in schema.fields]
+        inner = [
+            None
+            if encode is None and field.schema.optional and field.schema.default is None
+            else self._inner(field.schema, f"field {field.name}")
+            for field, encode in zip(schema.fields, encoders, strict=True)
+        ]
+        plain = not any(encoders)
+
+        def encode(value: object) -> object:
+            assert isinstance(value, Struct)
+            values = value.values
+            if None in values:
+                pairs = zip(inner, values, strict=True)
+                return dict(zip(names, [each if to is None else to(each) for to, each in pairs], strict=True))
+            if plain:
+                return dict(zip(names, values, strict=True))
+            given = zip(encoders, values, strict=True)
+            return dict(zip(names, [each if to is None else to(each) for to, each in given], strict=True))
+
+        return encode
+
+    def _decimal(self, schema: Schema) -> Encode:
+        scale = int(schema.parameters.get("scale", "0"))
+        as_number = self._decimals_as_numbers
+
+        def encode(value: object) -> object:
+            assert isinstance(value, Decimal)
+            if as_number:
+                return orjson.Fragment(str(value))
+            return base64.b64encode(signed_bytes(unscaled_value(value, scale))).decode("ascii")
+
+        return encode
+
+
+def unscaled_value(value: Decimal, scale: int) -> int:
+    """The digits as a whole number. Raises `ConnectorError` unless the value has exactly that many after the point."""
+    sign, digits, exponent = value.as_tuple()
+    if exponent != -scale:
+        raise ConnectorError(
+            f"A decimal has {-exponent if isinstance(exponent, int) else 'no'} digits after the point, and its schema "
+            f"says {scale}: quantize it."
+        )
+    number = int("".join(map(str, digits)) or "0")
+    return -number if sign else number
+
+
+def signed_bytes(number: int) -> bytes:
+    """Two's complement in as few bytes as hold it, the highest one first."""
+    return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
+
+
+def _moment(schema: Schema) -> Encode:
+    name = schema.name
+    if name == TIMESTAMP_NAME:
+        return millis
+    return lambda value: encoded(name, value)
+
+
+def _base64(value: object) -> object:
+    assert isinstance(value, bytes)
+    return base64.b64encode(value).decode("ascii")
+
+
+def _double(value: object) -> object:
+    assert isinstance(value, float)
+    if 1e-3 <= value < 1e7 or -1e7 < value <= -1e-3 or value == 0:
+        return value  # Java's text for these is the shortest one, too
+    return orjson.Fragment(number_text(value)) if math.isfinite(value) else number_text(value)
+
+
+def _single(value: object) -> object:
+    assert isinstance(value, float)
+    return orjson.Fragment(number_text(value, 32)) if math.isfinite(value) else number_text(value)

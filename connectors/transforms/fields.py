@@ -1,0 +1,133 @@
+"""Transforms that take a field out or put the whole into one: ExtractField, HoistField, ValueToKey."""
+
+from collections.abc import Mapping
+
+from connectors.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    Importance,
+    NonEmpty,
+    Schema,
+    SchemaType,
+    SourceRecord,
+    Struct,
+)
+from connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, halves, kept_of, replace_null
+from connectors.transforms.paths import FieldPath, field_syntax
+
+
+class ExtractField(KeyOrValue):
+    """One field in place of the whole."""
+
+    _CONFIG_DEF = replace_null(
+        field_syntax(
+            ConfigDef().define(
+                "field",
+                ConfigType.STRING,
+                importance=Importance.MEDIUM,
+                documentation="The field to take out.",
+            )
+        )
+    )
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return cls._CONFIG_DEF
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        settings = self._CONFIG_DEF.parse(config)
+        self._path = FieldPath("field", settings.string("field"), settings.string("field.syntax.version"))
+        self._defaults = settings.boolean("replace.null.with.default")
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        schema, value = self.target(record)
+        if schema is None:
+            taken = None if value is None else self._path.in_mapping(self.mapping(record, value))
+            return self.changed(record, None, taken)
+        field = self._path.field(schema)
+        if field is None:
+            raise ConnectorError(
+                f"Unknown field: {self._path.text}. {self.name} found {', '.join(schema.names) or 'no fields'} in a "
+                f"record for topic {record.topic}."
+            )
+        struct = None if value is None else self.struct(record, value)
+        return self.changed(record, field.schema, self._path.in_struct(struct, self._defaults))
+
+
+class HoistField(KeyOrValue):
+    """The whole as the only field of a struct, or of a mapping where there is no schema."""
+
+    _CONFIG_DEF = ConfigDef().define(
+        "field",
+        ConfigType.STRING,
+        importance=Importance.MEDIUM,
+        documentation="The name of the field that takes the whole.",
+    )
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return cls._CONFIG_DEF
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        self._field = name = self._CONFIG_DEF.parse(config).string("field")
+        self._schema = Rebuilt(lambda schema: Schema(SchemaType.STRUCT, fields=[(name, schema)]))
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        schema, value = self.target(record)
+        if schema is None:
+            return self.changed(record, None, {self._field: value})
+        made = self._schema(schema)
+        return self.changed(record, made, Struct(made, {self._field: value}))
+
+
+class ValueToKey(KeyOrValue):
+    """A key made of fields of the value."""
+
+    name = "ValueToKey"
+    aliases = (JAVA + name,)
+    on_key = False
+    _CONFIG_DEF = replace_null(
+        ConfigDef().define(
+            "fields",
+            ConfigType.LIST,
+            validator=NonEmpty(),
+            importance=Importance.HIGH,
+            documentation="The value's fields that make the key.",
+        )
+    )
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return cls._CONFIG_DEF
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        settings = self._CONFIG_DEF.parse(config)
+        self._fields = settings.strings("fields")
+        self._defaults = settings.boolean("replace.null.with.default")
+        self._schema = Rebuilt(self._of)
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        schema, value = self.target(record)
+        changed = record.copy()
+        if schema is None:
+            given = self.mapping(record, value)
+            changed.key_schema, changed.key = None, {name: given.get(name) for name in self._fields}
+            return changed
+        struct = self.struct(record, value)
+        changed.key_schema = made = self._schema(struct.schema)
+        changed.key = Struct.of(made, [kept_of(struct, name, self._defaults) for name in self._fields])
+        return changed
+
+    def _of(self, schema: Schema) -> Schema:
+        fields = []
+        for name in self._fields:
+            field = schema.field(name)
+            if field is None:
+                raise ConnectorError(f"Field does not exist: {name}. ValueToKey found {', '.join(schema.names)}.")
+            fields.append((name, field.schema))
+        return Schema(SchemaType.STRUCT, fields=fields)
+
+
+ExtractFieldKey, ExtractFieldValue = halves(ExtractField)
+HoistFieldKey, HoistFieldValue = halves(HoistField)

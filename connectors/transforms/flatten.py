@@ -1,0 +1,89 @@
+"""Flatten: the fields of nested structs and mappings as fields of the outermost one."""
+
+from collections.abc import Mapping
+
+from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, Schema, SchemaType, SourceRecord, Struct
+from connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves
+
+
+class Flatten(KeyOrValue):
+    """Names the fields by the way to them, with a delimiter between the steps. Lists stay what they are."""
+
+    _CONFIG_DEF = ConfigDef().define(
+        "delimiter",
+        ConfigType.STRING,
+        default=".",
+        importance=Importance.MEDIUM,
+        documentation="What stands between the names on the way to a field.",
+    )
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return cls._CONFIG_DEF
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        self._delimiter = self._CONFIG_DEF.parse(config).string("delimiter")
+        self._schema = Rebuilt(self._rebuild)
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        schema, value = self.target(record)
+        if value is None:
+            return record
+        if schema is None:
+            flat: dict[str, object] = {}
+            self._flatten(self.mapping(record, value), "", flat)
+            return self.changed(record, None, flat)
+        struct = self.struct(record, value)
+        made = self._schema(struct.schema)
+        values: list[object] = []
+        self._gather(struct.schema, struct, values)
+        return self.changed(record, made, Struct.of(made, values))
+
+    def _flatten(self, given: Mapping[str, object], prefix: str, flat: dict[str, object]) -> None:
+        for name, value in given.items():
+            if isinstance(value, Mapping):
+                self._flatten(value, f"{prefix}{name}{self._delimiter}", flat)
+            elif value is None or isinstance(value, str | int | float | bytes | bytearray | memoryview | list | tuple):
+                flat[f"{prefix}{name}"] = value
+            else:
+                raise ConnectorError(
+                    f"Flatten was given a {type(value).__name__} in field {prefix}{name}, which needs a schema."
+                )
+
+    def _gather(self, schema: Schema, struct: Struct | None, values: list[object]) -> None:
+        """The values of all fields, in order. Below a struct that is null all are null."""
+        given = struct.filled() if struct is not None else [None] * len(schema.fields)
+        for field, value in zip(schema.fields, given, strict=True):
+            if field.schema.type is not SchemaType.STRUCT:
+                values.append(value)
+                continue
+            inner = None if struct is None else struct.stored(field.name)  # its default is in the new fields' schemas
+            self._gather(field.schema, inner if isinstance(inner, Struct) else None, values)
+
+    def _rebuild(self, schema: Schema) -> Schema:
+        fields: dict[str, Schema] = {}
+        default = schema.default if isinstance(schema.default, Struct) else None
+        self._fields(schema, "", fields, schema.optional, default)
+        return basics(schema, fields)
+
+    def _fields(
+        self, schema: Schema, prefix: str, fields: dict[str, Schema], optional: bool, default: Struct | None
+    ) -> None:
+        """A field may be null where one on the way to it may; its default may come from one on the way, too."""
+        for name, _, inner in schema.fields:
+            may_be_null = optional or inner.optional
+            own = inner.default
+            if own is None and default is not None:
+                own = default[name]
+            if inner.type is SchemaType.STRUCT:
+                deeper = f"{prefix}{name}{self._delimiter}"
+                self._fields(inner, deeper, fields, may_be_null, own if isinstance(own, Struct) else None)
+            elif inner.type is SchemaType.MAP:
+                raise ConnectorError(f"Flatten does not support maps that have a schema: {prefix}{name} is one.")
+            elif f"{prefix}{name}" in fields:
+                raise ConnectorError(f"Flatten makes two fields of the name {prefix}{name}: set another delimiter.")
+            else:
+                fields[f"{prefix}{name}"] = inner.but(optional=may_be_null, default=own)
+
+
+FlattenKey, FlattenValue = halves(Flatten)

@@ -1,0 +1,71 @@
+"""SetSchemaMetadata: another name or version for a schema."""
+
+from collections.abc import Mapping
+
+from connectors.api import (
+    ConfigDef,
+    ConfigException,
+    ConfigType,
+    ConnectorError,
+    Importance,
+    Schema,
+    SourceRecord,
+    Struct,
+)
+from connectors.transforms.base import KeyOrValue, Rebuilt, halves, replace_null, values_of
+
+
+class SetSchemaMetadata(KeyOrValue):
+    """Gives the schema a name, a version, or both."""
+
+    _CONFIG_DEF = replace_null(
+        ConfigDef()
+        .define(
+            "schema.name",
+            ConfigType.STRING,
+            default=None,
+            importance=Importance.HIGH,
+            documentation="The schema's name.",
+        )
+        .define(
+            "schema.version",
+            ConfigType.INT,
+            default=None,
+            importance=Importance.HIGH,
+            documentation="The schema's version.",
+        )
+    )
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return cls._CONFIG_DEF
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        settings = self._CONFIG_DEF.parse(config)
+        name, version = settings["schema.name"], settings["schema.version"]
+        if name is None and version is None:
+            raise ConfigException("Neither schema name nor version configured")
+        changes = {key: each for key, each in (("name", name), ("version", version)) if each is not None}
+        self._defaults = settings.boolean("replace.null.with.default")
+
+        def rebuild(schema: Schema) -> Schema:
+            return schema.but(**changes)
+
+        self._schema = Rebuilt(rebuild)
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        schema, value = self.target(record)
+        if schema is None:
+            if value is None:
+                return record
+            raise ConnectorError(
+                f"{self.name} needs a schema, and a record for topic {record.topic} has none: "
+                "only connectors that give schemas can use it."
+            )
+        made = self._schema(schema)
+        if isinstance(value, Struct):
+            value = Struct.of(made, values_of(value, self._defaults))
+        return self.changed(record, made, value)
+
+
+SetSchemaMetadataKey, SetSchemaMetadataValue = halves(SetSchemaMetadata)

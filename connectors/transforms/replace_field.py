@@ -1,0 +1,88 @@
+"""ReplaceField: leaves fields out, and gives others new names."""
+
+from collections.abc import Mapping
+
+from connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SourceRecord, Struct
+from connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves, kept_of, replace_null
+
+
+def parse_renames(name: str, items: list[str]) -> dict[str, str]:
+    """New names by old ones. Raises `ConfigException`."""
+    renames = {}
+    for item in items:
+        parts = item.split(":")
+        if len(parts) != 2 or not parts[1]:
+            raise ConfigException.invalid(name, ",".join(items), f"{item} is not of the form old:new")
+        renames[parts[0]] = parts[1]
+    return renames
+
+
+def _are_renames(name: str, value: object) -> None:
+    if isinstance(value, list):
+        parse_renames(name, value)
+
+
+class ReplaceField(KeyOrValue):
+    """Keeps the fields of `include` (all where it is empty) but those of `exclude`, under the names of `renames`."""
+
+    _CONFIG_DEF = replace_null(
+        ConfigDef()
+        .define(
+            "exclude",
+            ConfigType.LIST,
+            default=[],
+            documentation="Fields to leave out: they count more than those to keep.",
+        )
+        .define(
+            "include",
+            ConfigType.LIST,
+            default=[],
+            documentation="Fields to keep; all where it is left out.",
+        )
+        .define(
+            "renames",
+            ConfigType.LIST,
+            default=[],
+            validator=_are_renames,
+            importance=Importance.MEDIUM,
+            documentation="New names, as old:new.",
+        )
+    )
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return cls._CONFIG_DEF
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        settings = self._CONFIG_DEF.parse(config)
+        self._exclude = frozenset(settings.strings("exclude"))
+        self._include = frozenset(settings.strings("include"))
+        self._renames = parse_renames("renames", settings.strings("renames"))
+        self._defaults = settings.boolean("replace.null.with.default")
+        self._schema = Rebuilt(self._rebuild)
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        schema, value = self.target(record)
+        if value is None:
+            return record
+        renames = self._renames
+        if schema is None:
+            given = self.mapping(record, value)
+            kept = {renames.get(name, name): each for name, each in given.items() if self._keeps(name)}
+            return self.changed(record, None, kept)
+        struct = self.struct(record, value)
+        made = self._schema(struct.schema)
+        kept_names = [name for name in struct.schema.names if self._keeps(name)]
+        return self.changed(
+            record, made, Struct.of(made, [kept_of(struct, name, self._defaults) for name in kept_names])
+        )
+
+    def _keeps(self, name: str) -> bool:
+        return name not in self._exclude and (not self._include or name in self._include)
+
+    def _rebuild(self, schema: Schema) -> Schema:
+        kept = [field for field in schema.fields if self._keeps(field.name)]
+        return basics(schema, {self._renames.get(name, name): inner for name, _, inner in kept})
+
+
+ReplaceFieldKey, ReplaceFieldValue = halves(ReplaceField)

@@ -1,0 +1,1 @@
+"""Values as Kafka Connect writes and reads them in texts."""

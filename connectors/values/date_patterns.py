@@ -1,0 +1,205 @@
+"""Dates by a pattern such as `yyyy-MM-dd'T'HH:mm:ss.SSS`: Java's SimpleDateFormat, in UTC and English.
+
+As there, reading is lenient: numbers out of range carry over, and what follows the last part of the pattern is not
+looked at. What a pattern means in Java only by its week fields (w, W, F, Y) is refused, never read otherwise.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Final
+
+from connectors.values.moments import MILLIS_PER_DAY, to_datetime
+
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
+)
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_PIECE: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+", re.DOTALL)
+_LETTERS: Final = "GyMLdDEuaHkKhmsSzZX"
+_NUMBER: Final = re.compile(r"[0-9]+")
+_ZONE: Final = re.compile(r"(?:GMT|UTC|UT)?([+-])([0-9]{1,2}):?([0-9]{2})?|Z|GMT|UTC|UT")
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+
+
+class PatternError(ValueError):
+    """The pattern cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A field of a date (`letter` so many times), or a text (`letter` is empty). exact: its digits are counted."""
+
+    letter: str
+    count: int
+    text: str = ""
+    exact: bool = False
+
+
+class DatePattern:
+    """One pattern; writes and reads moments in milliseconds since the epoch."""
+
+    def __init__(self, pattern: str) -> None:
+        """Raises `PatternError`."""
+        self.pattern = pattern
+        parts: list[_Part] = []
+        at = 0
+        while at < len(pattern):
+            found = _PIECE.match(pattern, at)
+            if found is None:
+                raise PatternError("a quote is never closed")
+            at = found.end()
+            quoted, letter = found[1], found[2]
+            if quoted is not None:
+                parts.append(_Part("", 0, quoted.replace("''", "'") if quoted else "'"))
+            elif letter is None:
+                parts.append(_Part("", 0, found[0]))
+            elif letter not in _LETTERS:
+                raise PatternError(f"{letter} is not supported in it; known are {', '.join(_LETTERS)}")
+            else:
+                parts.append(_Part(letter, len(found[0])))
+        follows = [*parts[1:], _Part("", 0)]
+        self._parts = [
+            _Part(part.letter, part.count, part.text, bool(after.letter) and _is_number(after))
+            for part, after in zip(parts, follows, strict=False)
+        ]
+
+    def format(self, moment: int) -> str:
+        """The text of a moment."""
+        at = to_datetime(moment)
+        return "".join(part.text if not part.letter else _shown(part, at) for part in self._parts)
+
+    def parse(self, text: str) -> int | None:
+        """The moment that a text says, None where it does not fit the pattern."""
+        at = 0
+        found: dict[str, int] = {}
+        for part in self._parts:
+            if not part.letter:
+                if not text.startswith(part.text, at):
+                    return None
+                at += len(part.text)
+                continue
+            while at < len(text) and text[at] in " \t":
+                at += 1
+            read = _read(part, text, at)
+            if read is None:
+                return None
+            found[part.letter], at = read
+        return _moment(found)
+
+
+def _is_number(part: _Part) -> bool:
+    return part.letter not in "GEazZX" and not (part.letter in "ML" and part.count > 2)
+
+
+def _shown(part: _Part, at: datetime) -> str:
+    letter, count = part.letter, part.count
+    match letter:
+        case "G":
+            return "AD"
+        case "y":
+            return f"{at.year % 100:02d}" if count == 2 else f"{at.year:0{count}d}"
+        case "M" | "L" if count > 2:
+            name = _MONTHS[at.month - 1]
+            return name if count > 3 else name[:3]
+        case "E":
+            name = _DAYS[at.weekday()]
+            return name if count > 3 else name[:3]
+        case "a":
+            return "AM" if at.hour < 12 else "PM"
+        case "z":
+            return "Coordinated Universal Time" if count > 3 else "UTC"
+        case "Z":
+            return "+0000"
+        case "X":
+            return "Z"
+        case _:
+            return f"{_number(letter, at):0{count}d}"
+
+
+def _number(letter: str, at: datetime) -> int:
+    match letter:
+        case "M" | "L":
+            return at.month
+        case "d":
+            return at.day
+        case "D":
+            return at.timetuple().tm_yday
+        case "u":
+            return at.isoweekday()
+        case "H":
+            return at.hour
+        case "k":
+            return at.hour or 24
+        case "K":
+            return at.hour % 12
+        case "h":
+            return at.hour % 12 or 12
+        case "m":
+            return at.minute
+        case "s":
+            return at.second
+        case _:
+            return at.microsecond // 1000
+
+
+def _read(part: _Part, text: str, at: int) -> tuple[int, int] | None:
+    """The number that the text has for this field, and where the next one begins."""
+    letter, count = part.letter, part.count
+    if letter == "E":
+        return _name(_DAYS, text, at)
+    if letter in "ML" and count > 2:
+        return _name(_MONTHS, text, at)
+    if letter == "a":
+        return _name(("AM", "PM"), text, at)
+    if letter == "G":
+        return _name(("BC", "AD"), text, at)
+    if letter in "zZX":
+        return _zone(text, at)
+    found = _NUMBER.match(text, at, at + count) if part.exact else _NUMBER.match(text, at)
+    if found is None or len(found[0]) > 18:
+        return None
+    number = int(found[0])
+    if letter == "y" and count <= 2 and len(found[0]) == 2:  # the century that is nearest: 80 years back, 20 ahead
+        first = datetime.now(UTC).year - 80
+        number = first + (number - first) % 100
+    return number, found.end()
+
+
+def _name(names: tuple[str, ...], text: str, at: int) -> tuple[int, int] | None:
+    """The number of the name that stands there, whole or by its three letters."""
+    rest = text[at:].lower()
+    for number, name in enumerate(names, start=1):
+        for shown in (name, name[:3]):
+            if rest.startswith(shown.lower()):
+                return number, at + len(shown)
+    return None
+
+
+def _zone(text: str, at: int) -> tuple[int, int] | None:
+    """Minutes east of Greenwich."""
+    found = _ZONE.match(text, at)
+    if found is None:
+        return None
+    minutes = int(found[2] or 0) * 60 + int(found[3] or 0)
+    return (-minutes if found[1] == "-" else minutes), found.end()
+
+
+def _moment(found: Mapping[str, int]) -> int | None:
+    year, month = found.get("y", 1970), found.get("M", found.get("L", 1))
+    if found.get("G") == 1:
+        return None
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    if not 1 <= year <= 9999:
+        return None
+    day = found["D"] if "D" in found and not {"d", "M", "L"} & found.keys() else found.get("d", 1)
+    days = date(year, month, 1).toordinal() - _EPOCH_DAY + day - 1
+    hour = found.get("H", found["k"] % 24 if "k" in found else -1)
+    if hour < 0:
+        hour = found.get("K", found.get("h", 0) % 12) + (12 if found.get("a") == 2 else 0)
+    minutes = hour * 60 + found.get("m", 0)
+    for zone in "zZX":
+        minutes -= found.get(zone, 0)
+    return days * MILLIS_PER_DAY + (minutes * 60 + found.get("s", 0)) * 1000 + found.get("S", 0)

@@ -1,0 +1,56 @@
+"""Dates, times and timestamps as what Kafka Connect counts: milliseconds since the epoch, in UTC."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+from connectors.api import ConnectorError
+from connectors.api.schemas import DATE_NAME, TIME_NAME
+
+MILLIS_PER_DAY: Final = 86_400_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY: Final = _EPOCH.toordinal()
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def is_moment(value: object) -> bool:
+    """Whether it is a date, a time of day or a timestamp."""
+    return isinstance(value, date | time)
+
+
+def millis(value: object) -> int:
+    """Milliseconds since the epoch; of the day, for a time. A timestamp without a zone is one in UTC."""
+    if isinstance(value, datetime):
+        return ((value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
+    if isinstance(value, date):
+        return (value.toordinal() - _EPOCH_DAY) * MILLIS_PER_DAY
+    if isinstance(value, time):
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+    raise ConnectorError(f"A {type(value).__name__} is no moment: hand over a date, a time or a datetime.")
+
+
+def to_datetime(moment: int) -> datetime:
+    """The timestamp of so many milliseconds since the epoch. Raises `ConnectorError` outside of the years 1 to 9999."""
+    try:
+        return _EPOCH + timedelta(milliseconds=moment)
+    except OverflowError:
+        raise ConnectorError(
+            f"{moment} ms since the epoch is not within the years 1 to 9999: check the unit of the numbers."
+        ) from None
+
+
+def to_date(moment: int) -> date:
+    """The day, in UTC."""
+    return to_datetime(moment).date()
+
+
+def to_time(moment: int) -> time:
+    """The time of day, in UTC."""
+    return to_datetime(moment % MILLIS_PER_DAY).time()
+
+
+def encoded(name: str | None, value: object) -> int:
+    """The number that stands for a moment of the logical type of that name: days, or milliseconds."""
+    moment = millis(value)
+    if name == DATE_NAME:
+        return moment // MILLIS_PER_DAY
+    return moment % MILLIS_PER_DAY if name == TIME_NAME else moment

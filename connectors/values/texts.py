@@ -1,0 +1,95 @@
+"""The text of a value, as Kafka Connect writes it: its numbers, its moments, its lists and structs."""
+
+import base64
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final
+
+from connectors.api import ConnectorError, Schema, SchemaType, Struct
+from connectors.api.structs import single
+from connectors.values.moments import MILLIS_PER_DAY, is_moment, millis, to_datetime
+
+NULL: Final = "null"
+
+
+def number_text(value: float, bits: int = 64) -> str:
+    """A floating point number in the form that Java gives it: `1.0E10`, `0.001`, `NaN`."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    shortest = repr(value) if bits == 64 else _shortest_single(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        plain = format(Decimal(shortest), "f")
+        return plain if "." in plain else plain + ".0"
+    if len(Decimal(shortest).as_tuple().digits) == 1:
+        shortest = format(value, ".1e")  # Java never takes one digit where two are nearer
+    sign, digits, exponent = Decimal(shortest).as_tuple()
+    assert isinstance(exponent, int)  # finite
+    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    power = exponent + len(digits) - 1
+    return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{power}"
+
+
+def _shortest_single(value: float) -> str:
+    """The shortest text that reads back as the same number of 32 bits."""
+    for digits in range(1, 10):
+        text = format(value, f".{digits}g")
+        if single(float(text)) == value:
+            return text
+    return repr(value)
+
+
+def moment_text(value: object) -> str:
+    """A date, a time or a timestamp as Kafka Connect shows it: by how much it holds, not by its schema."""
+    moment = millis(value)
+    at = to_datetime(moment)
+    if moment < MILLIS_PER_DAY:
+        return f"{at:%H:%M:%S}.{moment % 1000:03d}Z"
+    if moment % MILLIS_PER_DAY == 0:
+        return f"{at.year:04d}-{at:%m-%d}"
+    return f"{at.year:04d}-{at:%m-%dT%H:%M:%S}.{moment % 1000:03d}Z"
+
+
+def text(value: object, schema: Schema | None = None, *, embedded: bool = False) -> str:
+    """Any value of the data model. Raises `ConnectorError` for anything else.
+
+    embedded: inside of a list, a mapping or a struct, where texts stand in quotes.
+    """
+    if isinstance(value, str):
+        return _quoted(value) if embedded else value
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | Decimal):
+        return str(value)
+    if isinstance(value, float):
+        return number_text(value, 32 if schema is not None and schema.type is SchemaType.FLOAT32 else 64)
+    if isinstance(value, bytes | bytearray | memoryview):
+        encoded = base64.b64encode(value).decode("ascii")
+        return f'"{encoded}"' if embedded else encoded
+    if is_moment(value):
+        return moment_text(value)
+    return _compound(value, schema)
+
+
+def _compound(value: object, schema: Schema | None) -> str:
+    if isinstance(value, Struct):
+        fields = zip(value.schema.fields, value.filled(), strict=True)
+        pairs = [f"{_quoted(field.name)}:{text(each, field.schema, embedded=True)}" for field, each in fields]
+        return "{" + ",".join(pairs) + "}"
+    keys, values = (schema.keys, schema.values) if schema is not None else (None, None)
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(text(each, values, embedded=True) for each in value) + "]"
+    if isinstance(value, Mapping):
+        pairs = [f"{text(key, keys, embedded=True)}:{text(each, values, embedded=True)}" for key, each in value.items()]
+        return "{" + ",".join(pairs) + "}"
+    raise ConnectorError(
+        f"A value of type {type(value).__name__} has no text in Kafka Connect's data model; "
+        "hand over texts, numbers, bytes, lists, mappings or structs."
+    )
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
