@@ -15,7 +15,7 @@ from ringfence.web.states import Look
 
 register = template.Library()
 
-_DRAWN = re.compile(r' (?:fill|stroke|stroke-width|stroke-linecap|stroke-linejoin)="(?:none|currentColor|2|round)"|\n\s*')
+_DRAWN = re.compile(r' (?:fill|stroke(?:-width|-linecap|-linejoin)?)="(?:none|currentColor|2|round)"|\n\s*')
 
 
 @lru_cache(maxsize=256)
