@@ -74,7 +74,7 @@ CALLS: list[tuple[Verb, str, str, Any]] = [
     (Verb.OFFSETS, "patch", "/connectors/{}/offsets", {"offsets": [{"partition": {}, "offset": None}]}),
     (Verb.OFFSETS, "post", "/ui/connectors/{}/offsets/move", None),
     (Verb.DELETE, "delete", "/connectors/{}", None),
-    (Verb.DELETE, "post", "/ui/connectors/{}/actions/delete", None),
+    (Verb.DELETE, "post", "/ui/connectors/{}/delete", None),
 ]
 
 
@@ -227,7 +227,7 @@ def test_buttons_that_would_be_refused_say_which_verb_is_missing(client: Client,
     import re
 
     headers = bearer(account("ann", ("viewer delete", "*")))
-    page = client.get("/ui/connectors/team-a", headers=headers).content.decode()
+    page = client.get("/ui/connectors/team-a/tasks", headers=headers).content.decode()
     shut = {"do-pause", "do-restart", "do-stop", "restart-0"}
     assert set(re.findall(r'id="([a-z0-9-]+)" disabled title="You lack the verb operate', page)) == shut
     assert re.search(r'id="do-delete" class', page)

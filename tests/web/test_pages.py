@@ -221,16 +221,6 @@ def test_a_refusal_stands_beside_the_buttons(client: Client, flights: FakeLeader
     assert 'role="alert"' in text(response)
 
 
-def test_deleting_needs_the_name(client: Client, flights: FakeLeader) -> None:
-    path = "/ui/connectors/flights/actions/delete"
-    assert client.post(path, {"confirm": "flight"}, headers=FRAGMENT).status_code == 400
-    assert client.post(path, headers=FRAGMENT).status_code == 400
-    assert flights.asked == []
-    response = client.post(path, {"confirm": "flights"}, headers=FRAGMENT)
-    assert (response.status_code, response["hx-redirect"]) == (204, "/ui/connectors")
-    assert flights.asked[-1][0] == "delete"
-
-
 def test_actions_are_posts_with_a_csrf_token(flights: FakeLeader) -> None:
     strict = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
     assert strict.get("/ui/connectors/flights/actions/stop").status_code == 405

@@ -47,7 +47,6 @@ ACTIONS = (
         {"include_tasks": True, "only_failed": True},
         "Restart of the failed tasks requested.",
     ),
-    Action("delete", "delete", Verb.DELETE, {}, "Deleted. Its source offsets are kept."),
 )
 
 
@@ -57,21 +56,9 @@ def view_of(chosen: Action) -> Callable[[HttpRequest, str], HttpResponse]:
     @requires(POST=on_connector(chosen.verb).writing())
     @require_POST
     def act(request: HttpRequest, name: str) -> HttpResponse:
-        return _act(request, name, chosen)
+        return _carry_out(request, name, chosen.kind, chosen.body, chosen.told)
 
     return act
-
-
-def _act(request: HttpRequest, name: str, chosen: Action) -> HttpResponse:
-    """Deleting asks for the name once more."""
-    if chosen.name == "delete" and request.POST.get("confirm") != name:
-        return _told(request, name, "bad", "The name does not match: nothing was changed.", 400)
-    answer = _carry_out(request, name, chosen.kind, chosen.body, chosen.told)
-    if chosen.name == "delete" and answer.status_code < 400:
-        if is_fragment(request):
-            return HttpResponse(status=204, headers={"HX-Redirect": "/ui/connectors"})
-        return HttpResponseRedirect("/ui/connectors")
-    return answer
 
 
 @requires(POST=on_connector(Verb.OPERATE).writing())

@@ -7,6 +7,7 @@ from typing import Any
 
 from ringfence.api.masking import Masker
 from ringfence.mirror.models import ClusterInfo, Connector, Event, SourceOffset, Task
+from ringfence.web.lanes import open_now
 from ringfence.web.listing import rate_of
 from ringfence.web.states import look_of
 from ringfence.web.traces import Failure, cause_of, grouped
@@ -48,6 +49,7 @@ def facts(connector: Connector) -> dict[str, Any]:
         "rate": rate_of(tasks, now),
         "records": sum(task.records_total for task in tasks),
         "aborted": sum(task.aborted for task in tasks),
+        "open_count": sum(open_now(task) for task in tasks),
         "last_commit_ms": max((task.last_commit_ms for task in tasks), default=0),
         "offset_count": SourceOffset.objects.filter(connector=connector.name).count(),
         "leader": ClusterInfo.objects.values_list("leader", flat=True).first() or "",
