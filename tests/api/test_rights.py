@@ -232,7 +232,7 @@ def test_buttons_that_would_be_refused_say_which_verb_is_missing(client: Client,
     assert set(re.findall(r'id="([a-z0-9-]+)" disabled title="You lack the verb operate', page)) == shut
     assert re.search(r'id="do-delete" class', page)
     assert "/edit" not in page
-    assert 'title="Restart task 0"' in client.get("/ui/connectors/team-a", headers=MASTER).content.decode()
+    assert 'title="Restart task 0"' in client.get("/ui/connectors/team-a/tasks", headers=MASTER).content.decode()
 
 
 def test_sessions_of_the_server_token_end_with_it(client: Client) -> None:
