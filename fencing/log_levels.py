@@ -24,7 +24,7 @@ _LEVELS: Final = {
     "ALL": 1,
 }
 # These write what they carry, secrets included: Celery the arguments and results of its tasks, Py4J and kafka-python
-# what goes over their sockets, Django each statement with its values.
+# what goes over their sockets, Django each statement with its values, httpx the addresses that alerts are sent to.
 _LOUDEST: Final = {
     "celery.app.trace": logging.WARNING,
     "celery.worker.strategy": logging.WARNING,
@@ -37,6 +37,8 @@ _LOUDEST: Final = {
     "django.db": logging.INFO,
     "urllib3": logging.INFO,
     "pyspark": logging.INFO,
+    "httpx": logging.WARNING,
+    "httpcore": logging.INFO,
 }
 _MAX_NAME = 249
 _lock = threading.Lock()

@@ -7,12 +7,16 @@ RINGFENCE_TOKEN          a token that may do everything, where RINGFENCE_HTTP is
 RINGFENCE_BEHIND_PROXY   1 where a proxy stands before it: its X-Forwarded-For and X-Forwarded-Proto are believed
 RINGFENCE_ALLOWED_HOSTS  comma separated host names to answer to; needed only behind a name of its own
 RINGFENCE_SECRET_KEY     signs sessions; without it a random one, so that sessions end with the process
+RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; where alerts by mail go through
+RINGFENCE_MAIL_FROM      their sender
+RINGFENCE_ALERTS_PRIVATE, RINGFENCE_ALERTS_LOOPBACK  1 lets webhooks go to private networks, to this machine
 RINGFENCE_DEBUG          1 shows Django's own error pages; for developers only
 """
 
 import os
 import secrets
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from ringfence.environment import bound_to_loopback, database, host_of
 
@@ -50,6 +54,7 @@ INSTALLED_APPS = [
     "ringfence.api",
     "ringfence.web",
     "ringfence.console",
+    "ringfence.alerts",
 ]
 
 MIDDLEWARE = [
@@ -118,6 +123,16 @@ CSRF_FAILURE_VIEW = "ringfence.web.errors.csrf_failure"
 BEHIND_PROXY = bool(os.environ.get("RINGFENCE_BEHIND_PROXY"))
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
+
+ALERTS_PRIVATE = os.environ.get("RINGFENCE_ALERTS_PRIVATE") == "1"
+ALERTS_LOOPBACK = os.environ.get("RINGFENCE_ALERTS_LOOPBACK") == "1"
+_SMTP = urlsplit(os.environ.get("RINGFENCE_SMTP_URL", ""))
+EMAIL_HOST, EMAIL_PORT = _SMTP.hostname or "", _SMTP.port or (465 if _SMTP.scheme == "smtps" else 25)
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = unquote(_SMTP.username or ""), unquote(_SMTP.password or "")
+EMAIL_USE_SSL = _SMTP.scheme == "smtps"
+EMAIL_USE_TLS = _SMTP.scheme == "smtp" and bool(_SMTP.username)  # a password never goes in clear
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = os.environ.get("RINGFENCE_MAIL_FROM", "ringfence@localhost")
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],

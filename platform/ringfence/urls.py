@@ -7,6 +7,7 @@ from ringfence.console.views import bare
 from ringfence.metrics.views import metrics
 
 urlpatterns = [
+    path("ui/alerts", include("ringfence.alerts.urls")),
     path("ui", include("ringfence.web.urls")),
     path("console", bare),
     path("console/", site.urls),

@@ -36,7 +36,7 @@ def empty() -> None:
     from ringfence.log_levels import follower
 
     follower._due = time.monotonic() + 60  # its look now and then would be counted among a page's queries
-    for label in ("mirror", "access", "history"):
+    for label in ("mirror", "access", "history", "alerts"):
         for model in apps.get_app_config(label).get_models():
             model._default_manager.all().delete()
     User.objects.all().delete()

@@ -22,6 +22,7 @@ from fencing.kafka.groups import group_members
 from fencing.kafka.reporter import Reporter
 from fencing.status import WorkerRecord
 from ringfence import __version__
+from ringfence.alerts.tasks import watch
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.launcher import Launcher
@@ -113,6 +114,7 @@ class Worker:
         provide(Services(commands, plugins, config, refusals, modes, Previews(plugins, config)))
         launcher = Launcher(config, record, reporter)
         self._thread("leader", lambda: leader[0].run(self._stop))
+        self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))
         self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))
         spark: SparkHost | None = None
         try:

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from ringfence.api.v1 import (
+    alerts,
     bulk,
     config,
     connectors,
@@ -55,4 +56,11 @@ urlpatterns = [
     _route("api/v1/audit", history.Audit),
     _route("api/v1/workers", workers.Workers),
     _route("api/v1/leader", workers.Leader),
+    _route("api/v1/alerts/rules", alerts.AlertRules),
+    _route("api/v1/alerts/rules/<int:number>", alerts.AlertRule),
+    _route("api/v1/alerts/destinations", alerts.AlertDestinations),
+    _route("api/v1/alerts/destinations/<int:number>", alerts.AlertDestination),
+    _route("api/v1/alerts/destinations/<int:number>/test", alerts.AlertDestinationTest),
+    _route("api/v1/alerts/incidents", alerts.AlertIncidents),
+    _route("api/v1/alerts/deliveries", alerts.AlertDeliveries),
 ]

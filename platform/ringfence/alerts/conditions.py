@@ -1,0 +1,193 @@
+"""What each kind of rule looks for, and what follows from it: pure functions from what is seen to incidents."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ringfence.access.patterns import matches
+
+
+class Kind(StrEnum):
+    """What a rule looks for."""
+
+    FAILED = "failed"
+    STALLED = "stalled"
+    OPEN_TRANSACTION = "open-transaction"
+    FENCING_FAILED = "fencing-failed"
+    NO_LEADER = "no-leader"
+
+    @property
+    def meaning(self) -> str:
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Kind.FAILED: "a connector or one of its tasks has failed",
+    Kind.STALLED: "a running task has read nothing from its source",
+    Kind.OPEN_TRANSACTION: "a task's transaction is open: readers of its topics wait",
+    Kind.FENCING_FAILED: "a fencing round has failed, and its tasks wait",
+    Kind.NO_LEADER: "no worker leads: nothing is placed, fenced or changed",
+}
+
+
+class What(StrEnum):
+    """The three messages."""
+
+    FIRING = "firing"
+    RESOLVED = "resolved"
+    TEST = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTask:
+    """One task of the newest generation. Times are milliseconds, 0 for never."""
+
+    connector: str
+    number: int
+    state: str
+    since_ms: int
+    polled_ms: int
+    open_since_ms: int
+    trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenConnector:
+    """`round_failed_ms`: since when the round that its tasks wait for fails; 0 where none does.
+
+    stalled: as the pages say it, it moves nothing for longer than is usual for it.
+    """
+
+    name: str
+    state: str
+    target: str
+    since_ms: int
+    round_failed_ms: int = 0
+    message: str = ""
+    stalled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The cluster at one moment. `leaderless_ms`: since when no worker leads; 0 where one does."""
+
+    now_ms: int
+    connectors: tuple[SeenConnector, ...] = ()
+    tasks: tuple[SeenTask, ...] = ()
+    leaderless_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A rule. `id` tells it apart."""
+
+    id: int
+    kind: Kind
+    pattern: str
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a rule has found: `subject` names the cause, the same as long as it is the same cause."""
+
+    subject: str
+    connector: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What to open and what to close; what is open and still found changes nothing."""
+
+    opened: Mapping[tuple[int, str], Found] = field(default_factory=dict)
+    resolved: frozenset[tuple[int, str]] = frozenset()
+
+
+def changes(are_open: Iterable[tuple[int, str]], found: Mapping[tuple[int, str], Found]) -> Changes:
+    """`are_open`, and the keys of `found`: (rule, subject). One incident per cause, whatever it does meanwhile."""
+    known = frozenset(are_open)
+    new = {key: one for key, one in found.items() if key not in known}
+    return Changes(new, known - found.keys())
+
+
+def look(rules: Iterable[Asked], seen: Seen) -> dict[tuple[int, str], Found]:
+    """What the rules find, by (rule, subject)."""
+    return {(rule.id, one.subject): one for rule in rules for one in _LOOK[rule.kind](rule, seen)}
+
+
+def _lasts(rule: Asked, seen: Seen, since_ms: int) -> bool:
+    return since_ms > 0 and seen.now_ms - since_ms >= rule.seconds * 1000
+
+
+def _first_line(trace: str) -> str:
+    """The exception, which is the last line of a Python trace and the first of a short text."""
+    lines = [line.strip() for line in trace.strip().splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _failed(rule: Asked, seen: Seen) -> Iterator[Found]:
+    for connector in seen.connectors:
+        late = connector.state == "FAILED" and _lasts(rule, seen, connector.since_ms)
+        if late and matches(rule.pattern, connector.name):
+            why = _first_line(connector.message)
+            yield Found(f"connector {connector.name}", connector.name, f"Connector {connector.name} has failed. {why}")
+    for task in seen.tasks:
+        if task.state == "FAILED" and _lasts(rule, seen, task.since_ms) and matches(rule.pattern, task.connector):
+            subject = f"task {task.connector}-{task.number}"
+            why = _first_line(task.trace)
+            yield Found(subject, task.connector, f"Task {task.number} of {task.connector} has failed. {why}")
+
+
+def _stalled(rule: Asked, seen: Seen) -> Iterator[Found]:
+    """With 0 seconds: longer than is usual for the connector. Else: a task that has read nothing for so long."""
+    if rule.seconds == 0:
+        for one in seen.connectors:
+            if one.stalled and matches(rule.pattern, one.name):
+                said = f"Connector {one.name} runs, but moves nothing for longer than is usual for it"
+                yield Found(f"connector {one.name}", one.name, said)
+        return
+    resting = {one.name for one in seen.connectors if one.target != "RUNNING"}
+    for task in seen.tasks:
+        if task.state != "RUNNING" or task.connector in resting or not matches(rule.pattern, task.connector):
+            continue
+        # Since it runs, where it has read nothing yet: what an attempt before it read does not count.
+        if _lasts(rule, seen, max(task.polled_ms, task.since_ms)):
+            subject = f"task {task.connector}-{task.number}"
+            said = f"Task {task.number} of {task.connector} runs, and has read nothing for {rule.seconds} s"
+            yield Found(subject, task.connector, f"{said}. If its source has news, look at its log")
+
+
+def _open(rule: Asked, seen: Seen) -> Iterator[Found]:
+    for task in seen.tasks:
+        if _lasts(rule, seen, task.open_since_ms) and matches(rule.pattern, task.connector):
+            subject = f"task {task.connector}-{task.number}"
+            said = f"Task {task.number} of {task.connector} has had a transaction open for more than {rule.seconds} s"
+            yield Found(subject, task.connector, f"{said}: read_committed readers of its topics wait")
+
+
+def _fencing(rule: Asked, seen: Seen) -> Iterator[Found]:
+    for one in seen.connectors:
+        if _lasts(rule, seen, one.round_failed_ms) and matches(rule.pattern, one.name):
+            yield Found(f"connector {one.name}", one.name, f"The fencing round of {one.name} fails: {one.message}")
+
+
+def _leaderless(rule: Asked, seen: Seen) -> Iterator[Found]:
+    if _lasts(rule, seen, seen.leaderless_ms):
+        yield Found("leader", "", "No worker leads: nothing is placed, fenced or changed. Each worker's log says why")
+
+
+_LOOK: dict[Kind, Callable[[Asked, Seen], Iterator[Found]]] = {
+    Kind.FAILED: _failed,
+    Kind.STALLED: _stalled,
+    Kind.OPEN_TRANSACTION: _open,
+    Kind.FENCING_FAILED: _fencing,
+    Kind.NO_LEADER: _leaderless,
+}
+
+_PAUSES_S = (5, 10, 20, 40, 80, 160, 320, 640, 1280)
+
+
+def pause_ms(tries: int) -> int | None:
+    """How long to wait after this many failed tries; None: given up, after about 40 minutes."""
+    return _PAUSES_S[tries - 1] * 1000 if tries <= len(_PAUSES_S) else None

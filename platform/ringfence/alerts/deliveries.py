@@ -1,0 +1,113 @@
+"""Deliveries: begun with their incident, handed to Celery when due, tried, and tried again after growing pauses.
+
+All of it stands in the database: when Redis loses a message, or the worker that tries it dies, it is handed out again.
+So a destination may get a message twice, never none while it answers; `X-Ringfence-Delivery` tells copies.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.db import transaction
+
+from ringfence.alerts.conditions import What, pause_ms
+from ringfence.alerts.models import Delivery, Destination, Incident
+from ringfence.alerts.senders import NotSent, To, send
+
+log = logging.getLogger(__name__)
+
+WAITING, UNDER_WAY, SENT, GIVEN_UP = "waiting", "under way", "sent", "given up"
+_LOST_MS = 60_000
+_HANDED_MS = 30_000
+_MOST = 100
+
+Send = Callable[[To, Mapping[str, Any], int], int]
+
+
+def now_ms() -> int:
+    import time
+
+    return int(time.time() * 1000)
+
+
+def message_of(incident: Incident, what: What) -> dict[str, Any]:
+    """What is sent, as JSON."""
+    return {
+        "what": what.value,
+        "rule": incident.rule_name,
+        "kind": incident.kind,
+        "incident": incident.pk,
+        "subject": incident.subject,
+        "connector": incident.connector,
+        "summary": incident.summary,
+        "opened_ms": incident.opened_ms,
+        "resolved_ms": incident.resolved_ms,
+    }
+
+
+def begin(destination: Destination, body: Mapping[str, Any], incident: Incident | None, now: int) -> Delivery:
+    """A message that is due now."""
+    return Delivery.objects.create(
+        incident=incident,
+        destination=destination,
+        destination_name=destination.name,
+        what=str(body["what"]),
+        body=json.dumps(dict(body)),
+        created_ms=now,
+        due_ms=now,
+    )
+
+
+def due(now: int) -> list[int]:
+    """What shall be handed to Celery now; each is handed again only after a while. Of the lost ones, too."""
+    lost = Delivery.objects.filter(state=UNDER_WAY, handed_ms__lte=now - _LOST_MS)
+    lost.update(state=WAITING)
+    waiting = Delivery.objects.filter(state=WAITING, due_ms__lte=now, handed_ms__lte=now - _HANDED_MS).order_by("pk")
+    numbers = [one.pk for one in waiting.select_related("incident")[:_MOST] if not _behind(one)]
+    Delivery.objects.filter(pk__in=numbers).update(handed_ms=now)
+    return numbers
+
+
+def _behind(one: Delivery) -> bool:
+    """A resolve message comes after its incident's other ones."""
+    if one.what != What.RESOLVED:
+        return False
+    earlier = Delivery.objects.filter(incident=one.incident_id, destination=one.destination_id, pk__lt=one.pk)
+    return earlier.filter(state__in=(WAITING, UNDER_WAY)).exists()
+
+
+def attempt(number: int, sender: Send = send) -> str:
+    """One try of a delivery that is due; the state that it has then, "" where it is not due (any more)."""
+    now = now_ms()
+    with transaction.atomic():
+        mine = Delivery.objects.filter(pk=number, state=WAITING, due_ms__lte=now).update(state=UNDER_WAY, handed_ms=now)
+    if not mine:
+        return ""  # another message about the same delivery came first
+    row = Delivery.objects.select_related("destination").get(pk=number)
+    to = row.destination
+    if to is None or not (to.enabled or row.what == What.TEST):
+        return _ended(row, GIVEN_UP, 0, "The destination was deleted or disabled")
+    recipients = tuple(each.strip() for each in to.recipients.split(",") if each.strip())
+    try:
+        status = sender(To(to.kind, to.url, to.secret, recipients), json.loads(row.body), row.pk)
+    except NotSent as error:
+        log.warning("Delivery %d to %s failed: %s", row.pk, row.destination_name, error.message)
+        return _failed(row, error)
+    return _ended(row, SENT, status, "")
+
+
+def _failed(row: Delivery, error: NotSent) -> str:
+    tries = row.tries + 1
+    pause = None if error.final or row.what == What.TEST else pause_ms(tries)
+    if pause is None:
+        return _ended(row, GIVEN_UP, error.status, error.message)
+    values = {"state": WAITING, "tries": tries, "status": error.status, "error": error.message}
+    Delivery.objects.filter(pk=row.pk).update(due_ms=now_ms() + pause, handed_ms=0, **values)
+    return WAITING
+
+
+def _ended(row: Delivery, state: str, status: int, error: str) -> str:
+    values = {"state": state, "tries": row.tries + 1, "status": status, "error": error}
+    Delivery.objects.filter(pk=row.pk).update(ended_ms=now_ms(), **values)
+    return state

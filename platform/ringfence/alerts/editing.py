@@ -1,0 +1,183 @@
+"""Making and changing rules and destinations: what pages and API share. ValueError says what is wrong, for people."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+
+from connectors.api.config_types import HIDDEN
+from ringfence.alerts import deliveries, guard
+from ringfence.alerts.conditions import Kind, What
+from ringfence.alerts.models import Delivery, Destination, Rule
+from ringfence.alerts.senders import KINDS, MAIL, WEBHOOK, allowed
+
+LONGEST_SECONDS = 7 * 24 * 3600
+_MOST_RECIPIENTS = 20
+_SHORTEST_SECRET = 16
+
+RULE_FIELDS = ("name", "kind", "pattern", "seconds", "enabled", "destinations")
+DESTINATION_FIELDS = ("name", "kind", "url", "secret", "recipients", "enabled")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A destination, and the secret that was made for it, which is shown this once; "" where none was."""
+
+    row: Destination
+    secret: str = ""
+
+
+def shown_rule(row: Rule) -> dict[str, Any]:
+    """As API and audit trail show it."""
+    names = sorted(one.name for one in row.destinations.all())
+    fields = ("name", "kind", "pattern", "seconds", "enabled")
+    return {"id": row.pk, **{name: getattr(row, name) for name in fields}, "destinations": names}
+
+
+def shown_destination(row: Destination) -> dict[str, Any]:
+    """As API and audit trail show it: without its address' path and its secret."""
+    recipients = _recipients(row.recipients)
+    secret = HIDDEN if row.secret else ""
+    return {
+        "id": row.pk, "name": row.name, "kind": row.kind, "url": row.shown_url, "secret": secret,
+        "recipients": recipients, "enabled": row.enabled,
+    }  # fmt: skip
+
+
+def save_rule(values: Mapping[str, Any], row: Rule | None = None) -> Rule:
+    """A new rule, or all of an old one's fields anew."""
+    row = row or Rule()
+    row.name = _name(values, Rule, row.pk)
+    row.kind = _one_of(values.get("kind"), [kind.value for kind in Kind], "kind")
+    row.pattern = _text(values.get("pattern", "*"), "pattern", 300)
+    row.seconds = _seconds(values.get("seconds", 60))
+    row.enabled = _flag(values.get("enabled", True))
+    names = values.get("destinations", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("destinations must be a list of their names")
+    chosen = list(Destination.objects.filter(name__in=names))
+    if missing := sorted(set(names) - {one.name for one in chosen}):
+        raise ValueError(f"There is no destination {', '.join(missing)}: create it first")
+    with transaction.atomic():
+        row.save()
+        row.destinations.set(chosen)
+    return row
+
+
+def save_destination(values: Mapping[str, Any], row: Destination | None = None) -> Made:
+    """A new destination, or all of an old one's fields anew; a hidden address or secret keeps what is stored."""
+    row, made = row or Destination(), ""
+    row.name = _name(values, Destination, row.pk)
+    row.kind = _one_of(values.get("kind"), KINDS, "kind")
+    row.enabled = _flag(values.get("enabled", True))
+    if row.kind == MAIL:
+        row.url = row.secret = ""
+        row.recipients = ", ".join(_checked_recipients(values.get("recipients")))
+    else:
+        row.recipients = ""
+        row.url = _url(values.get("url"), row.url, row.shown_url)
+        row.secret, made = _secret(values.get("secret"), row.secret) if row.kind == WEBHOOK else ("", "")
+    row.save()
+    return Made(row, made)
+
+
+def delete(row: Rule | Destination) -> None:
+    """A deleted rule's open incidents are resolved at the next look. Deliveries stay, as history."""
+    row.delete()
+
+
+def begin_test(row: Destination) -> Delivery:
+    """One message that is tried once, also where the destination is disabled."""
+    now = deliveries.now_ms()
+    body = {
+        "what": What.TEST.value, "rule": "test", "kind": "test", "incident": None, "subject": "test", "connector": "",
+        "summary": "This is a test: alerts of Ringfence arrive here.", "opened_ms": now, "resolved_ms": 0,
+    }  # fmt: skip
+    return deliveries.begin(row, body, None, now)
+
+
+def _text(value: object, what: str, longest: int) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > longest or "\x00" in value:
+        raise ValueError(f"{what} must be a text of 1 to {longest} characters")
+    return value.strip()
+
+
+def _name(values: Mapping[str, Any], model: type[Rule] | type[Destination], own: int | None) -> str:
+    name = _text(values.get("name"), "name", 100)
+    taken: Any = model._default_manager.filter(name=name)
+    if taken.exclude(pk=own).exists():
+        raise ValueError(f"The name {name} is taken: choose another")
+    return name
+
+
+def _one_of(value: object, known: "list[str] | tuple[str, ...]", what: str) -> str:
+    if value not in known:
+        raise ValueError(f"{what} must be one of {', '.join(known)}")
+    return str(value)
+
+
+def _seconds(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_SECONDS:
+        raise ValueError(f"seconds must be a whole number from 0 to {LONGEST_SECONDS}")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("enabled must be true or false")  # noqa: TRY004 - what is wrong is said in one kind of error
+    return value
+
+
+def _url(value: object, stored: str, shown: str) -> str:
+    if isinstance(value, str) and stored and value in (shown, HIDDEN, ""):
+        return stored
+    url = _text(value, "url", 2000)
+    if url.endswith(f"/{HIDDEN}"):
+        raise ValueError("The address is hidden: enter it anew")
+    try:
+        guard.check_form(url)
+        guard.target(url, allowed(), _literal_only)
+    except guard.Refused as refused:
+        raise ValueError(str(refused)) from None
+    return url
+
+
+def _literal_only(host: str, _port: int) -> list[str]:
+    """Names are looked up when something is sent; here only what stands in the address itself can be refused."""
+    try:
+        return [str(ip_address(host))]
+    except ValueError:
+        return ["127.0.0.1" if host.lower() == "localhost" else "1.1.1.1"]
+
+
+def _secret(value: object, stored: str) -> tuple[str, str]:
+    """The secret to keep, and the one that was made."""
+    if value in (None, "", HIDDEN):
+        if stored:
+            return stored, ""
+        made = secrets.token_urlsafe(32)
+        return made, made
+    if not isinstance(value, str) or not _SHORTEST_SECRET <= len(value) <= 500:
+        raise ValueError(f"secret must have {_SHORTEST_SECRET} to 500 characters, or be empty: then one is made")
+    return value, ""
+
+
+def _recipients(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _checked_recipients(value: object) -> list[str]:
+    given = _recipients(value) if isinstance(value, str) else value
+    if not isinstance(given, list) or not 0 < len(given) <= _MOST_RECIPIENTS:
+        raise ValueError(f"recipients must be 1 to {_MOST_RECIPIENTS} mail addresses")
+    for each in given:
+        try:
+            validate_email(each)
+        except ValidationError:
+            raise ValueError(f"{each!r} is no mail address") from None
+    return [str(each) for each in given]

@@ -1,0 +1,155 @@
+"""The rules looked at, now and then, by one worker: whose turn it is stands in the database, and so do incidents."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from django.db import Error as DatabaseError
+from django.db import transaction
+
+from ringfence.alerts import deliveries
+from ringfence.alerts.conditions import Asked, Changes, Found, Kind, Seen, SeenConnector, SeenTask, What, changes, look
+from ringfence.alerts.models import Delivery, Incident, Rule, Turn
+from ringfence.api.masking import Masker
+from ringfence.mirror.models import Connector, GenerationRow, Task
+
+log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 5.0
+TURN_MS = 20_000
+KEPT_MS = 30 * 24 * 3600 * 1000
+
+Hand = Callable[[int], None]
+Leads = Callable[[], bool | None]
+
+
+def my_turn(holder: str, now: int) -> bool:
+    """Whether this process looks at the rules now: it did last, or whoever did has been silent for a while."""
+    if Turn.objects.filter(pk=1, holder=holder).update(until_ms=now + TURN_MS):
+        return True
+    if Turn.objects.filter(pk=1, until_ms__lt=now).update(holder=holder, until_ms=now + TURN_MS):
+        return True
+    _, made = Turn.objects.get_or_create(pk=1, defaults={"holder": holder, "until_ms": now + TURN_MS})
+    return made
+
+
+def idle() -> bool:
+    """Nothing is to be looked at, closed or sent."""
+    return not (
+        Rule.objects.filter(enabled=True).exists()
+        or Incident.objects.filter(resolved_ms=0).exists()
+        or Delivery.objects.filter(state__in=(deliveries.WAITING, deliveries.UNDER_WAY)).exists()
+    )
+
+
+def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Seen:
+    """What the rules need of the database: three queries for any number of connectors. Secrets are masked."""
+    wanted = frozenset(kinds)
+    rows = list(Connector.objects.filter(known=True)) if wanted - {Kind.NO_LEADER} else []
+    masker = Masker({row.class_name for row in rows if row.trace or row.fencing})
+    failing: dict[str, GenerationRow] = {}
+    if Kind.FENCING_FAILED in wanted:
+        fencing = [row.name for row in rows if row.fencing]
+        newest = {
+            one.connector: one for one in GenerationRow.objects.filter(connector__in=fencing).order_by("generation")
+        }
+        failing = {name: one for name, one in newest.items() if one.stage == "failed"}
+    connectors = []
+    for row in rows:
+        failed = failing.get(row.name)
+        said = failed.message if failed is not None else row.trace or row.unreadable
+        told = masker.scrubbed(said, row.settings) if said else ""
+        since = (failed.started_ms or failed.committed_ms) if failed is not None else 0
+        state = "FAILED" if row.unreadable else row.state
+        connectors.append(SeenConnector(row.name, state, row.target, row.since_ms, since, told, row.stalled))
+    settings = {row.name: row.settings for row in rows}
+    tasks = []
+    if wanted & {Kind.FAILED, Kind.STALLED, Kind.OPEN_TRANSACTION}:
+        for task in Task.objects.filter(known=True, connector__in=settings).order_by("connector", "number"):
+            trace = masker.scrubbed(task.trace, {**settings[task.connector], **task.settings}) if task.trace else ""
+            live = task.live_generation == task.generation and task.live_attempt == task.attempt
+            times = (task.last_poll_ms, task.open_since_ms) if live else (0, 0)
+            tasks.append(SeenTask(task.connector, task.number, task.state, task.since_ms, *times, trace))
+    return Seen(now, tuple(connectors), tuple(tasks), leaderless_ms)
+
+
+def step(now: int, leaderless_ms: int = 0) -> Changes:
+    """Look once: open, close, and begin the messages about it, all in one transaction."""
+    rules = {rule.pk: rule for rule in Rule.objects.filter(enabled=True)}
+    asked = [Asked(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
+    seen = see((rule.kind for rule in asked), now, leaderless_ms)
+    found = look(asked, seen)
+    with transaction.atomic():
+        held = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
+        due = changes(held, found)
+        for (rule_id, _), one in due.opened.items():
+            _open(rules[rule_id], one, now)
+        for key in due.resolved:
+            _resolve(held[key], now)
+    return due
+
+
+def _open(rule: Rule, found: Found, now: int) -> None:
+    incident = Incident.objects.create(
+        rule=rule,
+        rule_name=rule.name,
+        kind=rule.kind,
+        subject=found.subject,
+        connector=found.connector,
+        summary=found.summary[:1000],
+        opened_ms=now,
+    )
+    for destination in rule.destinations.filter(enabled=True):
+        deliveries.begin(destination, deliveries.message_of(incident, What.FIRING), incident, now)
+
+
+def _resolve(incident: Incident, now: int) -> None:
+    incident.resolved_ms = now
+    incident.save(update_fields=["resolved_ms"])
+    told = Delivery.objects.filter(incident=incident, what=What.FIRING, destination__enabled=True)
+    for delivery in told.select_related("destination"):
+        if delivery.destination is not None:
+            deliveries.begin(delivery.destination, deliveries.message_of(incident, What.RESOLVED), incident, now)
+
+
+def prune(now: int) -> None:
+    """Drop what is too old to be shown; open incidents stay."""
+    Incident.objects.filter(resolved_ms__gt=0, resolved_ms__lt=now - KEPT_MS).delete()
+    Delivery.objects.filter(incident=None, created_ms__lt=now - KEPT_MS).delete()
+
+
+class Evaluator:
+    """A worker's thread: looks at the rules while it is its turn."""
+
+    def __init__(self, holder: str, hand: Hand, leads: Leads) -> None:
+        """`hand`: a delivery's number, to Celery; `leads`: whether some worker leads, None: unknown."""
+        self._holder = holder
+        self._hand = hand
+        self._leads = leads
+        self._leaderless_ms = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`."""
+        while not stop.wait(EVERY_SECONDS):
+            try:
+                self.once(deliveries.now_ms())
+            except DatabaseError as error:
+                log.warning("Alerts are not looked at, the database does not answer: %s", error)
+
+    def once(self, now: int) -> None:
+        """One look, if anything is to be looked at and it is this worker's turn."""
+        if idle() or not my_turn(self._holder, now):
+            return
+        self._ask_who_leads(now)
+        step(now, self._leaderless_ms)
+        for number in deliveries.due(now):
+            self._hand(number)
+        prune(now)
+
+    def _ask_who_leads(self, now: int) -> None:
+        if not Rule.objects.filter(enabled=True, kind=Kind.NO_LEADER).exists():
+            self._leaderless_ms = 0
+            return
+        leads = self._leads()
+        if leads is not None:  # else nobody can tell now, and what was known stays
+            self._leaderless_ms = 0 if leads else self._leaderless_ms or now

@@ -1,0 +1,53 @@
+"""The forms of the pages; what they mean is checked in `alerts.editing`, as for the API."""
+
+from typing import Any
+
+from django import forms
+
+from ringfence.alerts.conditions import Kind
+from ringfence.alerts.models import Destination
+from ringfence.alerts.senders import KINDS
+
+_KIND_WORDS = {"webhook": "Webhook (JSON, signed)", "slack": "Slack or what takes its messages", "mail": "Mail"}
+
+
+class RuleForm(forms.Form):
+    """What to look for, where, and whom to tell."""
+
+    name = forms.CharField(max_length=100)
+    kind = forms.ChoiceField(label="Alert when", choices=[(kind.value, kind.meaning) for kind in Kind])
+    pattern = forms.CharField(
+        label="On connectors", initial="*", max_length=300, help_text="* stands for any characters, ? for one."
+    )
+    seconds = forms.IntegerField(
+        label="For at least (seconds)", initial=60, min_value=0,
+        help_text="How long it must last. 0 for a stall: longer than is usual for the connector.",
+    )  # fmt: skip
+    destinations = forms.MultipleChoiceField(
+        label="Tell", required=False, widget=forms.CheckboxSelectMultiple, help_text="None: incidents are only listed."
+    )
+    enabled = forms.BooleanField(required=False, initial=True)
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        names = Destination.objects.order_by("name").values_list("name", flat=True)
+        chosen = self.fields["destinations"]
+        assert isinstance(chosen, forms.MultipleChoiceField)
+        chosen.choices = [(name, name) for name in names]
+
+
+class DestinationForm(forms.Form):
+    """Where messages go."""
+
+    name = forms.CharField(max_length=100)
+    kind = forms.ChoiceField(choices=[(kind, _KIND_WORDS[kind]) for kind in KINDS])
+    url = forms.CharField(
+        label="Address", required=False, max_length=2000, widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text="For webhook and Slack. It is hidden once it is stored; left hidden, it is kept.",
+    )  # fmt: skip
+    secret = forms.CharField(
+        required=False, max_length=500, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Signs a webhook's messages. Empty: what is stored is kept, or one is made and shown once.",
+    )  # fmt: skip
+    recipients = forms.CharField(required=False, max_length=2000, help_text="For mail: addresses, separated by commas.")
+    enabled = forms.BooleanField(required=False, initial=True)

@@ -1,0 +1,105 @@
+"""Where a message may be sent: no way into private networks through a webhook's address (SSRF).
+
+The name is looked up here, every address that it has must be allowed, and the connection goes to one of these very
+addresses: a name that changes its mind between the check and the connection changes nothing.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve = Callable[[str, int], Iterable[str]]
+
+
+class Refused(Exception):
+    """A message is not sent there. The message is for people, and holds the host's name at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """`private`: addresses of private networks; `loopback`: this very machine. Both are shut by default."""
+
+    private: bool = False
+    loopback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to connect, and by which name."""
+
+    scheme: str
+    host: str
+    port: int
+    address: str
+    path: str
+
+    @property
+    def url(self) -> str:
+        """The address in the place of the name."""
+        literal = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{self.scheme}://{literal}:{self.port}{self.path}"
+
+    @property
+    def host_header(self) -> str:
+        usual = {"http": 80, "https": 443}[self.scheme] == self.port
+        literal = f"[{self.host}]" if ":" in self.host else self.host
+        return literal if usual else f"{literal}:{self.port}"
+
+
+def _look_up(host: str, port: int) -> list[str]:
+    return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+def check_form(url: str) -> None:
+    """Raise `Refused` for what is no http(s) address; nothing is looked up."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise Refused("The address cannot be read: write it as https://host/path") from None
+    if parts.scheme not in ("http", "https"):
+        raise Refused("The address must begin with https:// or http://")
+    if not parts.hostname:
+        raise Refused("The address names no host: write it as https://host/path")
+    if parts.username or parts.password:
+        raise Refused(
+            "A name and password in the address are not taken: put a token into the path or use the signature"
+        )
+    if any(ord(character) <= 32 or ord(character) == 127 for character in url):
+        raise Refused("The address holds spaces or control characters")
+
+
+def target(url: str, allowed: Allowed, resolve: Resolve = _look_up) -> Target:
+    """Where to connect for this address. Raises `Refused`."""
+    check_form(url)
+    parts = urlsplit(url)
+    host = str(parts.hostname)
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    try:
+        found = list(dict.fromkeys(resolve(host, port)))
+    except (OSError, UnicodeError):
+        raise Refused(f"The host {host} cannot be found: look at its name and at this machine's DNS") from None
+    if not found:
+        raise Refused(f"The host {host} has no address")
+    for each in found:
+        trouble = _trouble(ipaddress.ip_address(each.partition("%")[0]), allowed)
+        if trouble:
+            raise Refused(f"The host {host} {trouble}")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(parts.scheme, host, port, found[0], path)
+
+
+def _trouble(address: Address, allowed: Allowed) -> str:
+    mapped = getattr(address, "ipv4_mapped", None)
+    if mapped is not None:
+        address = mapped
+    if address.is_loopback:
+        return "" if allowed.loopback else "is this machine itself: set RINGFENCE_ALERTS_LOOPBACK=1 to allow that"
+    if address.is_link_local or address.is_unspecified or address.is_multicast:
+        return "has an address that is never allowed (link-local, multicast or unspecified)"
+    if address.is_global:
+        return ""
+    return "" if allowed.private else "is in a private network: set RINGFENCE_ALERTS_PRIVATE=1 to allow that"

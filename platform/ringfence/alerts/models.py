@@ -1,0 +1,91 @@
+"""Rules, where messages go, incidents, and each message with what became of it. Times are milliseconds, 0 for never."""
+
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from django.db import models
+from django.db.models import Q
+
+from connectors.api.config_types import HIDDEN
+from ringfence.access.patterns import EVERYTHING
+
+
+class Destination(models.Model):
+    """Where messages go. `url` and `secret` are secrets: only `shown_url` may be shown."""
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=16)
+    url = models.TextField(default="")
+    secret = models.TextField(default="")
+    recipients = models.TextField(default="")
+    enabled = models.BooleanField(default=True)
+
+    @property
+    def shown_url(self) -> str:
+        """Scheme and host: the rest of a Slack address is its password, and so may be anybody's."""
+        if not self.url:
+            return ""
+        parts = urlsplit(self.url)
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme}://{parts.hostname}{port}/{HIDDEN}"
+
+
+class Rule(models.Model):
+    """What to look for on the connectors that match `pattern`; `seconds`: how long it must last."""
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=24)
+    pattern = models.CharField(max_length=300, default=EVERYTHING)
+    seconds = models.IntegerField(default=60)
+    enabled = models.BooleanField(default=True)
+    destinations = models.ManyToManyField(Destination, related_name="rules")
+
+
+class Incident(models.Model):
+    """One cause that a rule has found: open until it is no longer there. `connector`: "" where it concerns all."""
+
+    rule = models.ForeignKey(Rule, null=True, on_delete=models.SET_NULL, related_name="incidents")
+    rule_name = models.CharField(max_length=100)
+    kind = models.CharField(max_length=24)
+    subject = models.TextField()
+    connector = models.TextField(default="")
+    summary = models.TextField(default="")
+    opened_ms = models.BigIntegerField()
+    resolved_ms = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["rule", "subject"], condition=Q(resolved_ms=0), name="one_open_incident")
+        ]
+        indexes: ClassVar = [models.Index(fields=["-opened_ms"], name="incident_list")]
+
+
+class Delivery(models.Model):
+    """One message to one destination. `state`: waiting, under way, sent or given up. `due_ms`: of the next try."""
+
+    incident = models.ForeignKey(Incident, null=True, on_delete=models.CASCADE, related_name="deliveries")
+    destination = models.ForeignKey(Destination, null=True, on_delete=models.SET_NULL, related_name="deliveries")
+    destination_name = models.CharField(max_length=100)
+    what = models.CharField(max_length=16)
+    body = models.TextField()
+    state = models.CharField(max_length=16, default="waiting")
+    tries = models.IntegerField(default=0)
+    created_ms = models.BigIntegerField()
+    due_ms = models.BigIntegerField()
+    handed_ms = models.BigIntegerField(default=0)
+    ended_ms = models.BigIntegerField(default=0)
+    status = models.IntegerField(default=0)
+    error = models.TextField(default="")
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["state", "due_ms"], name="delivery_due"),
+            models.Index(fields=["-created_ms"], name="delivery_list"),
+        ]
+
+
+class Turn(models.Model):
+    """One row: which worker looks at the rules, and until when."""
+
+    holder = models.TextField(default="")
+    until_ms = models.BigIntegerField(default=0)

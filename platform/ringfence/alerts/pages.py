@@ -1,0 +1,208 @@
+"""The pages of the alerts: what is open, rules, destinations with a test, and what became of each message."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import everywhere, requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.alerts import editing, tasks
+from ringfence.alerts.conditions import Kind
+from ringfence.alerts.forms import DestinationForm, RuleForm
+from ringfence.alerts.listing import incidents
+from ringfence.alerts.models import Delivery, Destination, Rule
+from ringfence.audit.trail import note, tell
+from ringfence.web.views import is_fragment
+
+_ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
+_WRITES = requires(POST=everywhere(Verb.ADMIN).writing())
+_both = require_http_methods(["GET", "POST"])
+_SHOWN = 50
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@ensure_csrf_cookie
+def alerts(request: HttpRequest) -> HttpResponse:
+    """All of it; to htmx the part that changes by itself."""
+    who = principal_of(request)
+    found = incidents(who).order_by("-opened_ms", "-pk")
+    sees_all = who.may_everywhere(Verb.VIEW)
+    context: dict[str, Any] = {
+        "section": "alerts",
+        "open": found.filter(resolved_ms=0)[:200],
+        "past": found.exclude(resolved_ms=0)[:_SHOWN],
+        "deliveries": Delivery.objects.select_related("incident").order_by("-created_ms", "-pk")[:_SHOWN]
+        if sees_all
+        else (),
+        "sees_all": sees_all,
+        "may_administer": who.may_everywhere(Verb.ADMIN),
+    }
+    if is_fragment(request):
+        return render(request, "ringfence/parts/alerts.html", context)
+    if sees_all:
+        rules = Rule.objects.prefetch_related("destinations").order_by("name")
+        context["rules"] = [(row, Kind(row.kind).meaning) for row in rules]
+        context["destinations"] = Destination.objects.order_by("name")
+    return render(request, "ringfence/alerts.html", context)
+
+
+def _form(
+    request: HttpRequest, title: str, form: forms.Form, status: int = 200, row: Rule | Destination | None = None
+) -> HttpResponse:
+    delete = "" if row is None else f"{request.path}/delete"
+    context = {"section": "alerts", "title": title, "form": form, "row": row, "delete": delete}
+    return render(request, "ringfence/alert_form.html", context, status=status)
+
+
+def _sent(
+    request: HttpRequest,
+    title: str,
+    form: forms.Form,
+    save: Callable[[dict[str, Any]], HttpResponse],
+    row: Rule | Destination | None = None,
+) -> HttpResponse:
+    if not form.is_valid():
+        note(request, "The form was not filled in right")
+        return _form(request, title, form, 400, row)
+    try:
+        return save(form.cleaned_data)
+    except ValueError as error:
+        form.add_error(None, f"{error}.")
+        note(request, str(error))
+        return _form(request, title, form, 400, row)
+
+
+def _to_list() -> HttpResponse:
+    return HttpResponseRedirect("/ui/alerts")
+
+
+@_ADMINISTERS
+@_both
+def new_rule(request: HttpRequest) -> HttpResponse:
+    """A rule more."""
+    if request.method != "POST":
+        return _form(request, "New alert rule", RuleForm())
+
+    def save(values: dict[str, Any]) -> HttpResponse:
+        row = editing.save_rule(values)
+        tell(request, before=None, after=editing.shown_rule(row), action="create alert rule")
+        return _to_list()
+
+    return _sent(request, "New alert rule", RuleForm(request.POST), save)
+
+
+@_ADMINISTERS
+@_both
+def edit_rule(request: HttpRequest, number: int) -> HttpResponse:
+    """Another form of a rule."""
+    row = _found(Rule, number)
+    before = editing.shown_rule(row)
+    if request.method != "POST":
+        return _form(request, f"Alert rule {row.name}", RuleForm(initial=before), row=row)
+
+    def save(values: dict[str, Any]) -> HttpResponse:
+        editing.save_rule(values, row)
+        tell(request, before=before, after=editing.shown_rule(_found(Rule, number)), action="change alert rule")
+        return _to_list()
+
+    return _sent(request, f"Alert rule {before['name']}", RuleForm(request.POST), save, row)
+
+
+@sensitive_post_parameters("url", "secret")
+def _new_destination(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":
+        return _form(request, "New destination", DestinationForm())
+
+    def save(values: dict[str, Any]) -> HttpResponse:
+        made = editing.save_destination(values)
+        after = editing.shown_destination(made.row)
+        tell(request, before=None, after=after, action="create alert destination")
+        return _secret_once(request, made)
+
+    return _sent(request, "New destination", DestinationForm(request.POST), save)
+
+
+new_destination = _ADMINISTERS(_both(_new_destination))
+
+
+@sensitive_post_parameters("url", "secret")
+def _edit_destination(request: HttpRequest, number: int) -> HttpResponse:
+    row = _found(Destination, number)
+    before = editing.shown_destination(row)
+    initial = {**before, "secret": "", "recipients": row.recipients}
+    if request.method != "POST":
+        return _form(request, f"Destination {row.name}", DestinationForm(initial=initial), row=row)
+
+    def save(values: dict[str, Any]) -> HttpResponse:
+        made = editing.save_destination(values, row)
+        after = editing.shown_destination(made.row)
+        tell(request, before=before, after=after, action="change alert destination")
+        return _secret_once(request, made)
+
+    return _sent(request, f"Destination {before['name']}", DestinationForm(request.POST), save, row)
+
+
+edit_destination = _ADMINISTERS(_both(_edit_destination))
+
+
+def _secret_once(request: HttpRequest, made: editing.Made) -> HttpResponse:
+    """The secret that was made for it, on a page of its own; nothing keeps it but the destination."""
+    if not made.secret:
+        return _to_list()
+    context = {"section": "alerts", "row": made.row, "secret": made.secret}
+    response = render(request, "ringfence/alert_secret.html", context)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@_WRITES
+@require_POST
+def delete_rule(request: HttpRequest, number: int) -> HttpResponse:
+    """The rule goes; what it has found is resolved at the next look."""
+    row = _found(Rule, number)
+    return _deleted(request, row, editing.shown_rule(row), "delete alert rule")
+
+
+@_WRITES
+@require_POST
+def delete_destination(request: HttpRequest, number: int) -> HttpResponse:
+    """The destination goes, with its address and secret."""
+    row = _found(Destination, number)
+    return _deleted(request, row, editing.shown_destination(row), "delete alert destination")
+
+
+def _deleted(request: HttpRequest, row: Rule | Destination, shown: dict[str, Any], action: str) -> HttpResponse:
+    if request.POST.get("confirm") != row.name:
+        text = "The name does not match: nothing was deleted."
+        note(request, text)
+        context = {"code": 400, "title": "That did not work", "text": text}
+        return render(request, "ringfence/error.html", context, status=400)
+    tell(request, before=shown, after=None, action=action)
+    editing.delete(row)
+    return _to_list()
+
+
+@_WRITES
+@require_POST
+def test_destination(request: HttpRequest, number: int) -> HttpResponse:
+    """A test message; what came of it shows in the list of messages."""
+    row = _found(Destination, number)
+    delivery = editing.begin_test(row)
+    tell(request, before=None, after={"destination": row.name}, action="test alert destination")
+    tasks.hand(delivery.pk)
+    return HttpResponseRedirect("/ui/alerts#messages")
+
+
+def _found(model: Any, number: int) -> Any:
+    row = model.objects.filter(pk=number).first()
+    if row is None:
+        raise Http404("It is gone")
+    return row

@@ -1,0 +1,124 @@
+"""One try to send one message. Nothing of an address but its host, and nothing of a secret, is in what they raise."""
+
+import hashlib
+import hmac
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from django.conf import settings
+from django.core.mail import EmailMessage
+
+from ringfence.alerts import guard
+from ringfence.alerts.guard import Allowed
+
+WEBHOOK, SLACK, MAIL = "webhook", "slack", "mail"
+KINDS = (WEBHOOK, SLACK, MAIL)
+SIGNATURE, TIMESTAMP, DELIVERY = "X-Ringfence-Signature", "X-Ringfence-Timestamp", "X-Ringfence-Delivery"
+_SECONDS = 10.0
+_LATER = (408, 409, 425, 429)
+
+# It tells each request's whole address at INFO, and an address may be its own password.
+logging.getLogger("httpx").setLevel(logging.WARNING)
+logging.getLogger("httpcore").setLevel(logging.WARNING)
+
+
+class NotSent(Exception):
+    """A try that failed. `final`: another one would fail alike; `status`: the answer's, 0 where there was none."""
+
+    def __init__(self, message: str, *, final: bool = False, status: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.final = final
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class To:
+    """A destination, with its secrets in clear."""
+
+    kind: str
+    url: str
+    secret: str
+    recipients: tuple[str, ...] = ()
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    """`sha256=` and the HMAC of timestamp, a dot and the body, so that an old message cannot be sent again later."""
+    return "sha256=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+def send(to: To, message: Mapping[str, Any], delivery: int) -> int:
+    """Send it once; the answer's status, 250 for mail. Raises `NotSent`."""
+    match to.kind:
+        case "webhook":
+            body = json.dumps(dict(message), ensure_ascii=False).encode()
+            now = str(int(time.time()))
+            signed = {SIGNATURE: signature(to.secret, now, body), TIMESTAMP: now} if to.secret else {}
+            return _post(to.url, body, {**signed, DELIVERY: str(delivery)})
+        case "slack":
+            return _post(to.url, json.dumps({"text": text_of(message)}, ensure_ascii=False).encode(), {})
+        case "mail":
+            return _mail(to.recipients, message)
+        case other:
+            raise NotSent(f"Unknown kind of destination {other!r}", final=True)
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """The message as one line for people."""
+    word = {"firing": "ALERT", "resolved": "RESOLVED", "test": "TEST"}.get(str(message.get("what")), "")
+    return f"[{word}] {message.get('rule', '')}: {message.get('summary', '')}"
+
+
+def allowed() -> Allowed:
+    return Allowed(bool(settings.ALERTS_PRIVATE), bool(settings.ALERTS_LOOPBACK))
+
+
+def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
+    try:
+        target = guard.target(url, allowed())
+    except guard.Refused as refused:
+        raise NotSent(str(refused)) from None
+    given = {
+        "Host": target.host_header,
+        "Content-Type": "application/json",
+        "User-Agent": "ringfence-alerts",
+        **headers,
+    }
+    try:
+        # No proxy of the environment: it would be asked by name, and nobody would know which address it takes.
+        with httpx.Client(follow_redirects=False, timeout=_SECONDS, trust_env=False) as client:
+            request = client.build_request("POST", target.url, content=body, headers=given)
+            request.extensions["sni_hostname"] = target.host
+            response = client.send(request, stream=True)  # the answer's body is nobody's business here
+            status = response.status_code
+            response.close()
+    except httpx.HTTPError as error:
+        raise NotSent(f"{target.host} did not answer ({type(error).__name__})") from None
+    if status < 300:
+        return status
+    if status < 400:
+        raise NotSent(
+            f"{target.host} answered {status}: redirects are not followed, name the last address", status=status
+        )
+    final = status < 500 and status not in _LATER
+    raise NotSent(f"{target.host} answered {status}", final=final, status=status)
+
+
+def _mail(recipients: tuple[str, ...], message: Mapping[str, Any]) -> int:
+    if not settings.EMAIL_HOST and settings.EMAIL_BACKEND.endswith(".smtp.EmailBackend"):
+        raise NotSent("No mail server is set: set RINGFENCE_SMTP_URL for the workers", final=True)
+    lines = [str(message.get("summary", "")), "", json.dumps(dict(message), indent=2, ensure_ascii=False)]
+    subject = " ".join(text_of(message).split())[:200]
+    mail = EmailMessage(subject, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, list(recipients))
+    try:
+        sent = mail.send()
+    except (OSError, ValueError) as error:  # smtplib's errors are OSErrors; its texts name no password
+        raise NotSent(f"The mail server did not take it ({type(error).__name__})") from None
+    if not sent:
+        raise NotSent("The mail server did not take it")
+    return 250

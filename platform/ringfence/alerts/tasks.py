@@ -1,0 +1,62 @@
+"""The alerts' share of a worker: the thread that looks at the rules, and the Celery task that makes one try."""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kombu.exceptions import OperationalError as BrokerError
+from redis import RedisError
+
+from ringfence.celery import app
+
+NAME = "ringfence.alerts.deliver"
+QUEUE = "default"
+_LEADER_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+_task: Callable[..., Callable[[Callable[[int], str]], Any]] = app.task  # Celery's decorator has no types
+
+
+@_task(name=NAME, ignore_result=True)
+def deliver(delivery: int) -> str:
+    """Once, if it is still due. What came of it stands in the database; only the number stands in Redis."""
+    import django
+
+    django.setup()
+    from ringfence.alerts.deliveries import attempt
+
+    return attempt(delivery)
+
+
+def hand(delivery: int) -> None:
+    """Have some worker make the next try. Where Redis is away, it is handed again after a while."""
+    try:
+        app.send_task(NAME, kwargs={"delivery": delivery}, queue=QUEUE, retry=False, ignore_result=True)
+    except (BrokerError, RedisError, OSError) as error:
+        log.info("Delivery %d waits, Redis does not answer: %s", delivery, type(error).__name__)
+
+
+def watch(holder: str, leads_here: threading.Event, stop: threading.Event) -> None:
+    """The thread: until `stop`."""
+    import django
+
+    django.setup()
+    from ringfence.alerts.evaluation import Evaluator
+
+    Evaluator(holder, hand, lambda: leads_here.is_set() or _somebody_leads()).run(stop)
+
+
+def _somebody_leads() -> bool | None:
+    """Whether a leader answers; None where Redis is away, which says nothing about it."""
+    from ringfence import dispatch
+
+    try:
+        dispatch.results.ping()
+        dispatch.command("ping", None, {}, timeout=_LEADER_SECONDS)
+    except RedisError:
+        return None
+    except dispatch.Refused as refused:
+        log.info("No leader answers: %s", refused.message)
+        return None if refused.status == 503 and refused.retry else False
+    return True

@@ -1,0 +1,264 @@
+"""`/api/v1/alerts/*`: rules, destinations (write-only secrets) and their test, incidents, deliveries."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from django.db.models import Q, QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import everywhere, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.alerts import editing, tasks
+from ringfence.alerts.listing import incidents
+from ringfence.alerts.models import Delivery, Destination, Rule
+from ringfence.api.errors import bad_request, not_found
+from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.listing import ListView, equal, flag, since, until
+from ringfence.audit.trail import tell
+
+Row = TypeVar("Row")
+_READS, _WRITES = everywhere(Verb.VIEW), everywhere(Verb.ADMIN).writing()
+
+
+class RuleShape(serializers.Serializer[Any]):
+    """`kind`: failed, stalled, open-transaction, fencing-failed, no-leader; `seconds`: how long it must last."""
+
+    id = serializers.IntegerField(read_only=True)
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    pattern = serializers.CharField()
+    seconds = serializers.IntegerField()
+    enabled = serializers.BooleanField()
+    destinations = serializers.ListField(child=serializers.CharField())
+
+
+class DestinationShape(serializers.Serializer[Any]):
+    """`kind`: webhook, slack, mail. `url` and `secret` are shown hidden; sent back so, they keep what is stored."""
+
+    id = serializers.IntegerField(read_only=True)
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    url = serializers.CharField()
+    secret = serializers.CharField()
+    recipients = serializers.ListField(child=serializers.CharField())
+    enabled = serializers.BooleanField()
+
+
+class IncidentShape(serializers.Serializer[Any]):
+    """`resolved_ms`: 0 while it is open."""
+
+    id = serializers.IntegerField()
+    rule = serializers.CharField(source="rule_name")
+    kind = serializers.CharField()
+    subject = serializers.CharField()
+    connector = serializers.CharField()
+    summary = serializers.CharField()
+    opened_ms = serializers.IntegerField()
+    resolved_ms = serializers.IntegerField()
+
+
+class DeliveryShape(serializers.Serializer[Any]):
+    """`state`: waiting, under way, sent, given up; `due_ms`: the next try; `status`: of the last answer, or 0."""
+
+    id = serializers.IntegerField()
+    incident = serializers.IntegerField(source="incident_id", allow_null=True)
+    destination = serializers.CharField(source="destination_name")
+    what = serializers.CharField()
+    state = serializers.CharField()
+    tries = serializers.IntegerField()
+    created_ms = serializers.IntegerField()
+    due_ms = serializers.IntegerField()
+    ended_ms = serializers.IntegerField()
+    status = serializers.IntegerField()
+    error = serializers.CharField()
+
+
+def _saved(save: Callable[..., Row], *arguments: Any) -> Row:
+    try:
+        return save(*arguments)
+    except ValueError as error:
+        raise bad_request(f"{error}.") from error
+
+
+class AlertRules(ListView):
+    """The rules; POST makes one."""
+
+    access = {"GET": _READS, "POST": _WRITES}
+    shape = RuleShape
+    takes = {"POST": RuleShape}
+    codes = {"POST": 201}
+    filters = {"kind": equal("kind"), "enabled": flag("enabled")}
+    orders = {"name": "name", "kind": "kind"}
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return Rule.objects.prefetch_related("destinations")
+
+    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [editing.shown_rule(row) for row in rows]
+
+    def post(self, request: Request) -> Response:
+        self.known_parameters()
+        row = _saved(editing.save_rule, self.known_fields(*editing.RULE_FIELDS))
+        shown = editing.shown_rule(row)
+        tell(request._request, before=None, after=shown, action="create alert rule")
+        return Response(shown, status=201, headers={"Location": f"/api/v1/alerts/rules/{row.pk}"})
+
+
+class AlertRule(OwnView):
+    """One rule; PUT replaces all of its fields."""
+
+    access = {"GET": _READS, "PUT": _WRITES, "DELETE": _WRITES}
+    shape = RuleShape
+    takes = {"PUT": RuleShape}
+    codes = {"DELETE": 204}
+
+    def get(self, request: Request, number: int) -> Response:
+        self.known_parameters()
+        return Response(editing.shown_rule(_rule(number)))
+
+    def put(self, request: Request, number: int) -> Response:
+        self.known_parameters()
+        row = _rule(number)
+        before = editing.shown_rule(row)
+        _saved(editing.save_rule, self.known_fields(*editing.RULE_FIELDS), row)
+        after = editing.shown_rule(_rule(number))
+        tell(request._request, before=before, after=after, action="change alert rule")
+        return Response(after)
+
+    def delete(self, request: Request, number: int) -> Response:
+        self.known_parameters()
+        row = _rule(number)
+        tell(request._request, before=editing.shown_rule(row), after=None, action="delete alert rule")
+        editing.delete(row)
+        return Response(status=204)
+
+
+class AlertDestinations(ListView):
+    """Where messages go; POST makes one. A webhook without a secret gets one, which is shown in this answer only."""
+
+    access = {"GET": _READS, "POST": _WRITES}
+    shape = DestinationShape
+    takes = {"POST": DestinationShape}
+    codes = {"POST": 201}
+    filters = {"kind": equal("kind"), "enabled": flag("enabled")}
+    orders = {"name": "name", "kind": "kind"}
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return Destination.objects.all()
+
+    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [editing.shown_destination(row) for row in rows]
+
+    def post(self, request: Request) -> Response:
+        self.known_parameters()
+        made = _saved(editing.save_destination, self.known_fields(*editing.DESTINATION_FIELDS))
+        shown = editing.shown_destination(made.row)
+        tell(request._request, before=None, after=shown, action="create alert destination")
+        once: Mapping[str, Any] = {**shown, "secret": made.secret} if made.secret else shown
+        return Response(once, status=201, headers={"Location": f"/api/v1/alerts/destinations/{made.row.pk}"})
+
+
+class AlertDestination(OwnView):
+    """One destination; PUT replaces all of its fields."""
+
+    access = {"GET": _READS, "PUT": _WRITES, "DELETE": _WRITES}
+    shape = DestinationShape
+    takes = {"PUT": DestinationShape}
+    codes = {"DELETE": 204}
+
+    def get(self, request: Request, number: int) -> Response:
+        self.known_parameters()
+        return Response(editing.shown_destination(_destination(number)))
+
+    def put(self, request: Request, number: int) -> Response:
+        self.known_parameters()
+        row = _destination(number)
+        before = editing.shown_destination(row)
+        made = _saved(editing.save_destination, self.known_fields(*editing.DESTINATION_FIELDS), row)
+        after = editing.shown_destination(made.row)
+        tell(request._request, before=before, after=after, action="change alert destination")
+        return Response({**after, "secret": made.secret} if made.secret else after)
+
+    def delete(self, request: Request, number: int) -> Response:
+        self.known_parameters()
+        row = _destination(number)
+        tell(request._request, before=editing.shown_destination(row), after=None, action="delete alert destination")
+        editing.delete(row)
+        return Response(status=204)
+
+
+class AlertDestinationTest(OwnView):
+    """Send a test message: the delivery that it began; read it again to see what came of it."""
+
+    access = {"POST": _WRITES}
+    shape = DeliveryShape
+    codes = {"POST": 202}
+
+    def post(self, request: Request, number: int) -> Response:
+        self.known_parameters()
+        row = _destination(number)
+        delivery = editing.begin_test(row)
+        tell(request._request, before=None, after={"destination": row.name}, action="test alert destination")
+        tasks.hand(delivery.pk)
+        return Response(DeliveryShape(delivery).data, status=202)
+
+
+class AlertIncidents(ListView):
+    """What the rules have found, newest first. `open=true`: only what is still there."""
+
+    access = {"GET": somewhere(Verb.VIEW)}
+    shape = IncidentShape
+    filters = {
+        "open": lambda text: _open(text),
+        "connector": equal("connector"),
+        "kind": equal("kind"),
+        "rule": equal("rule_name"),
+        "since": since("opened_ms"),
+        "until": until("opened_ms"),
+    }
+    orders = {"opened_ms": "opened_ms", "resolved_ms": "resolved_ms"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return incidents(self.principal)
+
+    def shown(self, rows: Iterable[Any]) -> list[Any]:
+        return list(rows)
+
+
+class AlertDeliveries(ListView):
+    """Messages, newest first, with what came of them."""
+
+    access = {"GET": _READS}
+    shape = DeliveryShape
+    filters = {"state": equal("state"), "destination": equal("destination_name"), "what": equal("what")}
+    orders = {"created_ms": "created_ms", "ended_ms": "ended_ms"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return Delivery.objects.all()
+
+    def shown(self, rows: Iterable[Any]) -> list[Any]:
+        return list(rows)
+
+
+def _open(text: str) -> Q:
+    if text not in ("true", "false"):
+        raise bad_request("open must be true or false.")
+    return Q(resolved_ms=0) if text == "true" else ~Q(resolved_ms=0)
+
+
+def _rule(number: int) -> Rule:
+    row = Rule.objects.filter(pk=number).first()
+    if row is None:
+        raise not_found(f"There is no alert rule {number}: GET /api/v1/alerts/rules lists them")
+    return row
+
+
+def _destination(number: int) -> Destination:
+    row = Destination.objects.filter(pk=number).first()
+    if row is None:
+        raise not_found(f"There is no alert destination {number}: GET /api/v1/alerts/destinations lists them")
+    return row

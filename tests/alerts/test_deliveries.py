@@ -1,0 +1,240 @@
+"""From a failure to a message and back, with a real receiver: once each, signed, tried again, to no wrong place."""
+
+import base64
+import hashlib
+import hmac
+import json
+from typing import Any
+
+import pytest
+import redis
+from celery import Celery
+from django.core import mail
+from django.test import override_settings
+
+from ringfence.alerts import deliveries, editing, evaluation, tasks
+from ringfence.alerts.conditions import Kind
+from ringfence.alerts.models import Delivery, Destination, Incident, Rule, Turn
+from ringfence.mirror.models import Connector, Task
+from tests.alerts.conftest import Receiver
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+
+def hook(receiver: Receiver, kind: str = "webhook", name: str = "ops") -> Destination:
+    return editing.save_destination(
+        {"name": name, "kind": kind, "url": receiver.url, "secret": "a-shared-secret-9"}
+    ).row
+
+
+def failing(*names: Destination, seconds: int = 0) -> Rule:
+    Connector.objects.create(name="flights", known=True, state="RUNNING", since_ms=1)
+    Task.objects.create(
+        connector="flights", number=0, known=True, state="FAILED", since_ms=1, trace="Boom: the pin hunter22",
+        config='{"db.password": "hunter22"}',
+    )  # fmt: skip
+    return editing.save_rule(
+        {"name": "any failure", "kind": "failed", "seconds": seconds, "destinations": [one.name for one in names]}
+    )
+
+
+def deliver_due() -> list[str]:
+    return [deliveries.attempt(number) for number in deliveries.due(deliveries.now_ms())]
+
+
+def later() -> None:
+    """The pauses before the next tries are over."""
+    Delivery.objects.filter(state=deliveries.WAITING).update(due_ms=0, handed_ms=0)
+
+
+def test_one_message_when_it_begins_and_one_when_it_is_over(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    failing(hook(receiver), hook(receiver, "slack", "chat"))
+    now = deliveries.now_ms()
+    for seconds in range(3):
+        evaluation.step(now + seconds)
+    assert Incident.objects.count() == 1
+    assert deliver_due() == ["sent", "sent"]
+    Task.objects.update(state="RUNNING")
+    evaluation.step(now + 9_000)
+    evaluation.step(now + 12_000)
+    assert Incident.objects.get().resolved_ms == now + 9_000
+    later()
+    assert deliver_due() == ["sent", "sent"]
+    assert deliver_due() == []
+    bodies = [json.loads(body) for _, body in receiver.got]
+    assert [(body.get("what"), body.get("subject")) for body in bodies if "what" in body] == [
+        ("firing", "task flights-0"),
+        ("resolved", "task flights-0"),
+    ]
+    said = [body["text"] for body in bodies if "text" in body]
+    assert said[0] == "[ALERT] any failure: Task 0 of flights has failed. Boom: the pin [hidden]"
+    assert said[1].startswith("[RESOLVED] any failure")
+    assert "s3cret-path" not in caplog.text
+    assert "hunter22" not in json.dumps(list(Delivery.objects.values()) + list(Incident.objects.values()))
+
+
+def test_a_webhook_is_signed_with_the_time_and_the_number(receiver: Receiver) -> None:
+    failing(hook(receiver))
+    evaluation.step(deliveries.now_ms())
+    assert deliver_due() == ["sent"]
+    headers, body = receiver.got[0]
+    signed = headers["x-ringfence-timestamp"].encode() + b"." + body
+    expected = hmac.new(b"a-shared-secret-9", signed, hashlib.sha256).hexdigest()
+    assert headers["x-ringfence-signature"] == f"sha256={expected}"
+    assert headers["x-ringfence-delivery"] == str(Delivery.objects.get().pk)
+    assert headers["host"].startswith("localhost:")
+
+
+def test_a_receiver_that_is_away_is_tried_again_after_growing_pauses(receiver: Receiver) -> None:
+    failing(hook(receiver))
+    receiver.answers = [500, 429, 200]
+    evaluation.step(deliveries.now_ms())
+    pauses = []
+    for _ in range(2):
+        before = deliveries.now_ms()
+        assert deliver_due() == ["waiting"]
+        row = Delivery.objects.get()
+        pauses.append(round((row.due_ms - before) / 1000))
+        assert deliver_due() == []  # its pause is not over
+        later()
+    assert pauses == [5, 10]
+    assert deliver_due() == ["sent"]
+    row = Delivery.objects.get()
+    assert (row.tries, row.status, row.error) == (3, 200, "")
+
+
+def test_a_resolve_message_waits_for_its_incidents_first_one(receiver: Receiver) -> None:
+    failing(hook(receiver))
+    receiver.answers = [503]
+    now = deliveries.now_ms()
+    evaluation.step(now)
+    assert deliver_due() == ["waiting"]
+    Task.objects.update(state="RUNNING")
+    evaluation.step(now)
+    assert deliver_due() == []
+    later()
+    assert deliver_due() == ["sent"]
+    assert deliver_due() == ["sent"]
+    assert [json.loads(body)["what"] for _, body in receiver.got] == ["firing", "firing", "resolved"]
+
+
+@pytest.mark.parametrize("status", [302, 404])
+def test_redirects_are_not_followed_and_a_refusal_is_final(receiver: Receiver, status: int) -> None:
+    failing(hook(receiver))
+    receiver.answers = [status]
+    evaluation.step(deliveries.now_ms())
+    assert deliver_due() == ["given up" if status == 404 else "waiting"]
+    assert len(receiver.got) == 1
+    row = Delivery.objects.get()
+    assert str(status) in row.error
+    assert "s3cret-path" not in row.error
+
+
+def test_private_places_are_refused_when_it_is_sent(receiver: Receiver) -> None:
+    failing(hook(receiver))
+    evaluation.step(deliveries.now_ms())
+    with override_settings(ALERTS_LOOPBACK=False):
+        assert deliver_due() == ["waiting"]
+    row = Delivery.objects.get()
+    assert receiver.got == []
+    assert "RINGFENCE_ALERTS_LOOPBACK" in row.error
+    with override_settings(ALERTS_LOOPBACK=False), pytest.raises(ValueError, match="this machine itself"):
+        editing.save_destination({"name": "x", "kind": "webhook", "url": "http://127.0.0.1:1/x"})
+    with pytest.raises(ValueError, match="never allowed"):
+        editing.save_destination({"name": "x", "kind": "webhook", "url": "http://169.254.169.254/latest"})
+
+
+def test_a_message_that_celery_brings_twice_or_loses_is_delivered(receiver: Receiver) -> None:
+    failing(hook(receiver))
+    now = deliveries.now_ms()
+    evaluation.step(now)
+    (number,) = deliveries.due(now)
+    assert deliveries.due(now) == []  # handed out already
+    assert deliveries.due(now + 31_000) == [number]  # nobody took it
+    assert [deliveries.attempt(number), deliveries.attempt(number)] == ["sent", ""]
+    assert len(receiver.got) == 1
+    Delivery.objects.update(state=deliveries.UNDER_WAY)  # the worker that tried it has died
+    assert deliveries.due(now + 120_000) == [number]
+
+
+def test_only_a_number_goes_through_redis_and_the_task_does_the_rest(
+    receiver: Receiver, valkey: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = hook(receiver)
+    sender = Celery("test", broker=valkey.url, set_as_current=False)
+    sender.conf.update(task_serializer="json", task_create_missing_queues=True)
+    monkeypatch.setattr(tasks, "app", sender)
+    store = redis.Redis.from_url(valkey.url)
+    store.delete(tasks.QUEUE)
+    delivery = editing.begin_test(row)
+    tasks.hand(delivery.pk)
+    (raw,) = store.lrange(tasks.QUEUE, 0, -1)  # type: ignore[misc]
+    message = json.loads(raw)
+    arguments = json.loads(base64.b64decode(message["body"]))[1]
+    assert (message["headers"]["task"], message["content-type"]) == (tasks.NAME, "application/json")
+    assert arguments == {"delivery": delivery.pk}
+    assert b"s3cret" not in raw
+    assert tasks.deliver(**arguments) == "sent"
+    assert json.loads(receiver.got[0][1])["what"] == "test"
+
+
+def test_a_test_is_tried_once_and_also_where_the_destination_is_off(receiver: Receiver) -> None:
+    row = hook(receiver)
+    Destination.objects.update(enabled=False)
+    receiver.answers = [500]
+    delivery = editing.begin_test(row)
+    assert deliveries.attempt(delivery.pk) == "given up"
+    assert Delivery.objects.get().error.endswith("answered 500")
+
+
+def test_mail_goes_through_django(receiver: Receiver) -> None:
+    row = editing.save_destination({"name": "duty", "kind": "mail", "recipients": ["ann@example.org"]}).row
+    failing(row)
+    evaluation.step(deliveries.now_ms())
+    with override_settings(EMAIL_BACKEND="django.core.mail.backends.locmem.EmailBackend"):
+        mail.outbox = []
+        assert deliver_due() == ["sent"]
+        assert mail.outbox[0].to == ["ann@example.org"]
+        assert mail.outbox[0].subject.startswith("[ALERT] any failure")
+    later()
+    assert deliveries.attempt(editing.begin_test(row).pk) == "given up"  # no mail server is set
+    assert "RINGFENCE_SMTP_URL" in Delivery.objects.order_by("pk").last().error  # type: ignore[union-attr]
+
+
+def test_one_worker_at_a_time_looks_and_another_takes_over() -> None:
+    now = deliveries.now_ms()
+    assert evaluation.my_turn("a", now)
+    assert not evaluation.my_turn("b", now + 1)
+    assert evaluation.my_turn("a", now + 19_000)
+    assert not evaluation.my_turn("b", now + 25_000)
+    assert evaluation.my_turn("b", now + 40_000)
+    assert not evaluation.my_turn("a", now + 41_000)
+    assert Turn.objects.count() == 1
+
+
+def test_an_evaluator_that_starts_again_goes_on_with_open_incidents(receiver: Receiver) -> None:
+    failing(hook(receiver))
+    handed: list[int] = []
+    now = deliveries.now_ms()
+    for holder in ("a", "b"):
+        evaluation.Evaluator(holder, handed.append, lambda: True).once(now)
+        now += 30_000
+    assert (Incident.objects.count(), len(set(handed))) == (1, 1)
+    Rule.objects.all().delete()
+    evaluation.Evaluator("c", handed.append, lambda: True).once(now + 30_000)
+    assert Incident.objects.get().resolved_ms > 0
+
+
+def test_no_leader_is_told_and_unknown_is_not_no() -> None:
+    editing.save_rule({"name": "leader", "kind": Kind.NO_LEADER.value, "seconds": 10, "destinations": []})
+    answers: list[bool | None] = [None, False, None, False, True]
+    evaluator = evaluation.Evaluator("a", lambda _: None, lambda: answers.pop(0))
+    now = deliveries.now_ms()
+    opened = []
+    for tick in range(5):
+        evaluator.once(now + tick * 6_000)
+        opened.append(Incident.objects.filter(resolved_ms=0).count())
+    assert opened == [0, 0, 0, 1, 0]

@@ -1,0 +1,172 @@
+"""Alerts for people and tools: rules and destinations are made, changed, tested and deleted; secrets never come out."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+
+from ringfence.access import tokens
+from ringfence.access.models import Grant
+from ringfence.alerts import deliveries, tasks
+from ringfence.alerts.models import Delivery, Destination, Incident, Rule
+from ringfence.audit.models import AuditEntry
+from tests.support.leader import FakeLeader
+
+JSON = "application/json"
+API = "/api/v1/alerts"
+SLACK = "https://hooks.example.org/services/T0/B0/secret-part"
+
+
+def text(response: Any) -> str:
+    return str(response.content.decode())
+
+
+@pytest.fixture(autouse=True)
+def handed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    found: list[int] = []
+    monkeypatch.setattr(tasks, "hand", found.append)
+    return found
+
+
+def post(client: Client, path: str, body: object) -> Any:
+    return client.post(f"{API}/{path}", json.dumps(body), content_type=JSON)
+
+
+def put(client: Client, path: str, body: object) -> Any:
+    return client.put(f"{API}/{path}", json.dumps(body), content_type=JSON)
+
+
+def kept() -> str:
+    return json.dumps([*AuditEntry.objects.values(), *Delivery.objects.values()])
+
+
+def test_rules_and_destinations_through_the_api(client: Client, handed: list[int]) -> None:
+    made = post(client, "destinations", {"name": "chat", "kind": "slack", "url": SLACK})
+    assert made.status_code == 201
+    chat = made.json()
+    assert chat["url"] == "https://hooks.example.org/[hidden]"
+    hook = post(client, "destinations", {"name": "hook", "kind": "webhook", "url": "https://x.example.org/h"}).json()
+    assert len(hook["secret"]) > 30  # made, and shown this once
+    assert client.get(f"{API}/destinations/{hook['id']}").json()["secret"] == "[hidden]"
+    changed = put(
+        client, f"destinations/{chat['id']}", {**{k: v for k, v in chat.items() if k != "id"}, "name": "talk"}
+    )
+    assert changed.json()["name"] == "talk"
+    assert Destination.objects.get(name="talk").url == SLACK
+    rule = post(client, "rules", {"name": "r", "kind": "failed", "pattern": "team-*", "destinations": ["talk"]})
+    assert (rule.status_code, rule.json()["seconds"]) == (201, 60)
+    number = rule.json()["id"]
+    body = {"name": "r", "kind": "stalled", "seconds": 0, "enabled": False, "destinations": ["talk", "hook"]}
+    assert put(client, f"rules/{number}", body).json() == {
+        "id": number,
+        "pattern": "*",
+        **body,
+        "destinations": ["hook", "talk"],
+    }
+    assert client.get(f"{API}/rules?enabled=false").json()["count"] == 1
+    tested = post(client, f"destinations/{chat['id']}/test", {})
+    assert (tested.status_code, handed) == (202, [tested.json()["id"]])
+    assert client.get(f"{API}/deliveries?what=test").json()["results"][0]["state"] == "waiting"
+    assert client.delete(f"{API}/rules/{number}").status_code == 204
+    assert client.delete(f"{API}/destinations/{chat['id']}").status_code == 204
+    assert client.get(f"{API}/rules/{number}").status_code == 404
+    assert "secret-part" not in kept()
+    assert hook["secret"] not in kept()
+    actions = set(AuditEntry.objects.values_list("action", flat=True))
+    assert {"create alert rule", "change alert rule", "test alert destination", "delete alert destination"} <= actions
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("rules", {"name": "", "kind": "failed"}, "name must be"),
+        ("rules", {"name": "r", "kind": "odd"}, "kind must be one of failed"),
+        ("rules", {"name": "r", "kind": "failed", "seconds": -1}, "seconds must be"),
+        ("rules", {"name": "r", "kind": "failed", "seconds": True}, "seconds must be"),
+        ("rules", {"name": "r", "kind": "failed", "destinations": ["gone"]}, "no destination gone"),
+        ("rules", {"name": "r", "kind": "failed", "odd": 1}, "Unknown field"),
+        ("destinations", {"name": "d", "kind": "webhook", "url": "http://127.0.0.1/x"}, "this machine itself"),
+        ("destinations", {"name": "d", "kind": "webhook", "url": "http://10.0.0.1/x"}, "private network"),
+        ("destinations", {"name": "d", "kind": "slack", "url": "file:///x"}, "must begin with https"),
+        ("destinations", {"name": "d", "kind": "slack", "url": "https://x.org/[hidden]"}, "hidden"),
+        ("destinations", {"name": "d", "kind": "webhook", "url": "https://x.org/", "secret": "short"}, "secret must"),
+        ("destinations", {"name": "d", "kind": "mail", "recipients": ["nobody"]}, "no mail address"),
+        ("destinations", {"name": "d", "kind": "mail", "recipients": []}, "1 to 20"),
+    ],
+)
+def test_bad_input_is_refused_with_a_reason(client: Client, path: str, body: object, said: str) -> None:
+    refused = post(client, path, body)
+    assert (refused.status_code, said in refused.json()["detail"]) == (400, True), refused.content
+    assert not Rule.objects.exists()
+    assert not Destination.objects.exists()
+
+
+def test_pages_make_change_test_and_delete(client: Client, handed: list[int]) -> None:
+    given = {"name": "ops", "kind": "webhook", "url": "https://x.example.org/h/secret-part", "enabled": "on"}
+    shown_once = client.post("/ui/alerts/destinations/new", given)
+    secret = re.search(r'readonly value="([^"]+)"', text(shown_once))
+    assert secret is not None
+    assert shown_once["cache-control"] == "no-store"
+    row = Destination.objects.get()
+    edit = text(client.get(f"/ui/alerts/destinations/{row.pk}"))
+    assert "https://x.example.org/[hidden]" in edit
+    assert "secret-part" not in edit
+    assert secret[1] not in edit
+    again = {**given, "url": "https://x.example.org/[hidden]", "name": "ops 2"}
+    assert client.post(f"/ui/alerts/destinations/{row.pk}", again).status_code == 302
+    row.refresh_from_db()
+    assert (row.url, row.secret, row.name) == (given["url"], secret[1], "ops 2")
+    rule = {
+        "name": "fails",
+        "kind": "failed",
+        "pattern": "*",
+        "seconds": "30",
+        "destinations": ["ops 2"],
+        "enabled": "on",
+    }
+    assert client.post("/ui/alerts/rules/new", rule).status_code == 302
+    assert "is taken" in text(client.post("/ui/alerts/rules/new", rule))
+    page = text(client.get("/ui/alerts"))
+    for expected in ("fails", "ops 2", "a connector or one of its tasks has failed", "Send a test"):
+        assert expected in page
+    assert "secret-part" not in page
+    assert "style=" not in page
+    assert client.post(f"/ui/alerts/destinations/{row.pk}/test").status_code == 302
+    assert handed == [Delivery.objects.get().pk]
+    number = Rule.objects.get().pk
+    assert client.post(f"/ui/alerts/rules/{number}/delete", {"confirm": "fail"}).status_code == 400
+    assert client.post(f"/ui/alerts/rules/{number}/delete", {"confirm": "fails"}).status_code == 302
+    assert not Rule.objects.exists()
+
+
+def test_incidents_are_shown_to_those_who_may_see_the_connector(client: Client, leader: FakeLeader) -> None:
+    now = deliveries.now_ms()
+    for name in ("team-a", "other"):
+        Incident.objects.create(
+            rule_name="r",
+            kind="failed",
+            subject=name,
+            connector=name,
+            summary=f"Connector {name} has failed",
+            opened_ms=now,
+        )
+    Delivery.objects.create(
+        destination_name="ops", what="firing", body="{}", created_ms=now, due_ms=now, error="x answered 500"
+    )
+    assert text(client.get("/ui/alerts", headers={"hx-request": "true"})).count("has failed") == 2
+    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with override_settings(LOOPBACK=False, ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+        ann = User.objects.create_user("ann")
+        Grant.objects.create(user=ann, what="viewer", pattern="team-*")
+        headers = {"authorization": f"Bearer {tokens.create(ann, 'ci', ['admin'])[1]}"}
+        page = text(client.get("/ui/alerts", headers=headers))
+        assert ("team-a" in page, "other" in page, "answered 500" in page) == (True, False, False)
+        found = client.get(f"{API}/incidents?open=true", headers=headers).json()["results"]
+        assert [one["connector"] for one in found] == ["team-a"]
+        for path in ("rules", "destinations", "deliveries"):
+            assert client.get(f"{API}/{path}", headers=headers).status_code == 403
+        assert client.post(f"{API}/rules", "{}", content_type=JSON, headers=headers).status_code == 403
+        assert client.get("/ui/alerts/rules/new", headers=headers).status_code == 403
