@@ -171,7 +171,7 @@ def test_only_a_number_goes_through_redis_and_the_task_does_the_rest(
     store.delete(tasks.QUEUE)
     delivery = editing.begin_test(row)
     tasks.hand(delivery.pk)
-    (raw,) = store.lrange(tasks.QUEUE, 0, -1)  # type: ignore[misc]
+    (raw,) = store.lrange(tasks.QUEUE, 0, -1)
     message = json.loads(raw)
     arguments = json.loads(base64.b64decode(message["body"]))[1]
     assert (message["headers"]["task"], message["content-type"]) == (tasks.NAME, "application/json")
