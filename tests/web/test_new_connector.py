@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.http import QueryDict
-from django.test import Client
+from django.test import Client, override_settings
 
 from connectors.api import ConfigDef, ConfigType, Importance, SourceConnector, SourceTask, Width
 from connectors.plugins import PluginRegistry, describe
@@ -19,6 +19,7 @@ from ringfence.engine.plugins.validation import validate
 from ringfence.mirror.models import Connector, SourceOffset
 from ringfence.web.drafts import draft_of
 from ringfence.web.pasted import read_pasted
+from tests.api.test_rights import account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector
 
@@ -393,3 +394,37 @@ def test_an_edit_is_reviewed_against_what_is_stored(client: Client, rich: FakeLe
     assert "Nothing differs from what is stored" in same
     answer = client.post("/ui/new/as?mode=json", sent, headers=FRAGMENT)
     assert '"password": "[hidden]"' in text(answer)
+    version = re.search(r'name="version"[^>]* value="(\d+)"', page)
+    assert version is not None
+    wrong = {**sent, "version": version[1], "setting:poll.ms": "soon", "setting:password": "typed-9"}
+    refused = client.post("/ui/connectors/model/edit", wrong, headers=FRAGMENT)
+    assert (refused.status_code, refused["hx-retarget"]) == (400, "#outcome")  # the form stays as it is
+    assert '<a href="#in-poll-ms">poll.ms</a>: Invalid value soon' in text(refused)
+    assert "typed-9" not in text(refused)
+
+
+def test_every_part_of_the_form_needs_edit_on_that_name_and_on_whose_secrets_it_takes(
+    client: Client, rich: FakeLeader
+) -> None:
+    model = connector("other", topic="t", password="hunter2")
+    model.config["connector.class"] = "Rich"  # type: ignore[index]
+    rich.config.config(model)
+    rich.project()
+    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with override_settings(LOOPBACK=False, ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+        ann = bearer(account("ann", ("editor", "team-*"), ("viewer", "*")))
+        mine = {**RICH, "name": "team-a", "setting:topic": "t", "sample": '{"topic": "t"}'}
+        somebody_elses = {**mine, "name": "other"}
+        taken = {**mine, "keep:setting:password": "1", "setting:password": "", "of": "other"}
+        for path in ("", "/preflight", "/preview", "/trial", "/review"):
+            for sent in (somebody_elses, taken):
+                refused = client.post(f"/ui/new{path}", sent, headers=ann)
+                assert (refused.status_code, "verb `edit` on connector other" in text(refused)) == (403, True), path
+        assert rich.asked == []
+        copy = text(client.get("/ui/new?from=other", headers=ann))
+        assert "These secrets are not copied" in copy
+        assert 'name="of" value=""' in copy
+        nobody = bearer(account("bob", ("editor", "team-*")))
+        assert client.get("/ui/new?from=other", headers=nobody).status_code == 403
+        told = text(client.post("/ui/new/field?key=name", somebody_elses, headers=nobody))
+        assert "exists" not in told  # which names there are is told to those only who may see them

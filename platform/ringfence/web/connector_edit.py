@@ -53,6 +53,8 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         newer = find(name)
         if status == 409 and sent is not None and newer.settings != row.settings:
             return _stale(request, newer, row.settings, sent, mode)
+        if is_fragment(request):
+            return _refused(request, newer, sent, error.message, status)
         return _page(request, newer, sent, mode=mode, status=status, problem=error.message)
     address = f"/ui/connectors/{quote(name, safe='')}/config"
     if is_fragment(request):
@@ -131,6 +133,26 @@ def _stale(
     return _page(request, row, both, mode=mode, status=status, stale=text, ways=ways, last=last, known=base is not None)
 
 
+def _refused(
+    request: HttpRequest, row: Connector, sent: Mapping[str, str] | None, problem: str, status: int
+) -> HttpResponse:
+    """What is wrong, for the form that stays as it is: with a way to each field, and the errors of each."""
+    context: dict[str, Any] = {"problem": problem}
+    if sent is not None:
+        context |= {**filling.shown(request, _draft(row, sent), ask_brokers=True), "slots": True}
+        if context["wrong"]:
+            context["problem"] = " ".join(context["layout"].rest)
+    response = render(request, "ringfence/parts/new_outcome.html", context, status=status)
+    response["HX-Retarget"] = "#outcome"
+    return response
+
+
+def _draft(row: Connector, config: Mapping[str, str]) -> Draft:
+    settings = {"connector.class": row.class_name, **config}
+    settings.pop("name", None)
+    return Draft(row.name, settings, of=row.name, editing=True)
+
+
 def _page(
     request: HttpRequest, row: Connector, config: Mapping[str, str] | None, *, mode: str, status: int = 200, **more: Any
 ) -> HttpResponse:
@@ -145,8 +167,7 @@ def _page(
         **effect(row),
         **more,
     }
-    draft = Draft(row.name, {key: value for key, value in shown.items() if key != "name"}, of=row.name, editing=True)
-    draft.config.setdefault("connector.class", row.class_name)
+    draft = _draft(row, shown)
     if as_form:
         context = {**filling.shown(request, draft), **context, "draft": draft}
     template = "ringfence/parts/edit_form.html" if is_fragment(request) else "ringfence/edit.html"
