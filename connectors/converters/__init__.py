@@ -14,13 +14,19 @@ from connectors.converters.numbers import (
     LongConverter,
     ShortConverter,
 )
+from connectors.converters.registry.avro import AvroConverter
+from connectors.converters.registry.json_schema import JsonSchemaConverter
+from connectors.converters.registry.protobuf import ProtobufConverter
 from connectors.converters.simple import ByteArrayConverter, SimpleHeaderConverter, StringConverter
 
 __all__ = [
+    "AvroConverter",
     "ByteArrayConverter",
     "Converter",
     "HeaderConverter",
     "JsonConverter",
+    "JsonSchemaConverter",
+    "ProtobufConverter",
     "SimpleHeaderConverter",
     "StringConverter",
     "find_converter",
@@ -42,7 +48,15 @@ _NUMBERS: Final = (
     DoubleConverter,
     BooleanConverter,
 )
-CONVERTERS: Final[tuple[type[Converter], ...]] = (StringConverter, JsonConverter, ByteArrayConverter, *_NUMBERS)
+CONVERTERS: Final[tuple[type[Converter], ...]] = (
+    StringConverter,
+    JsonConverter,
+    ByteArrayConverter,
+    AvroConverter,
+    JsonSchemaConverter,
+    ProtobufConverter,
+    *_NUMBERS,
+)
 HEADER_CONVERTERS: Final[tuple[type[HeaderConverter], ...]] = (
     SimpleHeaderConverter,
     StringConverter,

@@ -40,6 +40,9 @@ class Converter(ABC):
         convert = self.from_record
         return [convert(topic, value, schema) for value in values]
 
+    def trial(self) -> None:  # noqa: B027 - optional to override
+        """What follows is a trial: nothing outside may change, so ids that others would give may be left out."""
+
     def close(self) -> None:  # noqa: B027 - optional to override
         """Free what `configure` took."""
 

@@ -31,6 +31,8 @@ class Chain:
             self._steps = list(zip(names, types, build_transforms(config), strict=True))
             self._key, self._value = key_converter(config, worker), value_converter(config, worker)
             self._header = header_converter(config, worker)
+            self._key.trial()
+            self._value.trial()
         except ConfigException as error:
             raise BadRequest(scrubber.text(str(error))) from error
 

@@ -1,0 +1,95 @@
+"""JSON with a JSON Schema in the registry: that which Confluent's JsonSchemaConverter makes of Kafka Connect's."""
+
+import json
+from typing import Any, Final
+
+import orjson
+
+from connectors.api import ConfigDef, ConfigType, Importance, OneOf, ParsedConfig, Schema, SchemaType
+from connectors.api.schemas import DECIMAL_NAME, STRING
+from connectors.converters.json_encoding import Encoders
+from connectors.converters.registry.base import RegistryConverter, Write
+from connectors.converters.registry.settings import registry_settings
+
+_TYPES: Final = {
+    SchemaType.INT8: ("integer", "int8"),
+    SchemaType.INT16: ("integer", "int16"),
+    SchemaType.INT32: ("integer", "int32"),
+    SchemaType.INT64: ("integer", "int64"),
+    SchemaType.FLOAT32: ("number", "float32"),
+    SchemaType.FLOAT64: ("number", "float64"),
+    SchemaType.BOOLEAN: ("boolean", None),
+    SchemaType.STRING: ("string", None),
+    SchemaType.BYTES: ("string", "bytes"),
+}
+Json = Any
+
+
+class JsonSchemaConverter(RegistryConverter):
+    """JSON without an envelope. `decimal.format` says whether decimals are texts (BASE64) or numbers."""
+
+    aliases = ("io.confluent.connect.json.JsonSchemaConverter",)
+    kind = "JSON"
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return registry_settings().define(
+            "decimal.format",
+            ConfigType.STRING,
+            default="BASE64",
+            validator=OneOf("BASE64", "NUMERIC", ignore_case=True),
+            importance=Importance.LOW,
+            documentation="How decimals are written: BASE64 of their digits as bytes, or NUMERIC.",
+        )
+
+    def prepare(self, settings: ParsedConfig) -> None:
+        self._as_numbers = settings.string("decimal.format").upper() == "NUMERIC"
+        self._encoders = Encoders(decimals_as_numbers=self._as_numbers, defaults=True)
+
+    def form(self, schema: Schema) -> tuple[str, Write]:
+        encode = self._encoders.encoder(schema)
+
+        def write(value: object) -> bytes:
+            return orjson.dumps(encode(value))
+
+        return json.dumps(self._shown(schema), separators=(",", ":")), write
+
+    def _shown(self, schema: Schema, index: int | None = None) -> Json:
+        shown = self._plain(schema)
+        if schema.name is not None:
+            shown["title"] = schema.name
+        if schema.version is not None:
+            shown["connect.version"] = schema.version
+        if schema.doc is not None:
+            shown["description"] = schema.doc
+        if schema.parameters:
+            shown["connect.parameters"] = dict(schema.parameters)
+        if schema.default is not None:
+            shown["default"] = orjson.loads(orjson.dumps(self._encoders.encoder(schema)(schema.default)))
+        place = {} if index is None else {"connect.index": index}
+        if schema.optional:
+            return {"oneOf": [{"type": "null"}, shown], **place}
+        return shown | place
+
+    def _plain(self, schema: Schema) -> dict[str, Json]:
+        match schema.type:
+            case SchemaType.ARRAY:
+                assert schema.values is not None
+                return {"type": "array", "items": self._shown(schema.values)}
+            case SchemaType.MAP:
+                assert schema.keys is not None
+                assert schema.values is not None
+                if schema.keys.type is STRING.type:
+                    values = self._shown(schema.values)
+                    return {"type": "object", "connect.type": "map", "additionalProperties": values}
+                pair = {"type": "array", "items": [self._shown(schema.keys), self._shown(schema.values)]}
+                return {"type": "array", "connect.type": "map", "items": pair}
+            case SchemaType.STRUCT:
+                fields = {name: self._shown(inner, place) for name, place, inner in schema.fields}
+                required = [name for name, _, inner in schema.fields if not inner.optional and inner.default is None]
+                return {"type": "object", "properties": fields, **({"required": required} if required else {})}
+            case _:
+                name, connect = _TYPES[schema.type]
+                if schema.name == DECIMAL_NAME and self._as_numbers:
+                    name = "number"
+                return {"type": name} if connect is None else {"type": name, "connect.type": connect}

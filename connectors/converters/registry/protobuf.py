@@ -1,0 +1,139 @@
+"""Protobuf, with a message for each struct."""
+
+from collections.abc import Callable
+from typing import Any
+
+from connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
+from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
+from connectors.api.structs import fit
+from connectors.converters.json_encoding import signed_bytes, unscaled_value
+from connectors.converters.registry.base import RegistryConverter, Write
+from connectors.converters.registry.proto_file import LOGICAL, ProtoFile
+from connectors.converters.registry.settings import load
+from connectors.values.moments import millis
+
+Message = Any
+Fill = Callable[[Message, Any], None]
+"""Puts a value into a message."""
+
+
+class ProtobufConverter(RegistryConverter):
+    """Structs as messages, fields numbered in their order. A field that may be null says whether it is there.
+
+    Decimals, dates, times and timestamps are confluent.type.Decimal, google.type.Date and TimeOfDay, and
+    google.protobuf.Timestamp.
+    """
+
+    aliases = ("io.confluent.connect.protobuf.ProtobufConverter",)
+    kind = "PROTOBUF"
+
+    def prepare(self, settings: ParsedConfig) -> None:
+        load("google.type.date_pb2")
+
+    def form(self, schema: Schema) -> tuple[str, Write]:
+        file = ProtoFile(schema)
+        made, fill = file.message_class(), _message(schema)
+
+        def write(value: object) -> bytes:
+            message = made()
+            fill(message, value if value.__class__ is Struct else fit(schema, value))
+            # A zero byte says that it is the file's first message.
+            return b"\x00" + bytes(message.SerializeToString(deterministic=True))
+
+        return file.text(), write
+
+
+def _message(schema: Schema) -> Fill:
+    fields = [(field.schema, _field(field.name, field.schema)) for field in schema.fields]
+    names = schema.names
+
+    def fill(message: Message, struct: Struct) -> None:
+        if struct.schema != schema:
+            raise ConnectorError("Mismatching schema: the struct has another one than the record names.")
+        for name, (inner, put), value in zip(names, fields, struct.filled(), strict=True):
+            if value is not None:
+                put(message, value)
+            elif not inner.optional:
+                raise ConnectorError(f"Field {name} is null, and {inner} is neither optional nor has it a default.")
+
+    return fill
+
+
+def _field(name: str, schema: Schema) -> Fill:
+    """Puts a value into the field of that name."""
+    if schema.type is SchemaType.ARRAY and schema.values is not None:
+        return _repeated(name, schema.values)
+    if schema.type is SchemaType.MAP and schema.values is not None:
+        return _map(name, schema.values)
+    inner = _submessage(schema)
+    if inner is None:
+        return lambda message, value: setattr(message, name, value)
+
+    def put(message: Message, value: Any) -> None:
+        part = getattr(message, name)
+        part.SetInParent()
+        inner(part, value)
+
+    return put
+
+
+def _repeated(name: str, schema: Schema) -> Fill:
+    inner = _submessage(schema)
+
+    def put(message: Message, values: list[Any]) -> None:
+        field = getattr(message, name)
+        for value in values:
+            if value is None:
+                raise ConnectorError(f"Protobuf's lists hold no nulls: field {name} has one.")
+            if inner is None:
+                field.append(value)
+            else:
+                inner(field.add(), value)
+
+    return put
+
+
+def _map(name: str, schema: Schema) -> Fill:
+    inner = _submessage(schema)
+
+    def put(message: Message, values: dict[Any, Any]) -> None:
+        field = getattr(message, name)
+        for key, value in values.items():
+            if key is None or value is None:
+                raise ConnectorError(f"Protobuf's maps hold no nulls: field {name} has one.")
+            if inner is None:
+                field[key] = value
+            else:
+                inner(field[key], value)
+
+    return put
+
+
+def _submessage(schema: Schema) -> Fill | None:
+    """What fills a message of that schema; None where the values are no messages."""
+    if schema.name in LOGICAL:
+        if schema.name == DECIMAL_NAME:
+            return _decimal(int(schema.parameters.get("scale", "0")))
+        return {DATE_NAME: _date, TIME_NAME: _time, TIMESTAMP_NAME: _timestamp}[schema.name]
+    return _message(schema) if schema.type is SchemaType.STRUCT else None
+
+
+def _decimal(scale: int) -> Fill:
+    def fill(message: Message, value: Any) -> None:
+        message.value, message.scale = signed_bytes(unscaled_value(value, scale)), scale
+
+    return fill
+
+
+def _date(message: Message, value: Any) -> None:
+    message.year, message.month, message.day = value.year, value.month, value.day
+
+
+def _time(message: Message, value: Any) -> None:
+    message.hours, message.minutes, message.seconds = value.hour, value.minute, value.second
+    message.nanos = value.microsecond // 1000 * 1_000_000
+
+
+def _timestamp(message: Message, value: Any) -> None:
+    message.seconds, rest = divmod(millis(value), 1000)
+    message.nanos = rest * 1_000_000

@@ -1,0 +1,212 @@
+"""The settings that the converters with a registry share, and the registry's client out of them: the one door to it."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from connectors.api import (
+    AllOf,
+    ConfigDef,
+    ConfigException,
+    ConfigType,
+    Importance,
+    NonEmpty,
+    OneOf,
+    ParsedConfig,
+    Range,
+    Schema,
+)
+from connectors.api.config_types import HIDDEN
+
+EXTRA: Final = "pip install 'ringfence[schema-registry]', on the workers and where the tasks run"
+_STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+_JAVA_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
+_LOW, _MEDIUM, _HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH
+_TEXTS: Final = {
+    "bearer.auth.logical.cluster": "The logical cluster that goes with a bearer token.",
+    "bearer.auth.identity.pool.id": "The identity pool that goes with a bearer token.",
+    "bearer.auth.issuer.endpoint.url": "Where OAUTHBEARER fetches tokens.",
+    "bearer.auth.client.id": "Who OAUTHBEARER fetches tokens as.",
+    "bearer.auth.scope": "What OAUTHBEARER asks for.",
+    "schema.registry.ssl.truststore.location": "A PEM file with the certificates to trust.",
+    "schema.registry.ssl.keystore.location": "A PEM file with the own certificate, and its key.",
+    "schema.registry.ssl.key.location": "A PEM file with the own key.",
+}
+_SECRETS: Final = {
+    "basic.auth.user.info": "user:password, with basic.auth.credentials.source=USER_INFO.",
+    "bearer.auth.token": "The token, with bearer.auth.credentials.source=STATIC_TOKEN.",
+    "bearer.auth.client.secret": "The secret of OAUTHBEARER's client.",
+    "schema.registry.ssl.key.password": "The password of the own key.",
+}
+
+
+def registry_settings() -> ConfigDef:
+    """What all of them take, without the prefix (`value.converter.`)."""
+    keys = (
+        ConfigDef()
+        .define(
+            "schema.registry.url",
+            ConfigType.LIST,
+            validator=AllOf(NonEmpty(), _without_secrets),
+            importance=_HIGH,
+            documentation="The registry's addresses, without user and password.",
+        )
+        .define(
+            "auto.register.schemas",
+            ConfigType.BOOLEAN,
+            default=True,
+            documentation="Whether unknown schemas are registered; else their records are refused.",
+        )
+        .define(
+            "normalize.schemas",
+            ConfigType.BOOLEAN,
+            default=False,
+            documentation="Whether the registry compares schemas by their meaning.",
+        )
+        .define(
+            "use.latest.version",
+            ConfigType.BOOLEAN,
+            default=False,
+            validator=_false,
+            importance=_LOW,
+            documentation="Not supported: a record is written with its own schema.",
+        )
+    )
+    for half in ("key", "value"):
+        keys.define(
+            f"{half}.subject.name.strategy",
+            ConfigType.CLASS,
+            default=_STRATEGIES[0],
+            validator=_is_strategy,
+            documentation="What the schema is registered under: the topic, the schema's name, or both.",
+        )
+    keys.define(
+        "basic.auth.credentials.source",
+        ConfigType.STRING,
+        default="URL",
+        validator=OneOf("URL", "USER_INFO"),
+        documentation="USER_INFO where basic.auth.user.info holds user and password.",
+    ).define(
+        "bearer.auth.credentials.source",
+        ConfigType.STRING,
+        default=None,
+        validator=OneOf("STATIC_TOKEN", "OAUTHBEARER"),
+        documentation="Where a bearer token comes from; none where it is left out.",
+    )
+    for name, text in _SECRETS.items():
+        keys.define(name, ConfigType.PASSWORD, default=None, documentation=text)
+    for name, text in _TEXTS.items():
+        keys.define(name, ConfigType.STRING, default=None, documentation=text)
+    for store in ("truststore", "keystore"):
+        keys.define(
+            f"schema.registry.ssl.{store}.type",
+            ConfigType.STRING,
+            default="PEM",
+            validator=_is_pem,
+            importance=_LOW,
+            documentation="PEM is the only one.",
+        )
+    return keys.define(
+        "http.read.timeout.ms",
+        ConfigType.INT,
+        default=10_000,
+        validator=Range(1),
+        importance=_LOW,
+        documentation="How long an answer of the registry may take.",
+    )
+
+
+def _without_secrets(name: str, value: object) -> None:
+    if isinstance(value, list) and any(urlsplit(each).username for each in value):
+        reason = "the address holds a user, which pages would show; use basic.auth.user.info"
+        raise ConfigException.invalid(name, HIDDEN, reason)
+
+
+def _false(name: str, value: object) -> None:
+    if value:
+        raise ConfigException.invalid(name, "true", "a record is written with its own schema; leave it out")
+
+
+def _is_pem(name: str, value: object) -> None:
+    if str(value).upper() != "PEM":
+        raise ConfigException.invalid(name, value, "only PEM can be read here; export the certificates as PEM")
+
+
+def _is_strategy(name: str, value: object) -> None:
+    if str(value).removeprefix(_JAVA_STRATEGIES) not in _STRATEGIES:
+        raise ConfigException.invalid(name, value, f"Known are: {', '.join(_STRATEGIES)}")
+
+
+Subject = Callable[[str, Schema], str | None]
+"""`subject(topic, schema)`: what the schema is registered under; None where it needs a name and has none."""
+
+
+def subject_of(settings: ParsedConfig, is_key: bool) -> Subject:
+    """The strategy that the settings name."""
+    half = "key" if is_key else "value"
+    strategy = settings.string(f"{half}.subject.name.strategy").removeprefix(_JAVA_STRATEGIES)
+
+    def subject(topic: str, schema: Schema) -> str | None:
+        if strategy == _STRATEGIES[0]:
+            return f"{topic}-{half}"
+        if schema.name is None:
+            return None
+        return schema.name if strategy == _STRATEGIES[1] else f"{topic}-{schema.name}"
+
+    return subject
+
+
+def load(module: str) -> Any:
+    """A module of the extra, imported when the first converter needs it. Raises `ConfigException` with the remedy."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigException(f"Converters with a Schema Registry need more packages ({error}): {EXTRA}.") from error
+
+
+def client_config(settings: ParsedConfig) -> dict[str, Any]:
+    """confluent-kafka's settings of the registry's client."""
+    config: dict[str, Any] = {
+        "url": ",".join(settings.strings("schema.registry.url")),
+        "timeout": settings.integer("http.read.timeout.ms") / 1000,
+        "retries.wait.ms": 200,
+        "max.retries": 1,  # what lasts longer is errors.retry.timeout's business, and the task's restart's
+    }
+    if settings.string("basic.auth.credentials.source") == "USER_INFO":
+        config["basic.auth.user.info"] = _needed(settings, "basic.auth.user.info", password=True)
+    source = settings["bearer.auth.credentials.source"]
+    if source is not None:
+        config["bearer.auth.credentials.source"] = source
+        config["bearer.auth.logical.cluster"] = settings["bearer.auth.logical.cluster"] or ""
+        config["bearer.auth.identity.pool.id"] = settings["bearer.auth.identity.pool.id"] or ""
+    if source == "STATIC_TOKEN":
+        config["bearer.auth.token"] = _needed(settings, "bearer.auth.token", password=True)
+    if source == "OAUTHBEARER":
+        for name in ("issuer.endpoint.url", "client.id", "scope"):
+            config[f"bearer.auth.{name}"] = _needed(settings, f"bearer.auth.{name}")
+        config["bearer.auth.client.secret"] = _needed(settings, "bearer.auth.client.secret", password=True)
+    files: Mapping[str, object] = {
+        "ssl.ca.location": settings["schema.registry.ssl.truststore.location"],
+        "ssl.certificate.location": settings["schema.registry.ssl.keystore.location"],
+        "ssl.key.location": settings["schema.registry.ssl.key.location"],
+    }
+    config |= {name: value for name, value in files.items() if value is not None}
+    if settings["schema.registry.ssl.key.password"] is not None:
+        config["ssl.key.password"] = settings.password("schema.registry.ssl.key.password")
+    return config
+
+
+def _needed(settings: ParsedConfig, name: str, *, password: bool = False) -> str:
+    if settings[name] is None:
+        raise ConfigException(f'Missing required configuration "{name}": the registry\'s credentials need it.')
+    return settings.password(name) if password else settings.string(name)
+
+
+def client(settings: ParsedConfig) -> Any:
+    """A client of the registry. Raises `ConfigException`; nothing is sent yet."""
+    registry = load("confluent_kafka.schema_registry")
+    try:
+        return registry.SchemaRegistryClient(client_config(settings))
+    except (ValueError, TypeError, OSError) as error:
+        raise ConfigException(f"The Schema Registry's settings do not fit together: {error}") from error
