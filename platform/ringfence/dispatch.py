@@ -11,7 +11,7 @@ is sent again, as a new one, until the same deadline.
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -143,11 +143,33 @@ def try_transforms(
 
 
 def transactions(
-    connector: str, tasks: int, config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT
+    connector: str,
+    tasks: int,
+    config: Mapping[str, str],
+    *,
+    earlier: Sequence[Mapping[str, str]] = (),
+    timeout: float = PLUGIN_TIMEOUT,
 ) -> list[dict[str, Any]]:
-    """What the coordinators know of the ids of tasks 0..tasks-1: id, task, state, open, producer_id, epoch, age_ms …"""
+    """What the coordinators know of the ids of tasks 0..tasks-1: id, task, state, open, producer_id, epoch, age_ms …
+
+    earlier: the configurations of older generations that may be alive, perhaps on other clusters.
+    """
     body = {"connector": connector, "tasks": tasks, "config": dict(config), "deadline": time.time() + timeout}
-    return cast(list[dict[str, Any]], _plugins("transactions", body, timeout))
+    before = {"earlier": [dict(one) for one in earlier]} if earlier else {}
+    return cast(list[dict[str, Any]], _plugins("transactions", {**body, **before}, timeout))
+
+
+def hanging(
+    connector: str,
+    tasks: int,
+    configs: Sequence[Mapping[str, str]],
+    topics: Sequence[str],
+    *,
+    timeout: float = PLUGIN_TIMEOUT,
+) -> list[dict[str, Any]]:
+    """Open transactions on a connector's topics that no coordinator knows (KIP-664)."""
+    body = {"connector": connector, "tasks": tasks, "configs": [dict(one) for one in configs], "topics": list(topics)}
+    return cast(list[dict[str, Any]], _plugins("hanging", {**body, "deadline": time.time() + timeout}, timeout))
 
 
 def last_records(

@@ -27,7 +27,16 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     from ringfence.api import masking, root
 
     fake = FakeLeader()
-    asked = ("validate", "list_plugins", "config_keys", "preflight", "transactions", "preview", "try_transforms")
+    asked = (
+        "validate",
+        "list_plugins",
+        "config_keys",
+        "preflight",
+        "transactions",
+        "hanging",
+        "preview",
+        "try_transforms",
+    )
     for name in ("command", *asked):
         monkeypatch.setattr(dispatch, name, getattr(fake, name))
     monkeypatch.setattr(dispatch, "offsets", fake.offsets_of)

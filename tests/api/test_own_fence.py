@@ -15,6 +15,7 @@ from tests.support.leader import FakeLeader
 
 FENCE = "/api/v1/connectors/team-a/fence"
 TRANSACTIONS = "/api/v1/connectors/team-a/transactions"
+HANGING = f"{TRANSACTIONS}/hanging"
 
 
 def test_transactions_come_from_kafka_with_state_holder_age_and_partitions(client: Client, two: FakeLeader) -> None:
@@ -93,3 +94,51 @@ def test_fencing_needs_its_own_verb(client: Client, two: FakeLeader, outside: No
         ),
         404,
     )
+
+
+def test_clusters_of_generations_that_may_be_alive_are_asked_too(client: Client, two: FakeLeader) -> None:
+    from ringfence.history import live
+    from ringfence.mirror.models import Connector, GenerationRow
+
+    def earlier() -> list[str]:
+        return [config["topic"] for config in live.earlier(Connector.objects.get(name="team-a"))]
+
+    elsewhere = {
+        "connector.class": "VerifiableSource",
+        "topic": "u",
+        "producer.override.bootstrap.servers": "there:9092",
+    }
+    client.put("/connectors/team-a/config", elsewhere, content_type=JSON)
+    assert earlier() == ["t"], "the tasks that run are those of the configuration before"
+    client.get(TRANSACTIONS)
+    assert [config["topic"] for config in two.asked[-1][2]["earlier"]] == ["t"]
+    two.start("team-a", tasks=2)
+    GenerationRow.objects.filter(connector="team-a").update(stage="done")
+    assert earlier() == [], "all before are fenced"
+    newest = GenerationRow.objects.filter(connector="team-a").latest("generation")
+    GenerationRow.objects.filter(pk=newest.pk).update(stage="fencing")
+    assert earlier() == ["t"], "its round goes on"
+
+
+def test_what_hangs_is_told_and_ended_with_a_reason(client: Client, two: FakeLeader) -> None:
+    from ringfence.audit.models import AuditEntry
+
+    (row,) = client.get(HANGING).json()["hanging"]
+    assert (row["topic"], row["producer_id"], row["transactional_id"]) == ("t", 7, "g-team-a-0")
+    body = {"reason": "readers wait", "topic": "t", "partition": 0, "producer_id": 7}
+    assert client.post(HANGING, body, content_type=JSON).json()["hanging"] == [row]
+    (sent,) = [sent for kind, _, sent in two.asked if kind == "end_hanging"]
+    assert {key: sent[key] for key in ("topic", "partition", "producer_id", "reason", "tasks")} == {**body, "tasks": 2}
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.action, entry.message, entry.outcome) == ("fence", "readers wait", "done")
+    for wrong in ({"reason": ""}, {"topic": 1}, {"topic": ""}, {"partition": True}, {"producer_id": -1}, {"more": 1}):
+        problem(client.post(HANGING, {**body, **wrong}, content_type=JSON), 400)
+    two.refusal = Refused(409, "wait")
+    problem(client.post(HANGING, body, content_type=JSON), 409)
+
+
+def test_ending_what_hangs_needs_the_verb_fence(client: Client, two: FakeLeader, outside: None) -> None:
+    body = {"reason": "x", "topic": "t", "partition": 0, "producer_id": 7}
+    editor = bearer(account("ann", ("editor", "*")))
+    assert "`fence`" in problem(client.post(HANGING, body, content_type=JSON, headers=editor), 403)
+    assert client.get(HANGING, headers=editor).status_code == 200

@@ -249,3 +249,15 @@ def test_the_new_commands_complete() -> None:
     assert {"versions", "diff", "rollback", "fence", "events", "logs"} <= set(following(["connectors", ""]))
     assert {"snapshot", "snapshots", "undo"} <= set(following(["offsets", ""]))
     assert "--reason" in following(["connectors", "fence", "a", "--r"])
+
+
+def test_what_no_coordinator_knows_is_shown_and_ended(two: FakeLeader, capsys: Captured) -> None:
+    assert cli.main(["transactions", "hanging"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert rows[0] == ["a", "t", "0", "7", "12", "2", "h", "g-a-0", "yes"]
+    abort = ["transactions", "abort", "a", "t", "0", "7", "--reason", "readers wait"]
+    assert cli.main(abort) == Exit.USAGE, "nobody is there to ask"
+    assert cli.main([*abort, "--yes"]) == 0
+    assert "t-0: what was open from offset 12 on is aborted" in capsys.readouterr().out
+    (sent,) = [sent for kind, _, sent in two.asked if kind == "end_hanging"]
+    assert (sent["topic"], sent["partition"], sent["producer_id"], sent["reason"]) == ("t", 0, 7, "readers wait")

@@ -30,7 +30,7 @@ def test_an_open_transaction_is_told_with_its_age_and_partitions_and_fencing_its
     held.produce(topic, b"open")
     assert held.flush(20) == 0
     config = {"connector.class": "VerifiableSource", "topic": topic}
-    first, second = describe(name, 2, config, worker, Deadline.after(30))
+    first, second = describe(name, 2, [config], worker, Deadline.after(30))
     assert (first["state"], first["open"], first["producer_id"], first["epoch"]) == (
         "Ongoing",
         True,
@@ -46,10 +46,10 @@ def test_an_open_transaction_is_told_with_its_age_and_partitions_and_fencing_its
         with pytest.raises(Refusal) as refused:
             fence_id(state, name, stranger, worker)
         assert refused.value.status == 400
-    assert describe(name, 1, config, worker, Deadline.after(30))[0]["open"] is True
+    assert describe(name, 1, [config], worker, Deadline.after(30))[0]["open"] is True
     (fenced,) = fence_id(state, name, f"{group}-{name}-0", worker)
     assert fenced["epoch"] != first["epoch"] or fenced["producer_id"] != first["producer_id"]
     with pytest.raises(Fenced):
         held.commit(Deadline.after(30))
     held.close()
-    assert describe(name, 1, config, worker, Deadline.after(30))[0]["open"] is False
+    assert describe(name, 1, [config], worker, Deadline.after(30))[0]["open"] is False

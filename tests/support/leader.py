@@ -3,7 +3,7 @@
 For codes and bodies only. What the real ones guarantee is tested with the real ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,6 +79,8 @@ class FakeLeader:
             value = {"generation": first + 2}
         elif kind == "fence_id":
             return CommandResult(None, {"fenced": [{"id": body["id"], "producer_id": 7, "epoch": 4}]})
+        elif kind == "end_hanging":
+            return CommandResult(None, {"ended": self.hanging(name, 1, [], [])})
         elif kind == "ping":
             return CommandResult(None, {"leader": "w1"})
         self.project()
@@ -172,15 +174,43 @@ class FakeLeader:
         return {**walked, "written": {**after, "topic": "routed"}, "error": ""}
 
     def transactions(
-        self, connector: str, tasks: int, config: Mapping[str, str], *, timeout: float = 30
+        self,
+        connector: str,
+        tasks: int,
+        config: Mapping[str, str],
+        *,
+        earlier: Sequence[Mapping[str, str]] = (),
+        timeout: float = 30,
     ) -> list[dict[str, Any]]:
-        self.asked.append(("transactions", connector, {"tasks": tasks}))
+        before = {"earlier": [dict(one) for one in earlier]} if earlier else {}
+        self.asked.append(("transactions", connector, {"tasks": tasks, **before}))
         if self.refusal is not None:
             raise self.refusal
-        blank = {"timeout_ms": 60_000, "producer_id": 7, "epoch": 3, "partitions": [{"topic": "t", "partition": 0}]}
+        blank: dict[str, Any] = {
+            "cluster": "k:9092",
+            "timeout_ms": 60_000,
+            "producer_id": 7,
+            "epoch": 3,
+            "partitions": [{"topic": "t", "partition": 0}],
+        }
         is_open = {"state": "Ongoing", "open": True, "started_ms": 5, "age_ms": 12}
         shut = {"state": "CompleteCommit", "open": False, "started_ms": -1, "age_ms": None}
         return [{"id": f"g-{connector}-{n}", "task": n, **blank, **(shut if n else is_open)} for n in range(tasks)]
+
+    def hanging(
+        self,
+        connector: str,
+        tasks: int,
+        configs: Sequence[Mapping[str, str]],
+        topics: Sequence[str],
+        *,
+        timeout: float = 30,
+    ) -> list[dict[str, Any]]:
+        self.asked.append(("hanging", connector, {"tasks": tasks, "topics": list(topics)}))
+        if self.refusal is not None:
+            raise self.refusal
+        where = {"cluster": "k:9092", "topic": "t", "partition": 0, "start_offset": 12, "age_ms": 7_200_000}
+        return [{**where, "producer_id": 7, "epoch": 3, "transactional_id": f"g-{connector}-0", "why_not": ""}]
 
     def offsets_of(self, connector: str, config: Mapping[str, str], *, timeout: float = 30) -> list[dict[str, Any]]:
         self.asked.append(("offsets", connector, dict(config)))

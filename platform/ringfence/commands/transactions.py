@@ -28,18 +28,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reason(end)
     add_yes(end)
     add_wait(end)
+    hanging = actions.add(
+        "hanging", _hanging, "open ones that no coordinator knows (KIP-664)", output="table json yaml"
+    )
+    hanging.add_argument("name", metavar="CONNECTOR", nargs="?", help="without one, of all connectors")
+    about = "end one of `hanging` by a marker on its partition, since fencing does not end it"
+    abort = actions.add("abort", _abort, about, connector=True)
+    abort.add_argument("topic")
+    abort.add_argument("partition", type=int)
+    abort.add_argument("producer_id", type=int)
+    add_reason(abort)
+    add_yes(abort)
 
 
 def _path(name: str) -> str:
     return f"/api/v1/connectors/{segment(name)}"
 
 
+def _names(rest: Rest, args: argparse.Namespace) -> list[str]:
+    return [args.name] if args.name else [row["name"] for row in rest.listed("/api/v1/connectors")]
+
+
 def _list(rest: Rest, args: argparse.Namespace) -> int:
-    names = [args.name] if args.name else [row["name"] for row in rest.listed("/api/v1/connectors")]
     query = {"open": "true"} if args.open else {"open": "false"} if args.closed else {}
     found = [
         {"connector": name, **row}
-        for name in names
+        for name in _names(rest, args)
         for row in rest.call("GET", f"{_path(name)}/transactions", **query)["transactions"]
         if _wanted(row, args)
     ]
@@ -82,4 +96,33 @@ def _end(rest: Rest, args: argparse.Namespace) -> int:
     if args.wait:
         of_task = {task: attempt for task, attempt in before.items() if task == row["task"]}
         waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds, newer=of_task)
+    return 0
+
+
+def _hanging(rest: Rest, args: argparse.Namespace) -> int:
+    found = [
+        {"connector": name, **row}
+        for name in _names(rest, args)
+        for row in rest.call("GET", f"{_path(name)}/transactions/hanging")["hanging"]
+    ]
+    columns: dict[str, output.Cell] = {
+        "CONNECTOR": lambda row: row["connector"],
+        "TOPIC": lambda row: row["topic"],
+        "PARTITION": lambda row: row["partition"],
+        "PRODUCER": lambda row: row["producer_id"],
+        "FROM OFFSET": lambda row: row["start_offset"],
+        "AGE": lambda row: output.span(row["age_ms"]),
+        "ID": lambda row: row["transactional_id"] or "(unknown)",
+        "MAY BE ENDED": lambda row: "not yet" if row["why_not"] else "yes",
+    }
+    output.listing(found, args.output, columns)
+    return 0
+
+
+def _abort(rest: Rest, args: argparse.Namespace) -> int:
+    where = f"{args.topic}-{args.partition}"
+    confirmed(args.name, f"abort what producer {args.producer_id} has open on {where}", args.yes)
+    body = {"topic": args.topic, "partition": args.partition, "producer_id": args.producer_id, "reason": args.reason}
+    for row in rest.call("POST", f"{_path(args.name)}/transactions/hanging", body)["hanging"]:
+        print(f"{where}: what was open from offset {row['start_offset']} on is aborted")
     return 0

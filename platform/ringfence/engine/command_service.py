@@ -18,7 +18,7 @@ from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
 from fencing.offsets import Offset, Partition, canonical
 from fencing.status import Removed
-from ringfence.engine import commands
+from ringfence.engine import commands, hanging
 from ringfence.engine.commands import Plan
 from ringfence.engine.internal_requests import check_signature, fence
 from ringfence.engine.jobs import Written
@@ -116,6 +116,10 @@ class CommandService:
             fenced = fence_id(state, name, str(body["id"]), self._leader.worker_config)
             self._report(command, "done", f"{body['id']}: {body['reason']}")
             return {"value": {"fenced": fenced}}
+        if kind == "end_hanging":
+            ended = hanging.end(state, name, body, self._leader.worker_config)
+            self._report(command, "done", f"{body['topic']}-{body['partition']}: {body['reason']}")
+            return {"value": ended}
         if kind == "retry_round":
             self._leader.hurry(name)
             self._report(command, "done", str(body["reason"]))

@@ -1,7 +1,7 @@
 """The Celery tasks: commands for the leader, questions for the plugin process. Never a source task's body."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ from fencing.clock import Deadline
 from fencing.errors import FencingError
 from fencing.ids import ConnectorName
 from ringfence.celery import app
-from ringfence.engine import client_overrides, preflight, refusals, topic_tail, transactions
+from ringfence.engine import client_overrides, hanging, preflight, refusals, topic_tail, transactions
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.plugins import PluginHost
@@ -118,12 +118,27 @@ def plugins_preflight(config: dict[str, str], deadline: float) -> dict[str, obje
 
 
 @task(name="ringfence.plugins.transactions")
-def plugins_transactions(connector: str, tasks: int, config: dict[str, str], deadline: float) -> dict[str, object]:
+def plugins_transactions(
+    connector: str, tasks: int, config: dict[str, str], deadline: float, earlier: Sequence[dict[str, str]] = ()
+) -> dict[str, object]:
     """What the coordinators know of a connector's transactional ids (KIP-664)."""
 
     def call() -> dict[str, object]:
         limit = Deadline.after(deadline - time.time())
-        return _value(transactions.describe(connector, tasks, config, _current().config, limit))
+        return _value(transactions.describe(connector, tasks, [config, *earlier], _current().config, limit))
+
+    return _answered(call)
+
+
+@task(name="ringfence.plugins.hanging")
+def plugins_hanging(
+    connector: str, tasks: int, configs: list[dict[str, str]], topics: list[str], deadline: float
+) -> dict[str, object]:
+    """Transactions on a connector's topics that no coordinator knows (KIP-664)."""
+
+    def call() -> dict[str, object]:
+        limit = Deadline.after(deadline - time.time())
+        return _value(hanging.find(connector, tasks, configs, topics, _current().config, limit))
 
     return _answered(call)
 

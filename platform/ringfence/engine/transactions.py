@@ -1,53 +1,81 @@
 """The transactional ids of a connector's tasks: what the coordinators know of them, and fencing one of them now."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
+from connectors.kafka_settings.java_names import servers
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState, ConnectorState
 from fencing.errors import FencingError
 from fencing.fence import fence
 from fencing.ids import ConnectorName, TaskId, task_transactional_id
-from fencing.kafka.transactions import TransactionProber
+from fencing.kafka.transactions import Transaction, TransactionProber
 from fencing.targets import Way, ways
 from ringfence.engine.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
+Settings = Mapping[str, str]
+Answer = TypeVar("Answer")
 
-def describe(
-    name: str, tasks: int, config: Mapping[str, str], worker: WorkerConfig, limit: Deadline
-) -> list[dict[str, object]]:
-    """The ids of tasks 0..tasks-1, with the first credentials that may ask. Raises `Refusal`."""
-    ids = [task_transactional_id(worker.group_id, TaskId(ConnectorName(name), n)) for n in range(tasks)]
+
+def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> list[list[Way]]:
+    """How to reach each cluster that tasks with these configurations write to, each cluster once. Raises `Refusal`."""
+    found: dict[frozenset[str], list[Way]] = {}
+    for config in configs:
+        try:
+            to_it = ways(None, config, worker.connection("ringfence-transactions"), worker.settings)
+        except FencingError as error:
+            raise Refusal(400, f"The cluster of connector {name} cannot be reached: {error}") from error
+        found.setdefault(servers(to_it[0].connection.bootstrap), to_it)
+    return list(found.values())
+
+
+def ids_of(name: str, tasks: int, worker: WorkerConfig) -> list[str]:
+    """The transactional ids of tasks 0..tasks-1."""
+    return [task_transactional_id(worker.group_id, TaskId(ConnectorName(name), n)) for n in range(tasks)]
+
+
+def first_that_may(found_ways: Iterable[Way], ask: Callable[[Way], Answer], purpose: str) -> Answer:
+    """The answer with the first credentials that get one. Raises `Refusal` with what became of all of them."""
     troubles = []
-    try:
-        found_ways = ways(None, config, worker.connection("ringfence-transactions"), worker.settings)
-    except FencingError as error:
-        raise Refusal(400, f"The cluster of connector {name} cannot be reached: {error}") from error
     for way in found_ways:
         try:
-            with TransactionProber(way.connection) as prober:
-                found = prober.transactions(ids, limit)
+            return ask(way)
         except FencingError as error:
             troubles.append(f"with {way.whose}: {error}")
-            continue
-        now_ms = int(time.time() * 1000)
-        return [
-            {
-                "id": each.transactional_id,
-                "task": n,
-                "state": each.state,
-                "open": each.open,
-                "producer_id": each.producer_id,
-                "epoch": each.epoch,
-                "timeout_ms": each.timeout_ms,
-                "started_ms": each.started_ms,
-                "age_ms": max(0, now_ms - each.started_ms) if each.open and each.started_ms > 0 else None,
-                "partitions": [{"topic": topic, "partition": partition} for topic, partition in each.partitions],
-            }
-            for n, each in enumerate(found)
-        ]
-    raise Refusal(500, f"The transactions of connector {name} cannot be described {'; '.join(troubles)}")
+    raise Refusal(500, f"{purpose} {'; '.join(troubles)}")
+
+
+def describe(
+    name: str, tasks: int, configs: Iterable[Settings], worker: WorkerConfig, limit: Deadline
+) -> list[dict[str, object]]:
+    """The ids of tasks 0..tasks-1 on each cluster of these configurations. Raises `Refusal`."""
+    ids = ids_of(name, tasks, worker)
+
+    def ask(way: Way) -> list[dict[str, object]]:
+        with TransactionProber(way.connection) as prober:
+            return [_told(way, n, each) for n, each in enumerate(prober.transactions(ids, limit))]
+
+    purpose = f"The transactions of connector {name} cannot be described"
+    return [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
+
+
+def _told(way: Way, task: int, one: Transaction) -> dict[str, object]:
+    now_ms = int(time.time() * 1000)
+    return {
+        "cluster": way.connection.bootstrap,
+        "id": one.transactional_id,
+        "task": task,
+        "state": one.state,
+        "open": one.open,
+        "producer_id": one.producer_id,
+        "epoch": one.epoch,
+        "timeout_ms": one.timeout_ms,
+        "started_ms": one.started_ms,
+        "age_ms": max(0, now_ms - one.started_ms) if one.open and one.started_ms > 0 else None,
+        "partitions": [{"topic": topic, "partition": partition} for topic, partition in one.partitions],
+    }
 
 
 def ways_of(connector: ConnectorState, worker: WorkerConfig) -> list[Way]:

@@ -5,7 +5,6 @@ Ending a transaction by hand is fencing its id: Kafka aborts what is open, and w
 
 from typing import Any
 
-from django.db.models import Max
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,6 +16,7 @@ from ringfence.api import reading
 from ringfence.api.errors import bad_request
 from ringfence.api.v1.base import FLAG, OwnView, told_reason
 from ringfence.api.v1.connectors import FencedShape
+from ringfence.history import live
 from ringfence.mirror.models import GenerationRow
 
 _LARGEST_ID = 300
@@ -30,6 +30,7 @@ class PartitionShape(serializers.Serializer[Any]):
 class TransactionShape(serializers.Serializer[Any]):
     """`state`: Kafka's word, "" where the coordinator does not know the id; `age_ms`: of an open one, else null."""
 
+    cluster = serializers.CharField()
     id = serializers.CharField()
     task = serializers.IntegerField()
     state = serializers.CharField()
@@ -74,12 +75,71 @@ class Transactions(OwnView):
         if asked.get("open", "true") not in ("true", "false"):
             raise bad_request("open must be true or false.")
         row = reading.connector(name)
-        # The ids of older generations, too: a zombie would hold one of those.
-        most = GenerationRow.objects.filter(connector=name).aggregate(Max("tasks"))["tasks__max"] or 0
-        found = dispatch.transactions(name, max(most, row.task_count), row.settings)
+        found = dispatch.transactions(name, live.ids(row), row.settings, earlier=live.earlier(row))
         if "open" in asked:
             found = [each for each in found if each["open"] is (asked["open"] == "true")]
         return Response(TransactionsShape({"connector": name, "transactions": found}).data)
+
+
+class HangingOneShape(serializers.Serializer[Any]):
+    """Open on a partition, unknown to every coordinator. `transactional_id`: whose producer it is, "" where unknown.
+
+    `why_not`: why it may not be ended yet, "" where it may.
+    """
+
+    cluster = serializers.CharField()
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+    producer_id = serializers.IntegerField()
+    epoch = serializers.IntegerField()
+    start_offset = serializers.IntegerField()
+    age_ms = serializers.IntegerField()
+    transactional_id = serializers.CharField(allow_blank=True)
+    why_not = serializers.CharField(allow_blank=True)
+
+
+class HangingShape(serializers.Serializer[Any]):
+    connector = serializers.CharField()
+    hanging = HangingOneShape(many=True)
+
+
+class EndHangingShape(serializers.Serializer[Any]):
+    reason = serializers.CharField()
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+    producer_id = serializers.IntegerField()
+
+
+class Hanging(OwnView):
+    """Transactions on the connector's topics that no coordinator knows (KIP-664): readers of committed records wait
+    before them for ever, and fencing does not end them. POST ends one by a marker on its partition."""
+
+    access = {"GET": on_connector(Verb.VIEW), "POST": on_connector(Verb.FENCE).writing()}
+    shape = HangingShape
+    takes = {"POST": EndHangingShape}
+
+    def get(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        row = reading.connector(name)
+        found = dispatch.hanging(name, live.ids(row), [row.settings, *live.earlier(row)], live.topics(row))
+        return Response(HangingShape({"connector": name, "hanging": found}).data)
+
+    def post(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        fields = self.known_fields("reason", "topic", "partition", "producer_id")
+        reason, topic = told_reason(fields), fields.get("topic")
+        if not isinstance(topic, str) or not topic:
+            raise bad_request("topic must be the name of one.")
+        numbers = {key: fields.get(key) for key in ("partition", "producer_id")}
+        for key, value in numbers.items():
+            if type(value) is not int or not 0 <= value < 2**63:
+                raise bad_request(f"{key} must be a whole number: GET …/transactions/hanging lists what hangs.")
+        row = reading.connector(name)
+        self.tell_reason(reason)
+        body = {"reason": reason, "topic": topic, **numbers, "tasks": live.ids(row), "topics": live.topics(row)}
+        result = dispatch.command("end_hanging", name, {**body, "earlier": live.earlier(row)}, user=self.user_name)
+        ended = result.value["ended"] if isinstance(result.value, dict) else []
+        return Response(HangingShape({"connector": name, "hanging": ended}).data)
 
 
 class Fence(OwnView):

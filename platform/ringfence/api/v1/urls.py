@@ -42,6 +42,7 @@ urlpatterns = [
     _route(f"{_CONNECTOR}/offset-snapshots/<int:number>/restore", offsets.Restore),
     _route(f"{_CONNECTOR}/offsets/preview", offsets.Preview),
     _route(f"{_CONNECTOR}/transactions", transactions.Transactions),
+    _route(f"{_CONNECTOR}/transactions/hanging", transactions.Hanging),
     _route(f"{_CONNECTOR}/fence", transactions.Fence),
     _route("api/v1/bulk/pause", bulk.BulkPause),
     _route("api/v1/bulk/resume", bulk.BulkResume),

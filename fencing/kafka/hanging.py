@@ -1,0 +1,150 @@
+"""Transactions that hang in the sense of KIP-664: open on a partition, and not for any coordinator.
+
+Readers of committed records wait before such a one for ever, and fencing its id does not end it: the coordinator has
+nothing to abort. A marker that is written to the partition itself does.
+"""
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kafka import TopicPartition
+from kafka.admin._transactions import AbortTransactionSpec
+from kafka.errors import BrokerResponseError, KafkaError
+from kafka.protocol.metadata import MetadataRequest
+
+from fencing.clock import Deadline
+from fencing.errors import Fatal, FencingError, Retriable
+from fencing.kafka.transactions import Transaction, TransactionProber
+
+_MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
+_DEFAULT_MAX_TIMEOUT_MS: Final = 900_000
+_DENIED: Final = frozenset({"ClusterAuthorizationFailedError", "TopicAuthorizationFailedError"})
+
+Key = tuple[str, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hanging:
+    """An open transaction on one partition, from `start_offset` on. `last_ms`: the time of its last records.
+
+    transactional_id: whose producer id it is, as far as a coordinator still knows; "" where none does.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    last_ms: int
+    transactional_id: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.topic, self.partition, self.producer_id, self.start_offset
+
+
+class HangingProber(TransactionProber):
+    """Asks with one principal, which needs Read on the topics; to end one, Alter or ClusterAction on the Cluster."""
+
+    def hanging(self, topics: Collection[str], ours: Iterable[Transaction], deadline: Deadline) -> list[Hanging]:
+        """Those on these topics, as far as these are there. ours: ids whose producers are known for certain.
+
+        Looked at twice: what a coordinator has just ended is open before its markers and gone after them.
+        """
+        first = self._open(topics)
+        if not first:
+            return []
+        known = self._known({each.producer_id for each in first.values()}, ours, deadline)
+        owners = {each.producer_id: each.transactional_id for each in known}
+        held = {
+            (each.producer_id, topic, partition) for each in known if each.open for topic, partition in each.partitions
+        }
+        suspects = [each for each in first.values() if (each.producer_id, each.topic, each.partition) not in held]
+        still = self._open({each.topic for each in suspects}) if suspects else {}
+        return [
+            replace(still[each.key], transactional_id=owners.get(each.producer_id, ""))
+            for each in suspects
+            if each.key in still
+        ]
+
+    def longest_ms(self) -> int:
+        """How long a transaction that a coordinator knows may be open at most."""
+        told = self.broker_setting(_MAX_TIMEOUT)
+        return int(told) if told is not None and told.isdigit() else _DEFAULT_MAX_TIMEOUT_MS
+
+    def abort(self, one: Hanging) -> None:
+        """Write the marker that aborts it. Idempotent. Raises `Fatal` with the remedy, or `Retriable`."""
+        spec = AbortTransactionSpec(
+            TopicPartition(one.topic, one.partition), one.producer_id, one.epoch, max(0, one.coordinator_epoch)
+        )
+        try:
+            self._admin.abort_transaction(spec)
+        except KafkaError as error:
+            raise self._refused(error, f"Aborting on {one.topic}-{one.partition}") from error
+
+    def _open(self, topics: Collection[str]) -> dict[Key, Hanging]:
+        try:
+            found: Mapping[TopicPartition, Any] = self._admin.describe_producers(self._partitions_of(topics))
+        except KafkaError as error:
+            raise self._refused(error, "Describing the producers of " + ", ".join(sorted(topics))) from error
+        opened = [
+            Hanging(
+                where.topic,
+                where.partition,
+                each.producer_id,
+                each.producer_epoch,
+                each.coordinator_epoch,
+                each.current_transaction_start_offset,
+                each.last_timestamp,
+            )
+            for where, state in found.items()
+            for each in state.active_producers
+            if each.current_transaction_start_offset >= 0
+        ]
+        return {
+            each.key: each for each in sorted(opened, key=lambda each: (each.topic, each.partition, each.start_offset))
+        }
+
+    def _partitions_of(self, topics: Collection[str]) -> list[TopicPartition]:
+        """Of those that are there; none is made by asking."""
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)],
+            allow_auto_topic_creation=False,
+        )
+        answer = self._run(self._all({"": request}))[""]
+        return [
+            TopicPartition(topic.name, partition.partition_index)
+            for topic in answer.topics
+            if topic.error_code == 0
+            for partition in topic.partitions
+        ]
+
+    def _known(self, producers: Collection[int], ours: Iterable[Transaction], deadline: Deadline) -> list[Transaction]:
+        """What all coordinators say of the ids that these producers belong to; `ours` where an id is among them."""
+        try:
+            listed = self._admin.list_transactions(producer_id_filters=sorted(producers))
+        except KafkaError as error:
+            raise self._refused(error, "Listing transactions") from error
+        ids = {each.transactional_id for rows in listed.values() for each in rows}
+        ids |= {each.transactional_id for each in ours if each.producer_id in producers}
+        return self.transactions(sorted(ids), deadline)
+
+    def _refused(self, error: KafkaError, what: str) -> FencingError:
+        name = type(error).__name__
+        if name in _DENIED:
+            remedy = (
+                "Grant the connector's admin client Read on the topics, and Alter (before Kafka 3.4: ClusterAction) on "
+                "the Cluster"
+            )
+            return Fatal(f"{what}: {name}. {remedy}", name)
+        if isinstance(error, BrokerResponseError) and not error.retriable:
+            return Fatal(f"{what}: {name}", name)
+        return Retriable(f"{what}: {name}. Ask again", name)
+
+
+def age_ms(one: Hanging) -> int:
+    """Since its last records, by this machine's clock."""
+    return max(0, int(time.time() * 1000) - one.last_ms)
