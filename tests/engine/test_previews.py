@@ -15,6 +15,7 @@ KEYS: list[dict[str, object]] = [
     {"name": "dialect", "type": "STRING", "default_value": "plain"},
     {"name": "topic", "type": "STRING", "default_value": None},
     {"name": "topic.prefix", "type": "STRING", "default_value": ""},
+    {"name": "topics", "type": "LIST", "default_value": ""},
     {"name": "batch.size", "type": "INT", "default_value": "2000"},
 ]
 MINE = {"name": "mine", "connector.class": "Files", "file": "/a", "topic": "x", "batch.size": "7"}
@@ -75,6 +76,7 @@ def test_a_deleted_connector_whose_round_is_open_may_still_read() -> None:
         ({"file": " /a ", "topic": "y", "topic.prefix": "z", "batch.size": "9", "dialect": "plain"}, True),
         ({"file": "/a", "dialect": "odd"}, False),
         ({"file": "/b"}, False),
+        ({"file": "/a", "topics": "some"}, False),
         ({"file": "/a", "connector.class": "Tables"}, False),
     ],
 )

@@ -26,7 +26,8 @@ _MARGIN_SECONDS: Final = 5.0
 """For the process to come up and the plugin to start, on top of the time for polls."""
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _TEXTS: Final = frozenset({"STRING", "LIST", "CLASS", "PASSWORD"})
-_NAMES_A_TOPIC: Final = re.compile(r"(^|\.)topics?(\.|$)")
+_NAMES_A_TOPIC: Final = re.compile(r"(^|\.)topic(\.|$)")
+"""Where records go. Several, `topics`, are what a connector of Kafka's reads."""
 
 Config = Mapping[str, str]
 Committed = list[tuple[Mapping[str, object], Mapping[str, object] | None]]

@@ -1,0 +1,55 @@
+"""On the real broker, with a real leader: a preview begins where the connector would, and leaves no trace."""
+
+# ruff: noqa: F811 - fixtures that are imported
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fencing.clock import Deadline
+from fencing.kafka.admin import topic_exists
+from ringfence.engine.previews import Previews
+from ringfence.engine.refusal import Refusal
+from tests.engine.test_offsets_on_a_broker import at, cluster, move  # noqa: F401 - a fixture
+from tests.engine.test_restarts_on_a_broker import C, Cluster
+from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from tests.support.waiting import eventually
+
+BOUNDS = {"records": 3, "bytes": 1_000_000, "seconds": 5.0}
+
+
+def test_a_preview_reads_what_the_connector_would_and_never_beside_it(
+    cluster: Cluster, unique: Callable[[str], str]
+) -> None:
+    data = unique("data")
+    config = {"name": C, "connector.class": "VerifiableSource", "topic": data}
+    previews = Previews(cluster.plugins, cluster.config)
+
+    def previewed(*, fresh: bool = False) -> Any:
+        return previews.preview(config, [], BOUNDS, Deadline.after(60), fresh=fresh)
+
+    def values(found: Any) -> list[str]:
+        return [record["written"]["value"]["text"] for record in found["records"]]
+
+    assert values(previewed()) == ["0", "1", "2"], "nothing of the name is there yet"
+    assert cluster.command("create", {"config": config, "initial_state": "STOPPED"})["ok"] is True
+    eventually(lambda: not cluster.leader.state().connector(C).tasks_stale, 30, "the empty task set")
+    eventually(lambda: not cluster.leader.state().connector(C).round_pending, 30, "the round is over")
+    move(cluster, 40)
+    found = previewed()
+    assert (values(found), found["from"]) == (["41", "42", "43"], [{"partition": {"id": 0}, "offset": {"seqno": 40}}])
+    assert values(previewed(fresh=True)) == ["0", "1", "2"]
+    assert at(cluster, cluster.config.offsets_topic) == 40, "nothing is committed"
+    assert not topic_exists(cluster.connection, data, Deadline.after(30)), "nothing is written"
+
+    assert cluster.command("resume")["ok"] is True
+    assert previewed() == {"busy": C}
+    assert cluster.command("stop")["ok"] is True
+    eventually(lambda: "records" in previewed(), 30, "the round of the stop is over")
+
+    for _ in range(2):
+        previews._places.acquire()
+    with pytest.raises(Refusal, match="2 previews are under way") as refused:
+        previewed()
+    assert (refused.value.status, refused.value.retry) == (503, True)
