@@ -57,6 +57,7 @@ class Schema:
         "names",
         "optional",
         "parameters",
+        "quick",
         "type",
         "values",
         "version",
@@ -93,6 +94,8 @@ class Schema:
         self.defaulted = tuple(
             (field.place, field.schema.default) for field in self.fields if field.schema.default is not None
         )
+        self.quick = {field.name: (field.place, *_quick(field.schema), field.schema) for field in self.fields}
+        """By field: its place, the class whose values fit as they are (None for none), and the bound of an int."""
         self._hash = hash((type, optional, name, version, doc, self.fields, keys, values))
 
     def field(self, name: str) -> Field | None:
@@ -143,6 +146,27 @@ class Schema:
         return f"Schema({self.name + ':' if self.name else ''}{self.type}{', optional' if self.optional else ''})"
 
 
+def _quick(schema: Schema) -> tuple[type | None, int]:
+    if schema.name in LOGICAL_NAMES:
+        return None, 0
+    if schema.type in _BITS:
+        return int, 1 << (_BITS[schema.type] - 1)
+    return _CLASSES.get(schema.type), 0
+
+
+_BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
+_CLASSES: Final[Mapping[SchemaType, type]] = {
+    SchemaType.FLOAT64: float,
+    SchemaType.BOOLEAN: bool,
+    SchemaType.STRING: str,
+    SchemaType.BYTES: bytes,
+}
+DECIMAL_NAME: Final = "org.apache.kafka.connect.data.Decimal"
+DATE_NAME: Final = "org.apache.kafka.connect.data.Date"
+TIME_NAME: Final = "org.apache.kafka.connect.data.Time"
+TIMESTAMP_NAME: Final = "org.apache.kafka.connect.data.Timestamp"
+LOGICAL_NAMES: Final = frozenset({DECIMAL_NAME, DATE_NAME, TIME_NAME, TIMESTAMP_NAME})
+
 BOOLEAN: Final = Schema(SchemaType.BOOLEAN)
 INT8: Final = Schema(SchemaType.INT8)
 INT16: Final = Schema(SchemaType.INT16)
@@ -152,12 +176,6 @@ FLOAT32: Final = Schema(SchemaType.FLOAT32)
 FLOAT64: Final = Schema(SchemaType.FLOAT64)
 STRING: Final = Schema(SchemaType.STRING)
 BYTES: Final = Schema(SchemaType.BYTES)
-
-DECIMAL_NAME: Final = "org.apache.kafka.connect.data.Decimal"
-DATE_NAME: Final = "org.apache.kafka.connect.data.Date"
-TIME_NAME: Final = "org.apache.kafka.connect.data.Time"
-TIMESTAMP_NAME: Final = "org.apache.kafka.connect.data.Timestamp"
-LOGICAL_NAMES: Final = frozenset({DECIMAL_NAME, DATE_NAME, TIME_NAME, TIMESTAMP_NAME})
 
 DATE: Final = Schema(SchemaType.INT32, name=DATE_NAME, version=1)
 """A day: `datetime.date`."""

@@ -33,9 +33,19 @@ class Struct:
         if schema.type is not SchemaType.STRUCT:
             raise ConnectorError(f"A struct needs a struct's schema, not {schema}")
         self.schema = schema
-        self._values: list[object] = [None] * len(schema.fields)
-        for name, value in (values or {}).items():
-            self[name] = value
+        stored: list[object] = [None] * len(schema.fields)
+        self._values = stored
+        if not values:
+            return
+        quick = schema.quick
+        for name, value in values.items():
+            if name not in quick:
+                raise self._unknown(name)
+            place, cls, limit, inner = quick[name]
+            if value.__class__ is cls and (not limit or -limit <= value < limit):  # type: ignore[operator] # an int
+                stored[place] = value
+            else:
+                stored[place] = fit(inner, value, f"field {name}")
 
     @classmethod
     def of(cls, schema: Schema, values: list[object]) -> "Struct":
@@ -49,7 +59,7 @@ class Struct:
         """The field's value, its default where it is null."""
         field = self.schema.field(name)
         if field is None:
-            raise ConnectorError(f"{name} is not a field of {self.schema}: it has {', '.join(self.schema.names)}")
+            raise self._unknown(name)
         value = self._values[field.place]
         return field.schema.default if value is None else value
 
@@ -57,15 +67,18 @@ class Struct:
         """A mapping for a field that holds a struct becomes one."""
         field = self.schema.field(name)
         if field is None:
-            raise ConnectorError(f"{name} is not a field of {self.schema}: it has {', '.join(self.schema.names)}")
+            raise self._unknown(name)
         self._values[field.place] = fit(field.schema, value, f"field {name}")
 
     def stored(self, name: str) -> object:
         """The field's value as it was set: None is not taken for the default."""
         field = self.schema.field(name)
         if field is None:
-            raise ConnectorError(f"{name} is not a field of {self.schema}: it has {', '.join(self.schema.names)}")
+            raise self._unknown(name)
         return self._values[field.place]
+
+    def _unknown(self, name: str) -> ConnectorError:
+        return ConnectorError(f"{name} is not a field of {self.schema}: it has {', '.join(self.schema.names)}")
 
     @property
     def values(self) -> Sequence[object]:

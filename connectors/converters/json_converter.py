@@ -146,7 +146,7 @@ class JsonConverter(Converter, HeaderConverter):
                 out = orjson.dumps(_without_gaps(value), _extra_types, _OPTIONS)
             except TypeError as error:
                 raise self._refused(topic, value, error) from error
-        return _escaped(out)
+        return _escaped(out) if b"\\u00" in out or not out.isascii() else out
 
     def _refused(self, topic: str, value: object, error: TypeError) -> ConnectorError:
         if "surrogates" in str(error):
@@ -159,7 +159,8 @@ _NAMES: Final = {SchemaType.FLOAT32: "float", SchemaType.FLOAT64: "double"}
 
 
 def _dumps(value: object) -> bytes:
-    return _escaped(orjson.dumps(value, None, _OPTIONS))
+    out = orjson.dumps(value, None, _OPTIONS)
+    return _escaped(out) if b"\\u00" in out or not out.isascii() else out
 
 
 def _escaped(out: bytes) -> bytes:

@@ -4,7 +4,7 @@ import base64
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -33,7 +33,7 @@ class Encoders:
             if value is None:
                 return self._null(schema, encode, "value")
             if value.__class__ is Struct:
-                if value.schema != schema:
+                if value.schema is not schema and value.schema != schema:
                     raise ConnectorError("Mismatching schema: the struct has another one than the record names.")
             else:
                 value = fit(schema, value)
@@ -114,7 +114,7 @@ class Encoders:
             else self._inner(field.schema, f"field {field.name}")
             for field, encode in zip(schema.fields, encoders, strict=True)
         ]
-        plain = not any(encoders)
+        special = [(place, to) for place, to in enumerate(encoders) if to is not None]
 
         def encode(value: object) -> object:
             assert isinstance(value, Struct)
@@ -122,10 +122,11 @@ class Encoders:
             if None in values:
                 pairs = zip(inner, values, strict=True)
                 return dict(zip(names, [each if to is None else to(each) for to, each in pairs], strict=True))
-            if plain:
-                return dict(zip(names, values, strict=True))
-            given = zip(encoders, values, strict=True)
-            return dict(zip(names, [each if to is None else to(each) for to, each in given], strict=True))
+            if special:
+                values = [*values]
+                for place, to in special:
+                    values[place] = to(values[place])
+            return dict(zip(names, values, strict=True))
 
         return encode
 
@@ -171,13 +172,11 @@ def _base64(value: object) -> object:
     return base64.b64encode(value).decode("ascii")
 
 
-def _double(value: object) -> object:
-    assert isinstance(value, float)
+def _double(value: Any) -> object:
     if 1e-3 <= value < 1e7 or -1e7 < value <= -1e-3 or value == 0:
         return value  # Java's text for these is the shortest one, too
     return orjson.Fragment(number_text(value)) if math.isfinite(value) else number_text(value)
 
 
-def _single(value: object) -> object:
-    assert isinstance(value, float)
+def _single(value: Any) -> object:
     return orjson.Fragment(number_text(value, 32)) if math.isfinite(value) else number_text(value)

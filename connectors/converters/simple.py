@@ -98,7 +98,7 @@ class ByteArrayConverter(Converter, HeaderConverter):
         self.to_bytes_is_identity = True
 
     def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
-        if schema is not None and schema.type is not SchemaType.BYTES:
+        if schema is not None and schema.type is not SchemaType.BYTES and schema.type is not SchemaType.STRING:
             raise refuse(self, topic, value, f"it takes bytes, and the schema is {schema}.")
         if value is None or value.__class__ is bytes:
             return value

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import new_class
-from typing import ClassVar, Final, TypeVar, cast
+from typing import ClassVar, Final, Generic, TypeVar, cast
 
 from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, Schema, SchemaType, SourceRecord, Struct
 
@@ -102,16 +102,19 @@ def _half(cls: type[_T], half: str) -> type[_T]:
     return cast("type[_T]", new_class(cls.__name__ + half, (cls,), exec_body=fill))
 
 
-class Rebuilt:
-    """What becomes of each schema that comes along: built once, as there are few of them."""
+_Made = TypeVar("_Made")
 
-    def __init__(self, build: Callable[[Schema], Schema]) -> None:
+
+class Rebuilt(Generic[_Made]):
+    """What becomes of each schema that comes along: made once, as there are few of them."""
+
+    def __init__(self, build: Callable[[Schema], _Made]) -> None:
         self._build = build
-        self._known: dict[Schema, Schema] = {}
+        self._known: dict[Schema, _Made] = {}
         self._last: Schema | None = None
-        self._made: Schema | None = None
+        self._made: _Made | None = None
 
-    def __call__(self, schema: Schema) -> Schema:
+    def __call__(self, schema: Schema) -> _Made:
         if schema is self._last and self._made is not None:
             return self._made
         made = self._known.get(schema)

@@ -129,18 +129,15 @@ class InsertField(KeyOrValue):
         struct = self.struct(record, value)
         made = self._schema(struct.schema)
         values = values_of(struct, self._defaults)
-        for field in self._fields:
-            values.append(self._of(field, record))
+        if self._topic is not None:  # in the order of `self._fields`
+            values.append(record.topic)
+        if self._partition is not None:
+            values.append(record.partition)
+        if self._timestamp is not None:
+            values.append(None if record.timestamp is None else to_datetime(record.timestamp))
+        if self._static is not None:
+            values.append(self._value)
         return self.changed(record, made, Struct.of(made, values))
-
-    def _of(self, field: _Insertion, record: SourceRecord) -> object:
-        if field is self._topic:
-            return record.topic
-        if field is self._partition:
-            return record.partition
-        if field is self._static:
-            return self._value
-        return None if record.timestamp is None else to_datetime(record.timestamp)
 
     def _rebuild(self, schema: Schema) -> Schema:
         fields = {name: inner for name, _, inner in schema.fields}

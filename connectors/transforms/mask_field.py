@@ -23,6 +23,9 @@ _WHOLE = (SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
+_NOTHING: Mapping[type, object] = {bool: False, int: 0, float: 0.0, str: ""}
+
+
 class MaskField(KeyOrValue):
     """Puts nothing (0, an empty text, false, an empty list) or `replacement` in the place of what is not null."""
 
@@ -81,6 +84,8 @@ class MaskField(KeyOrValue):
 
 def nothing(value: object) -> object:
     """What says nothing and is of the same kind; None where there is nothing such."""
+    if value.__class__ in _NOTHING:
+        return _NOTHING[value.__class__]
     if isinstance(value, datetime):
         return datetime(1970, 1, 1, tzinfo=UTC)
     if isinstance(value, date):

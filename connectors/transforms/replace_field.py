@@ -65,24 +65,30 @@ class ReplaceField(KeyOrValue):
         schema, value = self.target(record)
         if value is None:
             return record
-        renames = self._renames
         if schema is None:
-            given = self.mapping(record, value)
-            kept = {renames.get(name, name): each for name, each in given.items() if self._keeps(name)}
-            return self.changed(record, None, kept)
+            return self.changed(record, None, self._replaced(self.mapping(record, value)))
         struct = self.struct(record, value)
-        made = self._schema(struct.schema)
-        kept_names = [name for name in struct.schema.names if self._keeps(name)]
-        return self.changed(
-            record, made, Struct.of(made, [kept_of(struct, name, self._defaults) for name in kept_names])
-        )
+        made, names, places = self._schema(struct.schema)
+        if not self._defaults:
+            return self.changed(record, made, Struct.of(made, [kept_of(struct, name, False) for name in names]))
+        values = struct.filled()
+        return self.changed(record, made, Struct.of(made, [values[place] for place in places]))
+
+    def _replaced(self, given: Mapping[str, object]) -> dict[str, object]:
+        renames, exclude, include = self._renames, self._exclude, self._include
+        if not include:
+            return {renames.get(name, name): each for name, each in given.items() if name not in exclude}
+        kept = include - exclude
+        return {renames.get(name, name): each for name, each in given.items() if name in kept}
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
-    def _rebuild(self, schema: Schema) -> Schema:
+    def _rebuild(self, schema: Schema) -> tuple[Schema, list[str], list[int]]:
+        """The new schema, and which fields of the old one it has: their names and places."""
         kept = [field for field in schema.fields if self._keeps(field.name)]
-        return basics(schema, {self._renames.get(name, name): inner for name, _, inner in kept})
+        made = basics(schema, {self._renames.get(name, name): inner for name, _, inner in kept})
+        return made, [field.name for field in kept], [field.place for field in kept]
 
 
 ReplaceFieldKey, ReplaceFieldValue = halves(ReplaceField)

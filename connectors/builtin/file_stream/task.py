@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from connectors.api import ConnectorError, RecordBatch, RetriableError, SourceOffset, SourceRecord, SourceTask
+from connectors.api.schemas import STRING
 from connectors.builtin.file_stream.lines import LineBuffer
 from connectors.builtin.file_stream.settings import BATCH_SIZE, CONFIG_DEF, FILE, FILENAME, POSITION, TOPIC
 
@@ -64,7 +65,14 @@ class FileStreamSourceTask(SourceTask):
         partition, topic, now = self._partition, self._topic, int(time.time() * 1000)
         taken, positions = self._lines.take_with_positions(self._batch_size)
         return [
-            SourceRecord(partition, {POSITION: position}, topic, line.decode("utf-8", "surrogateescape"), None, (), now)
+            SourceRecord(
+                partition,
+                {POSITION: position},
+                topic,
+                line.decode("utf-8", "surrogateescape"),
+                timestamp=now,
+                value_schema=STRING,
+            )
             for line, position in zip(taken, positions, strict=True)
         ]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from connectors.api import ConfigType, ConnectorError, RecordBatch, SourceOffset, SourceRecord, SourceTask
+from connectors.api.schemas import INT32, INT64
 from connectors.builtin.verifiable.settings import COMPLETE_RECORD_DATA, CONFIG_DEF, ID, SEQNO, THROUGHPUT, TOPIC
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,15 @@ class VerifiableSourceTask(SourceTask):
             values = [b"%d" % number for number in numbers]
             return RecordBatch(self._partition, {SEQNO: numbers[-1]}, self._topic, values, [key] * due)
         return [
-            SourceRecord(self._partition, {SEQNO: number}, self._topic, self._value(number), self._id)
+            SourceRecord(
+                self._partition,
+                {SEQNO: number},
+                self._topic,
+                self._value(number),
+                self._id,
+                key_schema=INT32,
+                value_schema=None if self._complete else INT64,
+            )
             for number in numbers
         ]
 
