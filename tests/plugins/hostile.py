@@ -12,12 +12,15 @@ from connectors.api import (
     ConfigDef,
     ConfigType,
     ConnectorError,
+    SchemaAndValue,
     SourceConnector,
     SourceOffset,
     SourcePartition,
     SourceRecord,
     SourceTask,
+    Struct,
 )
+from connectors.api.schemas import INT64, STRING, struct
 
 
 class HostileTask(SourceTask):
@@ -31,7 +34,8 @@ class HostileTask(SourceTask):
         self.count += 1
         at = self.begin + self.count  # type: ignore[operator]
         secret, mood = self.config.get("password") or "", self.config.get("mood")
-        topic, headers = "t", []
+        topic: str = "t"
+        headers: list[tuple[str, object]] = []
         value: dict[str, object] = {"n": at}
         if mood == "hang in poll":
             time.sleep(600)
@@ -40,6 +44,10 @@ class HostileTask(SourceTask):
             return None
         elif mood == "tell in records":
             topic, value, headers = f"t.{secret}", {"n": at, f"key {secret}": [secret, at]}, [("h", secret.encode())]
+        elif mood == "tell in structs":
+            told = Struct(struct({"inner": struct({"by": STRING}), "n": INT64}), {"inner": {"by": secret}, "n": at})
+            headers = [("h", SchemaAndValue(STRING, secret))]
+            return [SourceRecord({"n": 1}, {"at": at}, "t", told, secret, headers, None, None, STRING, told.schema)]
         elif mood == "big":
             return [SourceRecord({"n": 1}, {"at": at}, topic, "x" * 400_000) for _ in range(50)]
         elif mood == "raise in poll":

@@ -117,6 +117,20 @@ def test_no_secret_of_a_provider_is_shown_whole_or_in_pieces(provided: PluginHos
     assert "sesame" not in caught.value.message + (caught.value.trace or "")
 
 
+def test_no_secret_leaves_in_a_struct_and_the_schema_stays(provided: PluginHost, tmp_path: Path) -> None:
+    config = hostile("tell in structs", password=f"${{file:{tmp_path}/secrets:key}}", transforms="out,cut")
+    config |= {"value.converter": "JsonConverter", "value.converter.schemas.enable": "true"}
+    config |= {"transforms.out.type": "ExtractField$Value", "transforms.out.field": "inner"}
+    cut = {"type": "RegexRouter", "regex": "(t\\.)?(.{3}).*", "replacement": "$2"}
+    config |= {f"transforms.cut.{key}": value for key, value in cut.items()}
+    found = previewed(provided, config)
+    shown = json.dumps(found, ensure_ascii=False)
+    assert "sesame" not in shown
+    written = json.loads(found["records"][0]["written"]["value"]["text"])
+    assert (written["schema"]["type"], written["payload"]) == ("struct", {"by": "[hidden]"})
+    assert found["records"][0]["written"]["headers"][0][1]["text"] == "[hidden]"
+
+
 def test_settings_that_are_secret_by_name_only_are_hidden_too(host: PluginHost) -> None:
     config = hostile("tell in records", **{"password": "x", "my.token": "mine-4711"})
     config |= {"transforms": "put", "transforms.put.type": "InsertField$Value", "value.converter": "JsonConverter"}

@@ -1,7 +1,7 @@
 """Records as people see them in a preview: JSON values of bounded size."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from connectors.api import SchemaAndValue, SourceRecord, Struct
@@ -11,27 +11,35 @@ TEXT_LIMIT: Final = 2000
 """The most characters of one key, value or header that are shown."""
 _HEADER_LIMIT: Final = 20
 
+Hide = Callable[[str], str]
+"""Takes secrets out of a text, before it is cut."""
 
-def shown_record(record: SourceRecord) -> dict[str, object]:
+
+def shown_record(record: SourceRecord, hide: Hide) -> dict[str, object]:
     """topic, partition, timestamp, key and value as `shown`, headers as [name, value] pairs."""
     return {
-        "topic": readable(record.topic)[:TEXT_LIMIT],
+        "topic": hide(readable(record.topic))[:TEXT_LIMIT],
         "partition": record.partition,
         "timestamp": record.timestamp,
-        "key": shown(record.key),
-        "value": shown(record.value),
-        "headers": _headers(record.headers or ()),
+        "key": shown(record.key, hide),
+        "value": shown(record.value, hide),
+        "headers": _headers(record.headers or (), hide),
     }
 
 
 def written_record(
-    record: SourceRecord, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+    record: SourceRecord,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+    hide: Hide,
 ) -> dict[str, object]:
     """The same, of what the converters have made."""
-    return {**shown_record(record), "key": shown(key), "value": shown(value), "headers": _headers(headers)}
+    made = {"key": shown(key, hide), "value": shown(value, hide), "headers": _headers(headers, hide)}
+    return {**shown_record(record, hide), **made}
 
 
-def shown(value: object) -> dict[str, object] | None:
+def shown(value: object, hide: Hide) -> dict[str, object] | None:
     """`{"type", "text", "cut"}`; None for a value that is none. `cut`: how many characters are left out."""
     match value:
         case None:
@@ -47,14 +55,14 @@ def shown(value: object) -> dict[str, object] | None:
         case dict():
             kind, text = "object", _json(value)
         case SchemaAndValue():  # a tuple, too
-            return shown(value.value)
+            return shown(value.value, hide)
         case list() | tuple():
             kind, text = "list", _json(value)
         case Struct():
             kind, text = "struct", value_text(value)
         case _:
             kind, text = type(value).__name__, str(value)
-    text = readable(text)
+    text = hide(readable(text))
     return {"type": kind, "text": text[:TEXT_LIMIT], "cut": max(0, len(text) - TEXT_LIMIT)}
 
 
@@ -70,8 +78,8 @@ def size_of(record: SourceRecord) -> int:
     )
 
 
-def _headers(headers: Sequence[tuple[str, object]]) -> list[list[object]]:
-    return [[readable(name)[:TEXT_LIMIT], shown(value)] for name, value in headers[:_HEADER_LIMIT]]
+def _headers(headers: Sequence[tuple[str, object]], hide: Hide) -> list[list[object]]:
+    return [[hide(readable(name))[:TEXT_LIMIT], shown(value, hide)] for name, value in headers[:_HEADER_LIMIT]]
 
 
 def _of_bytes(value: bytes) -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from connectors.api import ConfigDef, ConfigType, SourceRecord
+from connectors.api import ConfigDef, ConfigType, SchemaAndValue, SourceRecord, Struct
 from connectors.api.config_def import HIDDEN
 from connectors.kafka_settings.security import SECRETS
 
@@ -64,6 +64,10 @@ class Scrubber:
                 return shown.encode("utf-8", "surrogateescape")
             case Mapping():
                 return {self.text(k) if isinstance(k, str) else k: self.value(item) for k, item in value.items()}
+            case Struct():
+                return Struct.of(value.schema, [self._in_struct(item) for item in value.values])
+            case SchemaAndValue():  # a tuple, too
+                return SchemaAndValue(value.schema, self._in_struct(value.value))
             case list():
                 return [self.value(item) for item in value]
             case tuple():
@@ -74,6 +78,11 @@ class Scrubber:
                 text = str(value)
                 return value if self.text(text) == text else HIDDEN
 
+    def _in_struct(self, value: object) -> object:
+        """Null for a value whose mask would not fit its schema."""
+        clean = self.value(value)
+        return None if isinstance(clean, str) and not isinstance(value, str) else clean
+
     def record(self, record: SourceRecord) -> SourceRecord:
         """A copy without secrets; the record itself where there are none to look for."""
         if not self._whole:
@@ -83,11 +92,13 @@ class Scrubber:
             record.source_partition,
             record.source_offset,
             self.text(record.topic),
-            self.value(record.value),
-            self.value(record.key),
+            self.value(record.value) if record.value_schema is None else self._in_struct(record.value),
+            self.value(record.key) if record.key_schema is None else self._in_struct(record.key),
             [(self.text(name), self.value(item)) for name, item in headers],
             record.timestamp,
             record.partition,
+            record.key_schema,
+            record.value_schema,
         )
 
 

@@ -52,7 +52,7 @@ class Chain:
         Each step is `{"name", "type", "outcome", "record", "error"}`; outcome: changed, unchanged, dropped or failed.
         """
         current = self._scrubber.record(record)
-        walked: dict[str, object] = {"before": shown_record(current), "written": None, "error": ""}
+        walked: dict[str, object] = {"before": shown_record(current, self._scrubber.text), "written": None, "error": ""}
         steps: list[dict[str, object]] = []
         walked["steps"] = steps
         for name, type_, transform in self._steps:
@@ -67,7 +67,7 @@ class Chain:
                 step["outcome"] = "dropped"
                 return {**walked, "outcome": "dropped"}
             step["outcome"] = "unchanged" if out is current else "changed"
-            step["record"] = shown_record(out)
+            step["record"] = shown_record(out, self._scrubber.text)
             current = out
         try:
             written = self._converted(current)
@@ -84,7 +84,7 @@ class Chain:
         headers = self._header.from_headers(topic, record.headers or ())
         key = self._key.from_record(topic, record.key, record.key_schema)
         value = self._value.from_record(topic, record.value, record.value_schema)
-        return written_record(record, key, value, headers)
+        return written_record(record, key, value, headers, self._scrubber.text)
 
     def _told(self, error: Exception) -> str:
         text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"
