@@ -22,6 +22,7 @@ from fencing.codec import (
     TaskRecord,
     UnknownKey,
 )
+from fencing.connector_logs import ConnectorLevelRecord
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
 from fencing.modes import Mode
@@ -90,6 +91,7 @@ class ConnectorState:
     unreadable: str | None = None
     topics_reset: int = -1
     """The offset of the newest reset of its active topics; -1 where there is none."""
+    log_level: ConnectorLevelRecord | None = None
 
     @property
     def generation(self) -> Generation | None:
@@ -183,6 +185,7 @@ def apply(state: ClusterState, offset: int, record: ConfigRecord) -> ClusterStat
             | TargetStateRecord(name, _)
             | TaskCountRecord(name, _, _, _)
             | TopicsResetRecord(name, _)
+            | ConnectorLevelRecord(name, _, _)
         ):
             pass
     changed = apply_connector(state.connector(name), offset, record)
@@ -217,6 +220,8 @@ def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) ->
             return replace(state, placements={**state.placements, task.task: placement})
         case TopicsResetRecord(_, time_ms):
             return replace(state, topics_reset=-1 if time_ms is None else offset)
+        case ConnectorLevelRecord(_, level, _):
+            return replace(state, log_level=None if level is None else record)
         case _:
             return state
 

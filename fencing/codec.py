@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import cast
 
 from fencing.active_topics import TopicsResetRecord
+from fencing.connector_logs import ConnectorLevelRecord
 from fencing.errors import Unreadable
 from fencing.ids import NO_GENERATION, NOBODY, ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
@@ -132,6 +133,7 @@ ConfigRecord = (
     | TaskCountRecord
     | PlacementRecord
     | TopicsResetRecord
+    | ConnectorLevelRecord
     | LoggerRecord
     | SessionKeyRecord
     | DrainRecord
@@ -147,6 +149,7 @@ _PREFIXES = (
     "topics-reset-",
     "connector-",
     "commit-",
+    "log-level-",
     "task-",
 )
 
@@ -248,6 +251,10 @@ def _decode(text: str, raw: bytes | None) -> ConfigRecord:
             return _placement(text, rest, value, raw is None)
         case "topics-reset-":
             return TopicsResetRecord(name, None if raw is None else _integer(value, "time_ms"))
+        case "log-level-":
+            if raw is None:
+                return ConnectorLevelRecord(name, None)
+            return ConnectorLevelRecord(name, str(value["level"]), _integer(value, "until_ms"))
         case _ if text.startswith(LOGGER):
             return LoggerRecord(text.removeprefix(LOGGER), None if raw is None else str(value["level"]))
         case _ if text.startswith(DRAIN):
@@ -316,6 +323,9 @@ def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
             return f"placement-{task}".encode(), _json(placed)
         case TopicsResetRecord(connector, time_ms):
             return f"topics-reset-{connector}".encode(), None if time_ms is None else _json({"time_ms": time_ms})
+        case ConnectorLevelRecord(connector, level, until_ms):
+            told = None if level is None else _json({"level": level, "until_ms": until_ms})
+            return f"log-level-{connector}".encode(), told
         case LoggerRecord(logger, level):
             return f"{LOGGER}{logger}".encode(), None if level is None else _json({"level": level})
         case SessionKeyRecord(key, algorithm, created_ms):

@@ -15,7 +15,8 @@ and by type:
 - `task` (a change of a task's stage): task, generation, attempt, worker, stage, message;
 - `round` (the leader): generation, stage (`graceful stop`, `fencing`, `done`, `failed`, `cancelled`), tasks, fenced
   (list of {"id", "producer_id", "epoch"}), credentials (whose fenced them), ms, message;
-- `log`: level, logger, message, and task where it has one;
+- `log` (a line that a connector's task logged, or a worker about it): level, logger, message, and task, generation,
+  attempt, worker where it has them;
 - `leader`: worker, stage (`elected`, `stood down`), message;
 - `command` (the leader): kind, outcome, message, offset, user.
 """

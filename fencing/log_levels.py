@@ -72,11 +72,11 @@ def check(namespace: str, level: str) -> None:
     """Raise `Invalid` where the level would have the namespace's own logger write secrets, or the name is too long."""
     if len(namespace) > _MAX_NAME:
         raise Invalid(f"The name of a logger has at most {_MAX_NAME} characters.")
-    loudest = _loudest(namespace)
+    loudest = loudest_of(namespace)
     if _LEVELS[known_level(level)] < loudest:
         raise Invalid(
-            f"Below {_name(loudest)} the logger {namespace} would write what it carries, secrets included: "
-            f"set {_name(loudest)} or a quieter level."
+            f"Below {name_of(loudest)} the logger {namespace} would write what it carries, secrets included: "
+            f"set {name_of(loudest)} or a quieter level."
         )
 
 
@@ -108,7 +108,7 @@ def set_level(namespace: str, level: str) -> list[str]:
         }
         before = {name: logger.getEffectiveLevel() for name, logger in chosen.items()}
         for name, logger in chosen.items():
-            logger.setLevel(max(wanted, _loudest(name)))
+            logger.setLevel(max(wanted, loudest_of(name)))
         for name, loudest in _LOUDEST.items():
             if namespace == ROOT or name.startswith(namespace + "."):  # also those that are not there yet
                 logging.getLogger(name).setLevel(max(wanted, loudest))
@@ -152,15 +152,20 @@ def _loggers() -> dict[str, logging.Logger]:
 
 
 def _told(name: str, logger: logging.Logger) -> LoggerLevel:
-    return LoggerLevel(_name(logger.getEffectiveLevel()), _changed_ms.get(name))
+    return LoggerLevel(name_of(logger.getEffectiveLevel()), _changed_ms.get(name))
 
 
-def _name(level: int) -> str:
+def number_of(level: str) -> int:
+    """Python's number of a level that `known_level` knows."""
+    return _LEVELS[level]
+
+
+def name_of(level: int) -> str:
     """Kafka Connect's name of a level; for one in between, the quieter neighbour's."""
     return next((name for name, value in reversed(_LEVELS.items()) if level <= value), "OFF")
 
 
-def _loudest(name: str) -> int:
+def loudest_of(name: str) -> int:
     """The lowest level at which a logger, with all that inherits from it, writes no secrets."""
     while name:
         if name in _LOUDEST:

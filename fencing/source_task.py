@@ -24,6 +24,7 @@ from fencing.at_least_once import AtLeastOnceLife
 from fencing.boundaries import Boundaries, Boundary
 from fencing.client_settings import transaction_timeout_ms
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
+from fencing.connector_logs import ConnectorLevelRecord
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from fencing.kafka.reporter import Reporter
 from fencing.modes import Mode
@@ -66,14 +67,16 @@ class SourceTaskRun:
         *,
         clock: Clock = SYSTEM_CLOCK,
         new_producer: Callable[[TaskSpec, int], TransactionalClient] | None = None,
+        on_level: Callable[[ConnectorLevelRecord | None], None] = lambda _level: None,
     ) -> None:
+        """`on_level` is called with the log level that somebody sets for the connector."""
         self._spec = spec
         self._plugin = plugin
         self._clock = clock
         self._new_producer = new_producer or transactional_producer
         self._counters = Counters()
         self._report = TaskReport(spec, reporter, self._counters, clock, plugin.version, plugin.redact)
-        self._view = TaskView(spec, self._report.tick)
+        self._view = TaskView(spec, self._report.tick, on_level)
         worker = spec.worker_settings
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
         self._timeout_ms = self._boundaries.transaction_timeout_ms(

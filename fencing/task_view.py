@@ -15,6 +15,7 @@ from fencing import log_levels
 from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState, apply_connector
 from fencing.codec import LOGGER, TargetState, connector_of, decode
+from fencing.connector_logs import ConnectorLevelRecord
 from fencing.errors import Retriable, Unreadable
 from fencing.kafka.consumer import LogRecord
 from fencing.log_levels import LoggerRecord
@@ -48,10 +49,17 @@ def judge(state: ConnectorState, spec: TaskSpec) -> Verdict:
 class TaskView:
     """The connector's state as this attempt sees it. `changed` is notified with every change of the verdict."""
 
-    def __init__(self, spec: TaskSpec, tick: Callable[[], None]) -> None:
-        """`tick` is called on the view's thread about every half second, and after each change."""
+    def __init__(
+        self,
+        spec: TaskSpec,
+        tick: Callable[[], None],
+        on_level: Callable[[ConnectorLevelRecord | None], None] = lambda _level: None,
+    ) -> None:
+        """`tick` is called on the view's thread about every half second, and after each change; `on_level` with the
+        connector's log level as it changes."""
         self._spec = spec
         self._tick = tick
+        self._on_level = on_level
         self._state = ConnectorState(spec.task.connector)
         self._log = TopicLog(spec.connection, spec.topics.config)
         self._turn = threading.Lock()  # one reader of the log at a time
@@ -96,6 +104,8 @@ class TaskView:
             self._state = replace(self._state, unreadable=str(error))
             return
         self._state = apply_connector(self._state, record.offset, decoded)
+        if isinstance(decoded, ConnectorLevelRecord):
+            self._on_level(self._state.log_level)
 
     def _set_level(self, record: LogRecord) -> None:
         if not self._thread.is_alive():

@@ -215,12 +215,14 @@ def test_events_are_shown_once_and_in_their_order(two: FakeLeader, capsys: Captu
     assert [row["summary"].rpartition(" ")[2] for row in itertools.islice(rows, 3)] == ["m3", "late", "new"]
 
 
-def test_logs_say_where_else_to_look(two: FakeLeader, capsys: Captured) -> None:
+def test_logs_are_told_by_level_and_task(two: FakeLeader, capsys: Captured) -> None:
     assert cli.main(["connectors", "logs", "a"]) == 0
-    assert "ringfence connectors events a" in capsys.readouterr().err
+    assert "no such lines are kept" in capsys.readouterr().err
     report({"type": "log", "connector": "a", "level": "WARN", "logger": "x", "message": "slow", "task": 1})
-    assert cli.main(["connectors", "logs", "a", "--task", "1"]) == 0
-    assert "task 1: WARN x. slow" in capsys.readouterr().out
+    assert cli.main(["connectors", "logs", "a", "--task", "1", "--level", "WARN"]) == 0
+    assert "WARN   task 1: x: slow" in capsys.readouterr().out
+    assert cli.main(["connectors", "logs", "a", "--level", "ERROR"]) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_a_kafka_connect_has_no_such_routes(two: FakeLeader, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from fencing.codec import (
     decode,
     encode,
 )
+from fencing.connector_logs import ConnectorLevelRecord
 from fencing.errors import Unreadable
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
@@ -52,6 +53,7 @@ records: st.SearchStrategy[ConfigRecord] = st.one_of(
     ),
     st.builds(PlacementRecord, tasks, st.none()),
     st.builds(TopicsResetRecord, names, st.none() | numbers),
+    st.builds(ConnectorLevelRecord, names, st.text(), numbers),
     st.builds(LoggerRecord, st.text(), st.none() | st.text()),
     st.builds(SessionKeyRecord, st.text(), st.text(), numbers),
 )

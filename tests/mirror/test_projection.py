@@ -170,12 +170,12 @@ def test_a_projector_that_was_killed_goes_on_where_it_stood() -> None:
 def test_a_batch_that_another_projector_has_written_writes_nothing() -> None:
     events = Topic()
     mine, other = Projection("events", "t", "id"), Projection("events", "t", "id")
-    batch = events.event(type="log", connector="c", message="once")
+    batch = events.event(type="note", connector="c", message="once")
     other.apply(batch, events.end)
     with pytest.raises(Superseded):
         mine.apply(batch, events.end)
     assert Event.objects.count() == 1
-    later = events.event(type="log", connector="c", message="twice")
+    later = events.event(type="note", connector="c", message="twice")
     with pytest.raises(Superseded):
         mine.apply(later, events.end)
     other.apply(later, events.end)
@@ -185,9 +185,9 @@ def test_a_batch_that_another_projector_has_written_writes_nothing() -> None:
 def test_records_that_were_applied_already_count_once() -> None:
     events = Topic()
     projection = Projection("events", "t", "id")
-    events.event(type="log", connector="c")
+    events.event(type="note", connector="c")
     projection.apply(events.records, events.end)
-    events.event(type="log", connector="c")
+    events.event(type="note", connector="c")
     projection.apply(events.records, events.end)
     assert Event.objects.count() == 2
 
@@ -329,7 +329,7 @@ def test_texts_that_no_database_takes_are_made_fit() -> None:
     config.raw(b"connector-c", b'{"properties":{"connector.class":"a\\u0000b\\ud800","x":"\\udfff"}}')
     status.raw(b"status-connector-c", b'{"state":"FAILED","trace":"\\ud800\\u0000","worker_id":"w\\udc00"}')
     offsets.raw(b'["c\\ud800", {"f": "\\ud800"}]', b'{"o":"\\u0000"}')
-    events.raw(b"c", b'{"type":"log","connector":"c","message":"\\ud800\\u0000","time_ms":1}')
+    events.raw(b"c", b'{"type":"note","connector":"c","message":"\\ud800\\u0000","time_ms":1}')
     for role, topic in (("config", config), ("status", status), ("offsets", offsets), ("events", events)):
         project(role, topic)
     row = Connector.objects.get()

@@ -113,7 +113,7 @@ def test_two_projectors_at_once_count_each_event_once(config: WorkerConfig) -> N
     producer = Producer({"bootstrap.servers": config.bootstrap})
     with projecting(config, 2):
         for number in range(600):
-            key, value = events.encode({"type": "log", "connector": "c", "time_ms": 10**13, "message": str(number)})
+            key, value = events.encode({"type": "note", "connector": "c", "time_ms": 10**13, "message": str(number)})
             producer.produce(config.events_topic, key=key, value=value, partition=number % 2)
             if number % 50 == 0:
                 producer.flush(10)

@@ -4,18 +4,13 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from connectors.api.config_types import HIDDEN
+from connectors.secret_names import secret_by_name
 from ringfence.api.errors import bad_request
 from ringfence.dispatch import Refused, config_keys
 from ringfence.mirror.models import PluginSecrets
 
-_SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase)|secret|token|credential|sasl\.jaas\.config|private\.?key|api\.?key|access\.?key|"
-    r"basic\.auth\.user\.info|ssl\.keystore\.key|ssl\.key\.pem",
-    re.IGNORECASE,
-)
 # `${file:/etc/x:password}`: says where a secret is, and is none itself.
 _REFERENCE = re.compile(r"^\s*\$\{[^{}]+\}\s*$")
 # What may be shown of a connector whose plugin nobody can tell us about.
@@ -26,12 +21,6 @@ _HARMLESS = re.compile(
 _LOOK_UP_SECONDS = 3.0
 _SILENCE_SECONDS = 15.0
 _asked_in_vain: dict[str, float] = {}
-
-
-@lru_cache(maxsize=4096)
-def secret_by_name(key: str) -> bool:
-    """Whether a setting of this name is taken for a secret, whatever its plugin says."""
-    return bool(_SECRET_NAME.search(key))
 
 
 class Masker:

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ringfence.client import output
@@ -19,8 +19,9 @@ _OVERLAP_MS = 10_000
 def add(actions: Actions) -> None:
     """Declare the actions."""
     events = actions.add("events", _events, "what happened to it, oldest first", connector=True, output="text json")
-    events.add_argument("--kind", help="only of this kind: round, task, command, log, warning …")
-    logs = actions.add("logs", _logs, "log lines about it that the server keeps", connector=True, output="text json")
+    events.add_argument("--kind", help="only of this kind: round, task, command, warning …")
+    logs = actions.add("logs", _logs, "what its tasks log, and workers about it", connector=True, output="text json")
+    logs.add_argument("--level", help="only this and worse: ERROR, WARN, INFO, DEBUG")
     for action in (events, logs):
         action.add_argument("--task", type=int, metavar="N", help="only of this task")
         action.add_argument("--search", metavar="TEXT", help="only with this text")
@@ -30,33 +31,35 @@ def add(actions: Actions) -> None:
 
 
 def _logs(rest: Rest, args: argparse.Namespace) -> int:
-    args.kind = "log"
-    if not _show(rest, args):
-        where = (
-            f"what its tasks log is in their workers' logs, what happened in `ringfence connectors events {args.name}`"
-        )
-        print(f"{args.name}: no such lines are kept; {where}", file=sys.stderr)
+    def line(row: Any) -> str:
+        where = f"task {row['task']}" if row["task"] >= 0 else f"worker {row['worker']}"
+        return f"{output.time_of(row['time_ms'])}  {row['level']:<5}  {where}: {row['logger']}: {row['message']}"
+
+    asked = {"level": args.level, "task": args.task, "search": args.search, "since": args.since}
+    if not _show(rest, args, "logs", asked, line):
+        print(f"{args.name}: no such lines are kept", file=sys.stderr)
     return 0
 
 
 def _events(rest: Rest, args: argparse.Namespace) -> int:
-    _show(rest, args)
+    def line(row: Any) -> str:
+        task = "" if row["task"] is None else f"task {row['task']}: "
+        return f"{output.time_of(row['time_ms'])}  {row['kind']:<8}  {task}{row['summary']}"
+
+    _show(rest, args, "events", {key: getattr(args, key) for key in ("kind", "task", "search", "since")}, line)
     return 0
 
 
-def _show(rest: Rest, args: argparse.Namespace) -> int:
+def _show(
+    rest: Rest, args: argparse.Namespace, what: str, asked: Mapping[str, object], line: Callable[[Any], str]
+) -> int:
     """Returns how many lines there were."""
-    asked = {"kind": args.kind, "task": args.task, "search": args.search, "since": args.since}
     query = {name: str(value) for name, value in asked.items() if value is not None}
-    path = f"/api/v1/connectors/{segment(args.name)}/events"
+    path = f"/api/v1/connectors/{segment(args.name)}/{what}"
     count = 0
     for row in follow(rest, path, query, args.limit, forever=args.follow):
         count += 1
-        if args.output == "json":
-            print(json.dumps(row, ensure_ascii=False))
-        else:
-            task = "" if row["task"] is None else f"task {row['task']}: "
-            print(f"{output.time_of(row['time_ms'])}  {row['kind']:<8}  {task}{row['summary']}")
+        print(json.dumps(row, ensure_ascii=False) if args.output == "json" else line(row))
         sys.stdout.flush()
     return count
 

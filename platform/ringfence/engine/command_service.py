@@ -12,6 +12,7 @@ from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState
 from fencing.codec import TargetState
 from fencing.config_log import ConfigLog
+from fencing.connector_logs import about
 from fencing.ids import ConnectorName, WorkerId
 from fencing.kafka.admin import end_offsets, topic_identity
 from fencing.kafka.reporter import Reporter
@@ -64,7 +65,8 @@ class CommandService:
                 raise Refusal(500, _LATE)
             self._once(str(command.get("request_id") or ""))
             limit = Deadline.after(deadline - time.time())
-            return {"ok": True, **self._execute(command, limit, expired)}
+            with about(str(command.get("connector") or "")):
+                return {"ok": True, **self._execute(command, limit, expired)}
         except Refusal as refusal:
             self._report(command, "refused", refusal.message)
             return refusal.answer()
@@ -195,6 +197,9 @@ class CommandService:
                 if not self._leader.worker_config.flag("topic.tracking.allow.reset"):
                     raise Refusal(403, "Topic tracking reset is disabled.")
                 return commands.reset_topics(name, self._reporter.now_ms()), None
+            case "set_connector_log_level":
+                level = None if body.get("level") is None else str(body["level"])
+                return commands.set_connector_log_level(name, level, int(body.get("until_ms") or 0)), None
             case "alter_offsets" | "reset_offsets":
                 return self._offsets(kind, name, connector, body, limit)
             case _:

@@ -19,6 +19,7 @@ from fencing.codec import (
     TargetStateRecord,
     TaskRecord,
 )
+from fencing.connector_logs import ConnectorLevelRecord
 from fencing.decisions import status_of
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.leadership import TopicRecord
@@ -159,7 +160,9 @@ def delete(name: ConnectorName) -> Plan:
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Connector {name} not found")
         gone: list[ConfigRecord] = [CommitRecord(name, 0), TargetStateRecord(name, None), ConnectorRecord(name, None)]
-        return [*gone, TopicsResetRecord(name, None)] if connector.topics_reset >= 0 else gone
+        if connector.topics_reset >= 0:
+            gone.append(TopicsResetRecord(name, None))
+        return [*gone, ConnectorLevelRecord(name, None)] if connector.log_level is not None else gone
 
     return plan
 
@@ -183,6 +186,16 @@ def drain(worker: WorkerId, incarnation: Incarnation | None, now_ms: int) -> Pla
 
     def plan(state: ClusterState) -> Records:
         return [] if state.drained.get(worker) == incarnation else [DrainRecord(worker, incarnation, now_ms)]
+
+    return plan
+
+
+def set_connector_log_level(name: ConnectorName, level: str | None, until_ms: int) -> Plan:
+    """What the connector's tasks tell of what they log, until then; None ends it."""
+
+    def plan(state: ClusterState) -> Records:
+        _existing(state, name, f"Connector {name} not found")
+        return [ConnectorLevelRecord(name, level, until_ms)]
 
     return plan
 

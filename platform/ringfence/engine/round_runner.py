@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from fencing.clock import Deadline
+from fencing.connector_logs import about
 from fencing.errors import Conflict, FencingError
 from fencing.fence import Fenced, fence
 from fencing.ids import ConnectorName, Generation
@@ -66,6 +67,10 @@ class RoundRunner:
         return True
 
     def _carry_out(self, due: Round, busy: Callable[[Round], bool]) -> Fenced:
+        with about(due.connector):
+            return self._steps(due, busy)
+
+    def _steps(self, due: Round, busy: Callable[[Round], bool]) -> Fenced:
         ids = due.ids or self._carrier.guards(due)
         fenced = Fenced()
         if ids:

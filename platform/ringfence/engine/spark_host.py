@@ -16,6 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
+from fencing.connector_logs import about
 from fencing.ids import TaskId
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
@@ -97,7 +98,8 @@ class SparkHost:
             result = Lost(_root_cause(first))
         finally:
             self._threads.pop(key, None)
-        on_end(spec, result)
+        with about(spec.task.connector):
+            on_end(spec, result)
 
     def end_tasks(self) -> None:
         """Ask the tasks on this machine to commit and end (their processes are the grandchildren of the JVM)."""

@@ -11,7 +11,9 @@ from connectors.api import ConfigException, Schema, SourceRecord, SourceTask
 from connectors.config_providers import ConfigProviders
 from connectors.converters import header_converter, key_converter, value_converter
 from connectors.plugins import load_task_class
+from connectors.secret_names import hiding
 from connectors.transforms import build_transforms
+from fencing.connector_logs import LogPublisher
 from fencing.ids import member_client_id
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
@@ -66,12 +68,15 @@ def run_task(text: str) -> str:
         spec.topics.status,
         spec.topics.events,
     )
-    outcome = run_spec(spec, reporter)
+    outcome = run_spec(spec, reporter, tell_logs=True)
     return json.dumps({"reason": outcome.reason, "trace": outcome.trace})
 
 
-def run_spec(spec: TaskSpec, reporter: Reporter) -> Outcome:
-    """The same, with the reporter given. References to config providers are resolved here, for this attempt only."""
+def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> Outcome:
+    """The same, with the reporter given. References to config providers are resolved here, for this attempt only.
+
+    `tell_logs`: this process runs nothing else, and what it logs is told in the events topic.
+    """
     providers = ConfigProviders(spec.worker_settings)
     connector, errors = providers.attempt(spec.connector_config)
     task, more = providers.attempt(spec.task_config)
@@ -83,16 +88,26 @@ def run_spec(spec: TaskSpec, reporter: Reporter) -> Outcome:
         return load_task_class(spec.task_class)()
 
     def redact(text: str) -> str:
-        return task.hide(connector.hide(text))
+        return named(task.hide(connector.hide(text)))
 
     spec = replace(spec, connector_config=connector.config, task_config=task.config)
     config = {**spec.connector_config, **spec.task_config}
+    named = hiding(config)
     plugin = Plugin(make, config, Conversion(spec), _version(spec.task_class), redact)
-    run = SourceTaskRun(spec, plugin, reporter)
+    placement = spec.placement
+    tags = {"task": spec.task.task, "generation": placement.generation, "attempt": placement.attempt}
+    logs = LogPublisher(reporter.event, spec.task.connector, {**tags, "worker": placement.worker}, redact)
+    run = SourceTaskRun(spec, plugin, reporter, on_level=logs.follow)
     if threading.current_thread() is threading.main_thread():
         # The worker stops: commit what is open, so that readers need not wait for the transaction to time out.
         signal.signal(signal.SIGTERM, lambda _signal, _frame: run.end())
-    return run.run()
+    if not tell_logs:
+        return run.run()
+    logs.install()
+    try:
+        return run.run()
+    finally:
+        logs.uninstall()
 
 
 def _version(task_class: str) -> str | None:

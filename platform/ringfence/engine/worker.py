@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from connectors.config_providers import PROVIDERS, ConfigProviders
 from fencing.clock import Deadline
+from fencing.connector_logs import LogPublisher
 from fencing.errors import FencingError, Invalid, Retriable
 from fencing.ids import parse_member_client_id
 from fencing.kafka.groups import group_members
@@ -98,6 +99,7 @@ class Worker:
         ensure_topics(self._connection, config, Deadline.after(_KAFKA_SECONDS))
         self._await_id(Deadline.after(config.number("session.timeout.ms") / 1000 + 5))
         reporter = Reporter(self._connection, config.status_topic, config.events_topic)
+        LogPublisher(reporter.event, tags={"worker": self._id}).install()
         record = identity(self._id, self._incarnation, config, self._slots, __version__, reporter.now_ms())
         leader: list[Leader] = []
         plugins = PluginHost(

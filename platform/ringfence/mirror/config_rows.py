@@ -25,7 +25,7 @@ from ringfence.mirror.texts import clean
 
 _CONNECTOR_FIELDS = (
     "known", "config", "config_offset", "class_name", "type", "target", "generation", "task_count", "stale",
-    "fencing", "unreadable",
+    "fencing", "unreadable", "log_level", "log_level_until_ms",
 )  # fmt: skip
 _GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage")
 
@@ -164,6 +164,8 @@ def _connector_row(state: ConnectorState) -> Connector:
         stale=state.tasks_stale,
         fencing=known and state.round_pending,
         unreadable=clean(state.unreadable or ""),
+        log_level=clean(state.log_level.level or "")[:8] if state.log_level else "",
+        log_level_until_ms=min(state.log_level.until_ms, 2**62) if state.log_level else 0,
     )
 
 

@@ -6,7 +6,7 @@ from django.db.models import F
 
 from fencing.events import Event as Report
 from fencing.events import decode
-from ringfence.mirror import minutes, progress, stalls
+from ringfence.mirror import log_rows, minutes, progress, stalls
 from ringfence.mirror.minutes import Minutes
 from ringfence.mirror.models import Connector, Event, GenerationRow, pack
 from ringfence.mirror.progress import number, text
@@ -26,7 +26,8 @@ def write(records: Sequence[Record]) -> set[str]:
             _write_round(report, history)
     history.write()
     stalls.moving(moved)
-    Event.objects.bulk_create([_event_row(report) for report in told], batch_size=100)
+    log_rows.write([report for report in told if report["type"] == "log"])
+    Event.objects.bulk_create([_event_row(report) for report in told if report["type"] != "log"], batch_size=100)
     return {text(report, "connector") for report in reports} - {""}
 
 
@@ -82,8 +83,6 @@ def summary(report: Report) -> str:
         case "command":
             user = f" by {text(report, 'user')}" if text(report, "user") else ""
             line = f"{text(report, 'kind').replace('_', ' ').capitalize()}{user}: {text(report, 'outcome')}"
-        case "log":
-            line = f"{text(report, 'level')} {text(report, 'logger')}"
         case other:
             line = other
     return f"{line}. {message}" if message else line
@@ -92,6 +91,7 @@ def summary(report: Report) -> str:
 def prune(now_ms: int) -> None:
     """Drop what is too old to be shown."""
     Event.objects.filter(time_ms__lt=now_ms - KEPT_MS).delete()
+    log_rows.prune(now_ms - KEPT_MS)
     minutes.prune(now_ms)
 
 

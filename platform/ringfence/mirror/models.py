@@ -38,6 +38,7 @@ class Connector(models.Model):
     `known`: the config topic has it; a row without is only a status that waits for its config or for its tombstone.
     `health`, `severity` and the counts are derived from this row and its tasks at each change of either.
     `stalled`: it runs, but moves nothing for longer than usual; `usual_pause`: the minutes that were (`mirror.stalls`).
+    `log_level`: what its tasks tell of what they log until then, "" for what is usual.
     `rounds_total`: fencing rounds that were finished; `fenced_total`: transactional ids that they fenced.
     """
 
@@ -53,6 +54,8 @@ class Connector(models.Model):
     stale = models.BooleanField(default=False)
     fencing = models.BooleanField(default=False)
     unreadable = models.TextField(default="")
+    log_level = models.CharField(max_length=8, default="")
+    log_level_until_ms = models.BigIntegerField(default=0)
 
     state = models.CharField(max_length=16, default="")
     worker = models.TextField(default="")
@@ -259,6 +262,27 @@ class ClusterInfo(models.Model):
     since_ms = models.BigIntegerField(default=0)
     kafka_cluster_id = models.TextField(default="")
     topic_tracking = models.BooleanField(default=True)
+
+
+class LogLine(models.Model):
+    """A line that a connector's task logged, or a worker about it. The newest of each connector are kept.
+
+    `severity`: Python's number of the level, so that levels compare; task, generation, attempt: -1 for a worker's.
+    """
+
+    connector = models.TextField()
+    time_ms = models.BigIntegerField()
+    level = models.CharField(max_length=8)
+    severity = models.SmallIntegerField()
+    task = models.IntegerField(default=-1)
+    generation = models.BigIntegerField(default=-1)
+    attempt = models.IntegerField(default=-1)
+    worker = models.TextField(default="")
+    logger = models.TextField(default="")
+    message = models.TextField(default="")
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["connector", "-id"], name="log_list")]
 
 
 class ActiveTopic(models.Model):

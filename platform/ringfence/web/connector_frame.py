@@ -58,11 +58,15 @@ def tab(key: str, *verbs: Verb, still: bool = False) -> Callable[[Body], View]:
 def show(
     request: HttpRequest, row: Connector, key: str, shown: dict[str, Any], *, still: bool = False, status: int = 200
 ) -> HttpResponse:
-    """A tab as a page, or to htmx the very part that the page includes."""
+    """A tab as a page, or to htmx the very part that the page includes. `inner` in what is shown: the templates of
+    still smaller parts, by the id of the element that they are for."""
     context = {**facts(row), **shown, **_frame(request, row, key), "still": still}
     context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
     if not is_fragment(request):
         return render(request, "ringfence/tab.html", context, status=status)
+    inner = context.get("inner", {}).get(request.headers.get("HX-Target", ""))
+    if inner:
+        return render(request, inner, context, status=status)
     return render(request, context["body"] if still else "ringfence/parts/tab.html", context, status=status)
 
 
@@ -100,6 +104,14 @@ def done(request: HttpRequest, row: Connector, text: str, tab_key: str, **more: 
     response = render(request, "ringfence/parts/done.html", context)
     response["HX-Retarget"], response["HX-Reswap"], response["HX-Trigger"] = "#notices", "innerHTML", _CLOSE
     return response
+
+
+def refused(request: HttpRequest, error: ConnectError | Refused) -> HttpResponse:
+    """That it was not done, and why, where the notices stand; a page without htmx."""
+    status = failed(request, error)
+    template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
+    context = {"tone": "bad", "text": error.message, "title": "That did not work", "code": status}
+    return render(request, template, context, status=status)
 
 
 def failed(request: HttpRequest, error: ConnectError | Refused, reason: str = "") -> int:

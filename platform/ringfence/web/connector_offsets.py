@@ -20,7 +20,7 @@ from ringfence.dispatch import Refused
 from ringfence.history import snapshots
 from ringfence.history.models import OffsetSnapshot
 from ringfence.mirror.models import Connector, SourceOffset, pack
-from ringfence.web.connector_frame import ask, done, failed, found, tab
+from ringfence.web.connector_frame import ask, done, failed, found, refused, tab
 from ringfence.web.detail import pretty
 from ringfence.web.views import find, gone
 
@@ -106,7 +106,7 @@ def snapshot(request: HttpRequest, name: str) -> HttpResponse:
     try:
         taken = snapshots.take(name, principal_of(request).name, "asked for")
     except (ConnectError, Refused) as error:
-        return ask(request, row, "offsets_nothing", {"problem": error.message}, failed(request, error))
+        return refused(request, error)
     count = len(taken.entries)
     text = f"Snapshot {taken.number} is taken: {count} offset{'' if count == 1 else 's'}."
     return done(request, row, text, "offsets", hint="The last 100 are kept.")

@@ -21,7 +21,6 @@ KINDS = {
     "task": ("Tasks", "cpu"),
     "command": ("Commands", "zap"),
     AUDIT: ("Audit trail", "user"),
-    "log": ("Log lines", "list"),
     "warning": ("Warnings", "triangle-alert"),
 }
 _OUTCOMES = {

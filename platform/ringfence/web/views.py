@@ -17,6 +17,7 @@ TABS = (
     ("generations", "Generations", "layers"),
     ("config", "Config", "braces"),
     ("topics", "Topics", "database"),
+    ("logs", "Logs", "scroll-text"),
     ("timeline", "Timeline", "clock"),
 )
 """The tabs of a connector: the last segment of each address, a word and an icon."""

@@ -1,0 +1,34 @@
+"""Settings that are taken for secrets by their name, whatever their plugin says."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from connectors.api.config_types import HIDDEN
+
+_SECRET_NAME = re.compile(
+    r"pass(word|wd|phrase)|secret|token|credential|sasl\.jaas\.config|private\.?key|api\.?key|access\.?key|"
+    r"basic\.auth\.user\.info|ssl\.keystore\.key|ssl\.key\.pem",
+    re.IGNORECASE,
+)
+_SHORTEST = 4
+"""Shorter values are too common to be looked for inside of texts."""
+
+
+@lru_cache(maxsize=4096)
+def secret_by_name(key: str) -> bool:
+    """Whether a setting of this name is taken for a secret."""
+    return bool(_SECRET_NAME.search(key))
+
+
+def hiding(config: Mapping[str, str]) -> Callable[[str], str]:
+    """Takes the values of such settings out of texts."""
+    secrets = {value for key, value in config.items() if len(value) >= _SHORTEST and secret_by_name(key)}
+    values = sorted(secrets, key=len, reverse=True)
+
+    def hide(text: str) -> str:
+        for value in values:
+            text = text.replace(value, HIDDEN)
+        return text
+
+    return hide

@@ -1,0 +1,131 @@
+"""`…/logs`: what a connector's tasks log, and workers about it; `…/log-level`: how much, for a while."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from fencing.connector_logs import DEFAULT, LEVELS
+from ringfence import dispatch
+from ringfence.access.routes import on_connector
+from ringfence.access.verbs import Verb
+from ringfence.api import reading
+from ringfence.api.errors import bad_request
+from ringfence.api.masking import Masker
+from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.listing import ListView, contains, number, since, until
+from ringfence.mirror.log_rows import severity_of
+from ringfence.mirror.models import Connector, LogLine
+
+MOST_MINUTES = 24 * 60
+
+
+def at_least(level: str) -> Q:
+    """Lines of this level and of worse ones. A 400 for a level that is none."""
+    if level.upper() not in LEVELS:
+        raise bad_request(f"level must be one of {', '.join(LEVELS)}: that and worse ones are shown.")
+    return Q(severity__gte=severity_of(level.upper()))
+
+
+def level_now(row: Connector) -> tuple[str, int]:
+    """What the connector's tasks tell now, and until when (ms; 0 for always)."""
+    counts = bool(row.log_level) and row.log_level_until_ms > time.time() * 1000
+    return (row.log_level, row.log_level_until_ms) if counts else (DEFAULT, 0)
+
+
+def set_level(name: str, level: str, minutes: int, user: str) -> int:
+    """Have the tasks tell that much for so many minutes; until when (ms), 0 for what is usual. Raises Refused."""
+    if level not in LEVELS:
+        raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
+    if not 1 <= minutes <= MOST_MINUTES:
+        raise bad_request(f"minutes must be a whole number from 1 to {MOST_MINUTES}.")
+    if level == DEFAULT:
+        dispatch.command("set_connector_log_level", name, {"level": None}, user=user)
+        return 0
+    until_ms = int(time.time() * 1000) + minutes * 60_000
+    dispatch.command("set_connector_log_level", name, {"level": level, "until_ms": until_ms}, user=user)
+    return until_ms
+
+
+class LogLineShape(serializers.Serializer[Any]):
+    """task, generation, attempt: -1 where a worker logged it."""
+
+    id = serializers.IntegerField()
+    time_ms = serializers.IntegerField()
+    level = serializers.CharField()
+    task = serializers.IntegerField()
+    generation = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    worker = serializers.CharField(allow_blank=True)
+    logger = serializers.CharField(allow_blank=True)
+    message = serializers.CharField(allow_blank=True)
+
+
+class Logs(ListView):
+    """Newest first; the newest thousand of each connector are kept. `level`: that and worse ones."""
+
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = LogLineShape
+    filters = {
+        "level": at_least,
+        "task": number("task"),
+        "search": contains("message"),
+        "since": since("time_ms"),
+        "until": until("time_ms"),
+    }
+    orders = {"id": "id", "time_ms": "time_ms"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        self._connector = reading.connector(path["name"])
+        return LogLine.objects.filter(connector=path["name"])
+
+    def shown(self, rows: Iterable[Any]) -> list[Any]:
+        masker, config = Masker([self._connector.class_name]), self._connector.settings
+        found = list(rows)
+        for row in found:
+            row.message = masker.scrubbed(row.message, config)
+        return found
+
+
+class LevelShape(serializers.Serializer[Any]):
+    """`until_ms`: then it is INFO again by itself; 0 where it is."""
+
+    level = serializers.CharField()
+    until_ms = serializers.IntegerField()
+
+
+class LevelRequestShape(serializers.Serializer[Any]):
+    """`minutes`: 15 where it is left out. INFO ends another level now."""
+
+    level = serializers.ChoiceField(choices=list(LEVELS))
+    minutes = serializers.IntegerField(required=False)
+
+
+class LogLevelOfConnector(OwnView):
+    """What the connector's tasks tell of what they log. A level ends by itself."""
+
+    access = {"GET": on_connector(Verb.VIEW), "PUT": on_connector(Verb.OPERATE).writing()}
+    shape = LevelShape
+    takes = {"PUT": LevelRequestShape}
+
+    def get(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        level, until_ms = level_now(reading.connector(name))
+        return Response(LevelShape({"level": level, "until_ms": until_ms}).data)
+
+    def put(self, request: Request, name: str) -> Response:
+        self.known_parameters()
+        fields = self.known_fields("level", "minutes")
+        reading.connector(name)
+        level, minutes = fields.get("level"), fields.get("minutes", 15)
+        if not isinstance(level, str):
+            raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
+        if not isinstance(minutes, int) or isinstance(minutes, bool):
+            raise bad_request(f"minutes must be a whole number from 1 to {MOST_MINUTES}.")
+        until_ms = set_level(name, level.upper(), minutes, self.user_name)
+        return Response(LevelShape({"level": level.upper(), "until_ms": until_ms}).data)
