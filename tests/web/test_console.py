@@ -277,3 +277,30 @@ def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
     assert (told["result"]["ok"], told["result"]["status"]) == (False, 409)
     late = client.post(path, {"reason": "again"})
     assert (late.status_code, "Too late" in text(late)) == (400, True)
+
+
+def test_a_leader_that_is_quicker_keeps_its_command(
+    flights: FakeLeader, monkeypatch: pytest.MonkeyPatch, valkey: Any
+) -> None:
+    store = redis.Redis.from_url(valkey.url)
+    store.delete("leader")
+    monkeypatch.setattr(dispatch, "results", store)
+    command = {"kind": "pause", "connector": "x", "body": {}}
+    sent = dispatch.client(valkey.url).send_task(
+        "ringfence.leader.command", kwargs={"command": command, "deadline": time.time() + 60}, queue="leader"
+    )
+    lrem = store.lrem
+
+    def taken_before(*arguments: Any) -> Any:
+        store.rpop("leader")
+        return lrem(*arguments)
+
+    monkeypatch.setattr(store, "lrem", taken_before)
+    assert queue.take_back(str(sent.id), "ann") is False
+    assert store.get(f"celery-task-meta-{sent.id}") is None
+
+
+def test_a_page_of_another_site_cannot_send_an_act(flights: FakeLeader) -> None:
+    strict = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
+    assert strict.post(f"{CONSOLE}/fence/", {"reason": "r", "confirm": "flights"}).status_code == 403
+    assert not [kind for kind, _, _ in flights.asked if kind == "fence_now"]

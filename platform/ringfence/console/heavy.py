@@ -75,12 +75,8 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     def act(values: dict[str, Any]) -> Came:
         result = dispatch.command("fence_now", name, {"reason": values["reason"]}, user=_user(request))
         generation = result.value.get("generation") if isinstance(result.value, dict) else None
-        done = GenerationRow.objects.filter(connector=name, generation=generation or -1).first()
-        lines = [
-            f"{one['id']} fenced: producer {one['producer_id']}, epoch {one['epoch']}."
-            for one in (done.fenced_ids if done else [])
-        ]
-        return Came(f"The round is over: generation {generation} starts.", lines)
+        # What was fenced is reported through the events topic, and may not be in the database yet.
+        return Came(f"The round is over, and generation {generation} starts. Its tab Generations lists what was fenced")
 
     return run(request, sheet, act)
 
