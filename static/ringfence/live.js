@@ -72,6 +72,8 @@
     refresh();
   };
   document.addEventListener("visibilitychange", release);
+  document.addEventListener("close", () => setTimeout(release), true);
+  document.addEventListener("focusout", () => setTimeout(release));
 
   // A part is fetched with the filters that stand in the address, and with the time of the event that asked for it.
   document.body.addEventListener("htmx:configRequest", (event) => {
