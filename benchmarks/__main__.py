@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, gaps, kills, lists
+from benchmarks import fencing, gaps, kills, lists, pages
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
@@ -32,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fencing.main(given[1:])
     if given[:1] == ["lists"]:
         return lists.main(given[1:])
+    if given[:1] == ["pages"]:
+        return pages.main(given[1:])
     if given[:1] == ["kills"]:
         return kills.main(given[1:])
     args = _parser().parse_args(given)

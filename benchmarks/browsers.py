@@ -1,0 +1,104 @@
+"""Open pages without browsers: what `live.js` asks for, over two connections each, as a browser keeps them."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`first_s`: seconds until the first byte."""
+
+    status: int
+    body: bytes
+    first_s: float
+
+
+class Connection:
+    """HTTP/1.1 to one address, kept open."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def _send(self, path: str) -> asyncio.StreamReader:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 22)
+        reader, writer = self._streams
+        lines = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{self._port}", "HX-Request: true", "Accept-Encoding: gzip")
+        writer.write("\r\n".join((*lines, "", "")).encode())
+        await writer.drain()
+        return reader
+
+    async def get(self, path: str) -> Answer:
+        """Fetch the whole answer."""
+        began = time.perf_counter()
+        reader = await self._send(path)
+        status, headers = await _head(reader)
+        first = time.perf_counter() - began
+        return Answer(status, await reader.readexactly(int(headers["content-length"])), first)
+
+    async def events(self, path: str) -> AsyncIterator[tuple[str, str]]:
+        """(name, data) of each server-sent event."""
+        reader = await self._send(path)
+        status, _ = await _head(reader)
+        assert status == 200
+        name = ""
+        while raw := await reader.readline():  # sizes and ends of chunks are lines, too
+            line = raw.decode().strip("\r\n")
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                yield name, line.removeprefix("data: ")
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    text = (await reader.readuntil(b"\r\n\r\n")).decode()
+    status, *lines = text.strip().split("\r\n")
+    parts = (line.partition(":") for line in lines)
+    return int(status.split()[1]), {key.lower(): value.strip() for key, _, value in parts}
+
+
+@dataclass(slots=True)
+class OpenPage:
+    """A list that somebody looks at: its rows or, where more than numbers changed, the whole list anew."""
+
+    port: int
+    query: dict[str, str]
+    shown: frozenset[str]
+    arrived: list[float] = field(default_factory=list)
+    """When each answer was complete."""
+    fetched: int = 0
+    failed: int = 0
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        stream, parts = Connection(self.port), Connection(self.port)
+        try:
+            async for name, data in stream.events("/ui/events"):
+                if name == "hello":
+                    self.ready.set()
+                elif name == "changed":
+                    await self._fetch(parts, [("at", data)])
+                elif name == "rows":
+                    told = json.loads(data)
+                    names = self.shown if told["names"] is None else self.shown.intersection(told["names"])
+                    if names:
+                        await self._fetch(parts, [("at", str(told["at"])), *(("row", name) for name in sorted(names))])
+        finally:
+            stream.close()
+            parts.close()
+
+    async def _fetch(self, parts: Connection, more: list[tuple[str, str]]) -> None:
+        answer = await parts.get("/ui/connectors?" + urlencode([*self.query.items(), *more]))
+        self.failed += answer.status != 200
+        self.fetched += len(answer.body)
+        self.arrived.append(time.time())
