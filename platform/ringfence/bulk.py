@@ -36,9 +36,16 @@ class Result:
 
 
 def each(
-    request: HttpRequest, names: Iterable[str], verbs: Iterable[Verb], work: Callable[[str, float], str]
+    request: HttpRequest,
+    names: Iterable[str],
+    verbs: Iterable[Verb],
+    work: Callable[[str, float], str],
+    reason: str = "",
 ) -> list[Result]:
-    """Do it for each name that the caller may do it to. `work(name, seconds)` returns what to say of it."""
+    """Do it for each name that the caller may do it to. `work(name, seconds)` returns what to say of it.
+
+    `reason`: stands in the audit entries of those that were done.
+    """
     deadline = Deadline.after(_SECONDS)
     results = []
     for name in names:
@@ -55,7 +62,7 @@ def each(
             status, message = refused.status, refused.message
         except ConnectError as error:
             status, message = error.status_code, error.message
-        came_to(request, name, status, message if status >= 400 else "")
+        came_to(request, name, status, message if status >= 400 else reason)
         results.append(Result(name, status, message))
     return results
 

@@ -63,10 +63,12 @@
     dialog.querySelector("[data-count]").textContent = say(count());
     dialog.querySelector("[data-tasks-told]").textContent = byId("bulk-all").value
       ? "This concerns all of their tasks." : `This concerns ${tasks.toLocaleString("en")} task${tasks === 1 ? "" : "s"}.`;
-    if (button.dataset.bulk === "delete") { byId("bulk-phrase").textContent = `delete ${count()}`; byId("bulk-confirm").value = ""; byId("bulk-delete").disabled = true; }
+    if (button.dataset.bulk === "delete") { byId("bulk-phrase").textContent = `delete ${count()}`; for (const id of ["bulk-confirm", "bulk-reason"]) byId(id).value = ""; byId("bulk-delete").disabled = true; }
     dialog.showModal();
   });
-  byId("bulk-confirm").addEventListener("input", (event) => { byId("bulk-delete").disabled = event.target.value !== byId("bulk-phrase").textContent; });
+  byId("bulk-delete-dialog").addEventListener("input", () => {
+    byId("bulk-delete").disabled = byId("bulk-confirm").value !== byId("bulk-phrase").textContent || !byId("bulk-reason").value.trim();
+  });
 
   document.body.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.target.id === "list") update();

@@ -1,5 +1,6 @@
 """The history by minutes: what happened when, counted once, and never more of it than may be kept."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -8,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from fencing.status import State
 from ringfence.mirror import minutes
-from ringfence.mirror.minutes import EVERYTHING, ITSELF, Cell, joined, strips, worst
-from ringfence.mirror.models import Minute
+from ringfence.mirror.minutes import EVERYTHING, ITSELF, UNKNOWN, Cell, hours, joined, strips, worst
+from ringfence.mirror.models import Connector, Minute, Task
 from tests.mirror.test_projection import progress, project, running
 from tests.support.topics import Topic, connector_status, task_status
 
@@ -123,3 +124,32 @@ def test_no_more_is_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minutes, "MOST_ROWS", 10)
     minutes.prune(now * MINUTE)
     assert kept[0].minute == now - minutes.SHOWN
+
+
+def test_the_hours_of_many_say_the_same_as_their_strips_joined() -> None:
+    """Both read the same rows, one of them fewer of these."""
+    states = ("RUNNING", "FAILED", "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED")
+    names = [f"c{number}" for number in range(40)]
+    choose = random.Random(7)
+    for name in names:
+        since = choose.choice((0, 70, 95)) * MINUTE
+        Connector.objects.create(name=name, known=True, state=choose.choice(states), since_ms=since)
+        for task in range(choose.randrange(3)):
+            state, at = choose.choice(states), 40
+            while at < 100:
+                at += choose.randrange(1, 25)
+                new = choose.choice(states)
+                counts = {"fences": choose.randrange(2), "restarts": choose.randrange(2), "records": 5}
+                both = (state, new)
+                Minute.objects.create(connector=name, task=task, minute=at, began=state, state=worst(both), **counts)
+                state = new
+            Task.objects.create(connector=name, number=task, known=choose.random() < 0.8, state=state, since_ms=since)
+    found = hours(names, 99 * MINUTE)
+    every = strips(names, 99 * MINUTE)
+    for name in names:
+        cells = joined([strip for key, strip in every.items() if key[0] == name])
+        told = found[name]
+        assert told.states == [cell.state for cell in cells], name
+        assert (told.fences, told.restarts) == ([cell.fences for cell in cells], [cell.restarts for cell in cells])
+    Connector.objects.filter(name="c1").update(state="DREAMING")
+    assert hours(["c1"], 99 * MINUTE, 1)["c1"].states == [UNKNOWN]

@@ -245,13 +245,17 @@ def test_all_that_match_are_acted_on_if_they_are_as_many_as_were_shown(client: C
     assert [asked[:2] for asked in many.asked] == [("stop", "good")]
 
 
-def test_deleting_many_needs_their_number(client: Client, many: FakeLeader) -> None:
+def test_deleting_many_needs_their_number_and_a_reason(client: Client, many: FakeLeader) -> None:
     for confirm in ("", "delete", "delete 3", "good"):
-        sent = {"connector": ["good", "bad"], "confirm": confirm}
+        sent = {"connector": ["good", "bad"], "confirm": confirm, "reason": "old"}
         assert client.post("/ui/bulk/delete", sent, headers=FRAGMENT).status_code == 400
+    named = {"connector": ["good", "bad"], "confirm": "delete 2"}
+    assert "Say why" in text(client.post("/ui/bulk/delete", {**named, "reason": " "}, headers=FRAGMENT))
     assert many.asked == []
-    client.post("/ui/bulk/delete", {"connector": ["good", "bad"], "confirm": "delete 2"}, headers=FRAGMENT)
+    client.post("/ui/bulk/delete", {**named, "reason": "moved to another cluster"}, headers=FRAGMENT)
     assert [asked[:2] for asked in many.asked] == [("delete", "good"), ("delete", "bad")]
+    reasons = AuditEntry.objects.filter(outcome="done").values_list("message", flat=True)
+    assert list(reasons) == ["moved to another cluster"] * 2
 
 
 def test_nothing_selected_and_get_are_refused(client: Client, many: FakeLeader) -> None:

@@ -21,6 +21,8 @@ SHOWN = 60
 
 COUNTS = ("records", "commits", "aborted", "errors", "fences", "restarts", "failed")
 _WORST_FIRST = ("FAILED", "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED", "RUNNING", "")
+UNKNOWN = "UNKNOWN"
+"""Stands for a state that nobody knows, where only the worst is told."""
 _RANK = {state: rank for rank, state in enumerate(_WORST_FIRST)}
 
 Key = tuple[str, int]
@@ -121,31 +123,29 @@ class Cell:
     failed: int = 0
 
 
-def strips(
-    names: Iterable[str], now_ms: int, count: int = SHOWN, *, only_states: bool = False
-) -> dict[Key, list[Cell]]:
+def strips(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[Key, list[Cell]]:
     """The last `count` minutes, the oldest first, of these connectors, and of each task that they have or had then.
 
-    Three queries for any number of names. The running minute is the last cell. `only_states`: of a minute that a task
-    ran through without any trouble the numbers are left out, which spares most of the rows; states are the same.
+    Three queries for any number of names. The running minute is the last cell.
     """
     names = list(names)
     last = minute_of(now_ms)
     rows: dict[Key, dict[int, Minute]] = {}
-    found = Minute.objects.filter(connector__in=names, minute__gt=last - count, minute__lte=last)
-    if only_states:
-        # RUNNING is the least of all: it is the worst of a minute only where the whole minute was like that.
-        found = found.exclude(state="RUNNING", began="RUNNING", fences=0, restarts=0, failed=0)
-    for row in found:
+    for row in Minute.objects.filter(connector__in=names, minute__gt=last - count, minute__lte=last):
         rows.setdefault((row.connector, row.task), {})[row.minute] = row
+    now, minutes = _now(names), range(last - count + 1, last + 1)
+    return {key: _filled(rows.get(key, {}), minutes, now.get(key)) for key in sorted(rows.keys() | now.keys())}
+
+
+def _now(names: Sequence[str]) -> dict[Key, tuple[str, int]]:
+    """The state of each connector and task that there is, and since when."""
     now: dict[Key, tuple[str, int]] = {}
     for name, state, since in Connector.objects.filter(name__in=names).values_list("name", "state", "since_ms"):
         now[name, ITSELF] = state, since
     tasks = Task.objects.filter(connector__in=names, known=True)
     for name, number, state, since in tasks.values_list("connector", "number", "state", "since_ms"):
         now[name, number] = state, since
-    minutes = range(last - count + 1, last + 1)
-    return {key: _filled(rows.get(key, {}), minutes, now.get(key)) for key in sorted(rows.keys() | now.keys())}
+    return now
 
 
 def _filled(rows: Mapping[int, Minute], minutes: range, now: tuple[str, int] | None) -> list[Cell]:
@@ -171,6 +171,48 @@ def joined(strips: Sequence[Sequence[Cell]]) -> list[Cell]:
         sums = {name: sum(getattr(cell, name) for cell in cells) for name in COUNTS}
         joint.append(Cell(cells[0].minute, worst(cell.state for cell in cells), **sums))
     return joint
+
+
+@dataclass(slots=True)
+class Hour:
+    """A connector and its tasks together, minute by minute: the worst state, rounds that ended, attempts begun anew."""
+
+    states: list[str]
+    fences: list[int]
+    restarts: list[int]
+
+
+def hours(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[str, Hour]:
+    """The joined strips of each connector, without other numbers: for lists of many. Three queries."""
+    names = list(names)
+    last = minute_of(now_ms)
+    first, blank = last - count + 1, len(_WORST_FIRST) - 1
+    found = {name: Hour([], [0] * count, [0] * count) for name in names}
+    ranks = {name: [blank] * count for name in names}
+    # RUNNING is the least of all states: it is the worst of a minute only where the whole minute was like that. Such a
+    # minute looks the same without its row, which spares most of them.
+    rows = Minute.objects.filter(connector__in=names, minute__gte=first, minute__lte=last)
+    rows = rows.exclude(state="RUNNING", began="RUNNING", fences=0, restarts=0)
+    changes: dict[Key, list[tuple[int, str, str]]] = {}
+    columns = ("connector", "task", "minute", "state", "began", "fences", "restarts")
+    for name, task, minute, state, began, fences, restarts in rows.order_by("-minute").values_list(*columns):
+        changes.setdefault((name, task), []).append((minute - first, state, began))
+        found[name].fences[minute - first] += fences
+        found[name].restarts[minute - first] += restarts
+    now = _now(names)
+    for key in changes.keys() | now.keys():
+        state, since_ms = now.get(key, ("", 0))
+        filled: list[int] = []
+        before = count
+        for at, worst_state, began in changes.get(key, ()):
+            filled += [_RANK.get(state, -1)] * (before - at - 1) + [_RANK.get(worst_state, -1)]
+            state, before = began, at
+        unknown = 0 if key in changes else min(before, max(0, minute_of(since_ms) - first))
+        filled += [_RANK.get(state, -1)] * (before - unknown) + [blank] * unknown
+        ranks[key[0]] = list(map(min, ranks[key[0]], reversed(filled)))
+    for name, worst_ranks in ranks.items():
+        found[name].states = [_WORST_FIRST[rank] if rank >= 0 else UNKNOWN for rank in worst_ranks]
+    return found
 
 
 def prune(now_ms: int) -> None:

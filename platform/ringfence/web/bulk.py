@@ -9,13 +9,15 @@ from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.bulk import MOST, command, each
 from ringfence.web.actions import ACTIONS, Action
 from ringfence.web.listing import chosen
 from ringfence.web.views import is_fragment
 
-BULK = tuple(action for action in ACTIONS if action.name != "reset-offsets")
+DELETE = Action("delete", "delete", Verb.DELETE, {}, "Deleted. Source offsets are kept.")
+BULK = (*ACTIONS, DELETE)
 
 
 def view_of(chosen_action: Action) -> Callable[[HttpRequest], HttpResponse]:
@@ -31,6 +33,7 @@ def view_of(chosen_action: Action) -> Callable[[HttpRequest], HttpResponse]:
 
 def _act(request: HttpRequest, action: Action) -> HttpResponse:
     """`connector`, once or more; or `all` with the filters and `expected`, the number that was shown."""
+    reason = request.POST.get("reason", "").strip()[:1000] if action is DELETE else ""
     problem, names = "", list(dict.fromkeys(request.POST.getlist("connector")))
     if request.POST.get("all"):
         asked = chosen(request.POST.dict(), principal_of(request), int(time.time() * 1000))
@@ -41,12 +44,15 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
         problem = problem or "No connector is selected. Nothing was done."
     elif len(names) > MOST:
         problem = f"At most {MOST:,} connectors at once. Nothing was done: narrow the search."
-    elif action.name == "delete" and request.POST.get("confirm") != f"delete {len(names)}":
+    elif action is DELETE and request.POST.get("confirm") != f"delete {len(names)}":
         problem = f"Type “delete {len(names)}” to confirm. Nothing was done."
+    elif action is DELETE and not reason:
+        problem = "Say why: it goes into the audit trail. Nothing was done."
     if problem:
         note(request, problem)
         return _answer(request, {"problem": problem, "results": []}, 409 if request.POST.get("all") else 400)
-    results = each(request, names, [action.verb], command(action.kind, action.body, principal_of(request).name))
+    work = command(action.kind, action.body, principal_of(request).name)
+    results = each(request, names, [action.verb], work, reason)
     refused = [result for result in results if not result.ok]
     told = {"results": refused + [result for result in results if result.ok], "refused": len(refused)}
     return _answer(request, {**told, "done": len(results) - len(refused), "action": action}, 200)

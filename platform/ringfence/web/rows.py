@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ringfence.mirror.minutes import Cell, joined, strips
+from ringfence.mirror.minutes import hours
 from ringfence.mirror.models import Connector, Task
 from ringfence.web.pictures import Line, line, rates
 from ringfence.web.reasons import reason
@@ -35,12 +35,8 @@ def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
     tasks = Task.objects.filter(connector__in=of, known=True)
     for task in tasks.only("connector", "rate", "reported_ms", "records_total", "last_commit_ms", "recent"):
         of[task.connector].append(task)
-    hours: dict[str, list[list[Cell]]] = {name: [] for name in of}
-    for (name, _), cells in strips(of, now_ms, only_states=True).items():
-        hours[name].append(cells)
-    return [
-        _row(connector, of[connector.name], strip(joined(hours[connector.name])), now_ms) for connector in connectors
-    ]
+    drawn = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
+    return [_row(connector, of[connector.name], drawn[connector.name], now_ms) for connector in connectors]
 
 
 def _row(connector: Connector, tasks: list[Task], hour: Strip, now_ms: int) -> Row:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ringfence.mirror.minutes import Cell
+from ringfence.mirror.minutes import Hour
 from ringfence.web.states import Tone, task_look
 
 
@@ -23,17 +23,18 @@ def _tone(state: str) -> str:
     return str(task_look(state).tone) if state else ""
 
 
-def strip(cells: Sequence[Cell]) -> Strip:
+def strip(hour: Hour) -> Strip:
     """Neighbours of one tone are one line; a tick is a fencing round or a restart."""
     paths: dict[str, str] = {}
     at = 0
-    for tone, run in groupby(_tone(cell.state) for cell in cells):
+    for tone, run in groupby(map(_tone, hour.states)):
         length = len(list(run))
         if tone:
             paths[tone] = paths.get(tone, "") + f"M{at} 6h{length}"
         at += length
-    marks = "".join(f"M{at}.5 0v12" for at, cell in enumerate(cells) if cell.fences or cell.restarts)
-    return Strip(len(cells), sorted(paths.items()), marks, _text(cells))
+    ticks = (at for at, marks in enumerate(zip(hour.fences, hour.restarts, strict=True)) if any(marks))
+    marks = "".join(f"M{at}.5 0v12" for at in ticks)
+    return Strip(len(hour.states), sorted(paths.items()), marks, _text(hour))
 
 
 _WORDS = {
@@ -46,14 +47,11 @@ _WORDS = {
 }
 
 
-def _text(cells: Sequence[Cell]) -> str:
-    tones = Counter(_tone(cell.state) for cell in cells if cell.state)
+def _text(hour: Hour) -> str:
+    tones = Counter(map(_tone, hour.states))
     parts = [f"{word} in {tones[tone]}" for tone, word in _WORDS.items() if tones[tone]]
-    told = f"Last {len(cells)} minutes: " + (", ".join(parts) if parts else "nothing is known")
-    for count, word in (
-        (sum(cell.fences for cell in cells), "fencing round"),
-        (sum(cell.restarts for cell in cells), "restart"),
-    ):
+    told = f"Last {len(hour.states)} minutes: " + (", ".join(parts) if parts else "nothing is known")
+    for count, word in ((sum(hour.fences), "fencing round"), (sum(hour.restarts), "restart")):
         if count:
             told += f"; {count} {word}{'s' if count > 1 else ''}"
     return told
