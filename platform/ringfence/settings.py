@@ -5,6 +5,7 @@ RINGFENCE_REDIS_URL      redis://host:port/db
 RINGFENCE_HTTP           host:port that the web process is bound to; loopback means: no login is asked
 RINGFENCE_TOKEN          a token that may do everything, where RINGFENCE_HTTP is not loopback: to begin with
 RINGFENCE_BEHIND_PROXY   1 where a proxy stands before it: its X-Forwarded-For and X-Forwarded-Proto are believed
+RINGFENCE_SECURE_COOKIES 1 where browsers come over TLS only: cookies are never sent in clear then
 RINGFENCE_ALLOWED_HOSTS  comma separated host names to answer to; needed only behind a name of its own
 RINGFENCE_SECRET_KEY     signs sessions; without it a random one, so that sessions end with the process
 RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; where alerts by mail go through
@@ -122,6 +123,7 @@ CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_FAILURE_VIEW = "ringfence.web.errors.csrf_failure"
 BEHIND_PROXY = bool(os.environ.get("RINGFENCE_BEHIND_PROXY"))
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("RINGFENCE_SECURE_COOKIES") == "1"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
 ALERTS_PRIVATE = os.environ.get("RINGFENCE_ALERTS_PRIVATE") == "1"
