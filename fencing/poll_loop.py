@@ -74,6 +74,13 @@ class PollLoop:
                 for part in self._requests.parts(batch):
                     self._take(part)
 
+    def commit_now(self) -> None:
+        """Commit what is open, between two batches: the source is about to be somebody else's."""
+        self._settled(self._transactions.settle())
+        if self._transactions.has_work:
+            self._end(None if self._requests is None else self._requests.at_the_end())
+            self._settled(self._transactions.settle())
+
     def _take(self, part: Part) -> None:
         transactions = self._transactions
         prepared = self._prepared(part.batch) if part.batch else None

@@ -16,7 +16,7 @@ be rewound (invariant 12).
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from connectors.api import SourceTask
@@ -26,6 +26,7 @@ from fencing.client_settings import transaction_timeout_ms
 from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from fencing.connector_logs import ConnectorLevelRecord
 from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from fencing.group_source import GroupSource
 from fencing.kafka.reporter import Reporter
 from fencing.modes import Mode
 from fencing.offsets import SourceOffsets
@@ -33,7 +34,7 @@ from fencing.poll_loop import PollLoop, due_in
 from fencing.record_path import RecordPath
 from fencing.restarts import why_of
 from fencing.status import State
-from fencing.task_clients import transactional_producer
+from fencing.task_clients import group_source, transactional_producer
 from fencing.task_context import TaskContext
 from fencing.task_offsets import TaskOffsets
 from fencing.task_path import record_path
@@ -50,6 +51,9 @@ log = logging.getLogger(__name__)
 _LIVES_WITHOUT_PROGRESS = 5
 _NEVER_BETTER = {"MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION"}
 _NEVER_BETTER |= {"_FATAL", TRANSACTION_TIMED_OUT}
+
+
+First = Mapping[tuple[str, int], int] | None
 
 
 class _Ended(Exception):
@@ -167,6 +171,12 @@ class SourceTaskRun:
         transactions: Transactions | None = None
         plugin: SourceTask | None = None
         requests = RequestedEndings() if self._boundaries.kind is Boundary.CONNECTOR else None
+
+        def join(group: str, topics: Sequence[str], *, session_timeout_ms: int, first: First = None) -> GroupSource:
+            assert transactions is not None
+            transactions.group = group_source(self._spec, group, topics, session_timeout_ms, first or {})
+            return transactions.group
+
         try:
             self._report.stage("reading source offsets")
             kept = TaskOffsets(self._spec, self._clock)
@@ -182,18 +192,24 @@ class SourceTaskRun:
                 self._view,
                 lambda: due_in(transactions, self._boundaries, self._clock),
                 self._clock,
+                join,
             )
             self._report.stage("starting the plugin")
             plugin.start(self._plugin.config)  # 7
             self._report.producer(producer)
             self._report.running(State.RUNNING)
             with timeouts_explained(self._open_s, self._timeout_ms):
-                return self._loop(plugin, transactions, kept, requests).run()  # 8
+                loop = self._loop(plugin, transactions, kept, requests)
+                if transactions.group is not None:
+                    transactions.group.finish = loop.commit_now
+                return loop.run()  # 8
         finally:
             if transactions is not None:
                 transactions.abandon(5.0)
             else:
                 producer.close()
+            if transactions is not None and transactions.group is not None:
+                transactions.group.close()
             if plugin is not None:
                 plugin.stop()
 
@@ -273,6 +289,8 @@ class SourceTaskRun:
 
     def _renew(self, transactions: Transactions, kept: TaskOffsets, why: str) -> None:
         """A new epoch, which shuts out what the old producer may still send; and a look at what is really committed."""
+        if transactions.group is not None:
+            raise Abortable(f"{why}: the group's committed offsets tell where to go on")
         self._report.stage("taking a new producer", why)
         transactions.retire()
         producer = self._take_id()

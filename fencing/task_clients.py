@@ -1,10 +1,11 @@
 """A task's own clients, with the effective settings of worker and connector."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from connectors.kafka_settings.java_names import Role
 from fencing.client_settings import connection_of, producer_overrides, too_few_acks
 from fencing.errors import Invalid
+from fencing.group_source import GroupSource
 from fencing.kafka.idempotent import IdempotentProducer
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
@@ -33,6 +34,20 @@ def connector_producer(
     overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
     there = connection_of(Role.PRODUCER, base, worker_settings, connector_config)
     return TransactionalProducer(there, transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides)
+
+
+def group_source(
+    spec: TaskSpec, group: str, topics: Sequence[str], session_timeout_ms: int, first: Mapping[tuple[str, int], int]
+) -> GroupSource:
+    """A membership on the cluster that the task writes to. Raises `Invalid`, `FencingError`."""
+    return GroupSource(
+        reading_connection(spec),
+        spec.transactional_id,
+        group,
+        topics,
+        session_timeout_ms,
+        lambda topic, partition: first.get((topic, partition)),
+    )
 
 
 def idempotent_producer(spec: TaskSpec) -> IdempotentProducer:

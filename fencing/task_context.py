@@ -1,9 +1,10 @@
 """What a running plugin sees of the framework."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from connectors.api import OffsetReader, TransactionContext
+from connectors.api import GroupInput, OffsetReader, TransactionContext
 from fencing.clock import Clock
+from fencing.group_source import no_groups
 from fencing.offsets import SourceOffsets
 from fencing.task_view import TaskView, Verdict
 
@@ -22,6 +23,7 @@ class TaskContext:
         view: TaskView,
         due_in: Callable[[], float],
         clock: Clock,
+        join: Callable[..., GroupInput] = no_groups,
     ) -> None:
         """`due_in`: seconds until the open transaction must be committed; a wait ends by then."""
         self._config = config
@@ -31,6 +33,7 @@ class TaskContext:
         self._view = view
         self._due_in = due_in
         self._clock = clock
+        self._join = join
 
     @property
     def config(self) -> Mapping[str, str]:
@@ -47,6 +50,16 @@ class TaskContext:
     @property
     def raw_batches(self) -> bool:
         return self._raw_batches
+
+    def join_group(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        session_timeout_ms: int,
+        first: Mapping[tuple[str, int], int] | None = None,
+    ) -> GroupInput:
+        return self._join(group, topics, session_timeout_ms=session_timeout_ms, first=first)
 
     def wait(self, seconds: float) -> bool:
         """Also returns (false) when the open transaction is due, so that `poll` can return and it is committed."""

@@ -13,6 +13,7 @@ from typing import Protocol
 from connectors.api import RecordBatch, SourceRecord
 from fencing.clock import Clock, Deadline
 from fencing.errors import Abortable
+from fencing.group_source import GroupSource, Position
 from fencing.kafka.translation import kafka_errors
 from fencing.measures import Measures
 from fencing.offsets import Offset, Partition, SourceOffsets, canonical, encode_value
@@ -22,6 +23,9 @@ from fencing.record_path import GatheredOffsets, Prepared, Produce, RecordPath
 log = logging.getLogger(__name__)
 
 _ABORT_S = 10.0
+
+Carried = tuple[()] | tuple[list[Position], bytes]
+"""Offsets of a consumer group, with its metadata, that a commit takes along."""
 
 
 class TransactionalClient(Protocol):
@@ -43,6 +47,8 @@ class TransactionalClient(Protocol):
     def commit(self, deadline: Deadline) -> None: ...
 
     def abort(self, deadline: Deadline) -> None: ...
+
+    def send_offsets(self, offsets: Sequence[Position], group_metadata: bytes, deadline: Deadline) -> None: ...
 
     def serve(self, seconds: float) -> int: ...
 
@@ -115,6 +121,8 @@ class Transactions:
         self._pending_batch = Committed((), ())
         self._pending_size = 0
         self.last_commit_at = clock.monotonic()
+        self.group: GroupSource | None = None
+        """The consumer group whose offsets stand in place of source offsets, where the plugin has joined one."""
 
     @property
     def spent(self) -> bool:
@@ -159,6 +167,9 @@ class Transactions:
     def start_commit(self) -> None:
         """Produce the offsets, and commit on the other thread. `settle` tells how it went."""
         self._begin()
+        if self.group is not None:
+            self._start_commit_of_group(self.group)
+            return
         offsets = self._gathered.take()
         if self._copy is not None:
             self._copy.before(offsets)
@@ -171,17 +182,28 @@ class Transactions:
                         break
                     except BufferError:
                         self._make_room()
+        self._submit(offsets, ())
+
+    def _start_commit_of_group(self, group: GroupSource) -> None:
+        carried = group.offsets_for(self._gathered.peek())
+        self._gathered.take()
+        self._submit((), carried)
+
+    def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], carried: Carried) -> None:
         self._pending_batch = Committed(self._records, offsets, frozenset(self._topics))
         self._pending_size = self._counters.open_records
         self._records, self._topics = [], set()
         self._open = False
-        self._pending = self._committer.submit(self._commit)
+        self._pending = self._committer.submit(self._commit, carried)
 
-    def _commit(self) -> None:
+    def _commit(self, carried: Carried) -> None:
         start = self._clock.monotonic()
         ok = False
         try:
-            self._producer.commit(Deadline.after(self._commit_timeout_s, self._clock))
+            deadline = Deadline.after(self._commit_timeout_s, self._clock)
+            if carried:
+                self._producer.send_offsets(*carried, deadline)
+            self._producer.commit(deadline)
             ok = True
         finally:
             counters = self._counters

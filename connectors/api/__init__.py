@@ -35,7 +35,7 @@ from connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from connectors.api.records import RecordBatch, SourceRecord
 from connectors.api.schemas import Field, Schema, SchemaType
 from connectors.api.structs import SchemaAndValue, Struct
-from connectors.api.task import SourceTask, SourceTaskContext, TransactionContext
+from connectors.api.task import GroupInput, InputRecord, SourceTask, SourceTaskContext, TransactionContext
 
 __all__ = [
     "NO_DEFAULT",
@@ -50,7 +50,9 @@ __all__ = [
     "ConnectorTransactionBoundaries",
     "ExactlyOnceSupport",
     "Field",
+    "GroupInput",
     "Importance",
+    "InputRecord",
     "NoControlCharacters",
     "NonEmpty",
     "OffsetReader",

@@ -32,6 +32,11 @@ class SourceConnectorContext(Protocol):
         """Committed source offsets of this connector's tasks."""
         ...
 
+    @property
+    def trial(self) -> bool:
+        """True in a preview: nothing may be changed anywhere, neither at the source nor at the target."""
+        ...
+
     def request_task_reconfiguration(self) -> None:
         """The source has changed (a new table, a removed file): ask `task_configs` again, soon. From any thread."""
         ...

@@ -29,6 +29,43 @@ class TransactionContext(Protocol):
         ...
 
 
+class InputRecord(Protocol):
+    """One committed record that a consumer group delivered. `timestamp_ms`: -1 where the broker knows none."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def key(self) -> bytes | None: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+    @property
+    def timestamp_ms(self) -> int: ...
+
+
+class GroupInput(Protocol):
+    """A membership in a consumer group of the cluster that the task writes to (KIP-447)."""
+
+    def poll(self, seconds: float, limit: int) -> Sequence[InputRecord]:
+        """At most `limit` records of the partitions that are this member's now; empty after `seconds` without any.
+
+        Call it only in the task's `poll`, and only when all that it gave before was returned: a rebalance commits
+        inside it what was returned so far, and the partitions may be others' afterwards.
+        """
+        ...
+
+
 class SourceTaskContext(Protocol):
     """What the framework offers a running task."""
 
@@ -50,6 +87,23 @@ class SourceTaskContext(Protocol):
     @property
     def raw_batches(self) -> bool:
         """True where `RecordBatch` is legal: converters and transforms leave bytes as they are."""
+        ...
+
+    def join_group(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        session_timeout_ms: int,
+        first: Mapping[tuple[str, int], int] | None = None,
+    ) -> GroupInput:
+        """Read these topics as a member of a consumer group; the group's offsets are committed in the task's
+        transactions, in place of source offsets. Partitions move between the members by themselves.
+
+        Source partitions have `topic` and `partition` then, source offsets `offset` (the last record's). first: where
+        to begin partitions that the group has no offset of, else at their beginning. Call it once, in `start`. Raises
+        `ConnectorError` on a worker that is not exactly once.
+        """
         ...
 
     def wait(self, seconds: float) -> bool:

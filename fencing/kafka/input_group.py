@@ -8,6 +8,7 @@ revocation when the next generation is there already, and commits of the old one
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
@@ -24,6 +25,10 @@ log = logging.getLogger(__name__)
 _PASSES = {KafkaError._MAX_POLL_EXCEEDED, KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
+# A rebalance waits for this; the transactions of the old owners have to end first.
+_COMMITTED_S = 20.0
+
+
 @dataclass(frozen=True, slots=True)
 class InputRecord:
     """One committed record of the input. `timestamp_ms`: -1 where the broker knows none."""
@@ -34,6 +39,7 @@ class InputRecord:
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class InputGroup:
@@ -57,7 +63,10 @@ class InputGroup:
         *,
         session_timeout_ms: int = 10_000,
         max_poll_interval_ms: int = 30_000,
+        first: Callable[[str, int], int | None] | None = None,
     ) -> None:
+        """first: where to begin a partition that the group has no offset of; the beginning where it gives None."""
+        self._first = first
         self.metadata: GroupMetadata | None = None
         """Captured in the rebalance callback; None while the member owns nothing."""
         self._on_revoke = on_revoke
@@ -88,9 +97,31 @@ class InputGroup:
         return self._owned
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        consumer.assign(partitions)
+        consumer.assign(self._placed(consumer, partitions))
         self._owned = [(one.topic, one.partition) for one in partitions]
         self.metadata = GroupMetadata.of(consumer.consumer_group_metadata()) if partitions else None
+
+    def _placed(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """With the offset to begin at, where the group has none and its owner knows better."""
+        if self._first is None or not partitions:
+            return partitions
+        for one in self._committed(consumer, partitions, Deadline.after(_COMMITTED_S)):
+            if one.offset < 0:
+                given = self._first(one.topic, one.partition)
+                for asked in partitions:
+                    if given is not None and (asked.topic, asked.partition) == (one.topic, one.partition):
+                        asked.offset = given
+        return partitions
+
+    @staticmethod
+    def _committed(consumer: Consumer, asked: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
+        while True:
+            try:
+                with kafka_errors("reading the committed offsets of the input"):
+                    return consumer.committed(asked, timeout=max(0.1, deadline.slice(5.0)))
+            except Retriable:
+                if deadline.expired:
+                    raise
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._give_up(consumer, self._on_revoke)
@@ -129,7 +160,10 @@ class InputGroup:
             if topic is None or partition is None or offset is None:
                 raise Fatal(f"{doing}: a message without topic, partition or offset")
             _, timestamp = message.timestamp()
-            self._collected.append(InputRecord(topic, partition, offset, message.key(), message.value(), timestamp))
+            headers: Any = message.headers() or ()
+            self._collected.append(
+                InputRecord(topic, partition, offset, message.key(), message.value(), timestamp, headers)
+            )
         records, self._collected = self._collected, []
         return records
 
@@ -138,14 +172,7 @@ class InputGroup:
         if not self._owned:
             return
         asked = [TopicPartition(topic, partition) for topic, partition in self._owned]
-        while True:
-            try:
-                with kafka_errors("reading the committed offsets of the input"):
-                    found = self._consumer.committed(asked, timeout=max(0.1, deadline.slice(5.0)))
-                break
-            except Retriable:
-                if deadline.expired:
-                    raise
+        found = self._committed(self._consumer, asked, deadline)
         for one in found:
             if one.offset < 0:
                 one.offset = OFFSET_BEGINNING

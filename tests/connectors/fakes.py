@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from connectors.api import RecordBatch, SourceOffset, SourcePartition, SourceTask, TransactionContext
+from connectors.api import GroupInput, RecordBatch, SourceOffset, SourcePartition, SourceTask, TransactionContext
 
 
 class FakeOffsets:
@@ -25,6 +25,16 @@ class FakeContext:
         self.transaction_context: TransactionContext | None = None
         self.raw_batches = raw
         self.waits: list[float] = []
+
+    def join_group(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        session_timeout_ms: int,
+        first: Mapping[tuple[str, int], int] | None = None,
+    ) -> GroupInput:
+        raise NotImplementedError
 
     def wait(self, seconds: float) -> bool:
         self.waits.append(seconds)

@@ -10,7 +10,7 @@ after somebody else has taken over.
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import Producer
 
@@ -71,6 +71,9 @@ class WithoutTransactions:
 
     def abort(self, deadline: Deadline) -> None:
         self.spent = True
+
+    def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
+        raise NotImplementedError
 
     def close(self) -> None:
         self._producer.flush(1)

@@ -1,46 +1,19 @@
 """KafkaSource on the real broker: what is committed at the source is at the target once, and nothing else."""
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from connectors.api import OffsetReader, RecordBatch, SourceRecord, SourceTask
-from connectors.builtin.kafka_source.cluster import Cluster
 from connectors.builtin.kafka_source.connector import KafkaSourceConnector
-from connectors.builtin.kafka_source.task import KafkaSourceTask
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.source_task import SourceTaskRun
-from fencing.task_plugin import Outcome, Plugin
-from fencing.task_spec import TaskSpec
-from tests.guarantees.stage import Plain, Stage
+from tests.guarantees.copies import Context, Copy, await_topic, committed, write
+from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
-
-Seen = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
-"""Partition, key, value, headers, timestamp."""
-
-START = 1_700_000_000_000
-
-
-class Context:
-    """What the framework gives a connector."""
-
-    def __init__(self) -> None:
-        self.asked = threading.Event()
-
-    @property
-    def offset_reader(self) -> OffsetReader:
-        raise AssertionError("not used")
-
-    def request_task_reconfiguration(self) -> None:
-        self.asked.set()
 
 
 @pytest.fixture
@@ -48,12 +21,6 @@ def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
     made = Stage(Connection(broker.bootstrap), unique("copy"))
     yield made
     made.close()
-
-
-def await_topic(stage: Stage, topic: str, partitions: int) -> None:
-    """A broker knows a new topic a moment after its creation."""
-    cluster = Cluster({"bootstrap.servers": stage.connection.bootstrap})
-    eventually(lambda: cluster.topics().get(topic) == partitions, 30, f"{topic} with {partitions} partitions")
 
 
 @pytest.fixture
@@ -87,84 +54,6 @@ def connector(settings: Mapping[str, str]) -> Iterator[KafkaSourceConnector]:
     made.start(settings)
     yield made
     made.stop()
-
-
-def write(bootstrap: str, topic: str, numbers: Sequence[int], *, commit: bool = True) -> None:
-    """One transaction: keys, headers, a tombstone for each fifth number, a timestamp each, over the partitions."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{numbers[0]}-{commit}"})
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    for number in numbers:
-        value = None if number % 5 == 0 else b"v%d" % number
-        headers: list[tuple[str, Any]] = [("h", b"%d" % number), ("none", None), ("h", b"again")] if number % 2 else []
-        producer.produce(topic, value, b"k%d" % number, number % 3, timestamp=START + number, headers=headers)
-    producer.flush(30)
-    if commit:
-        producer.commit_transaction(30)
-    else:
-        producer.abort_transaction(30)
-
-
-def committed(bootstrap: str, topic: str) -> list[Seen]:
-    """What a read_committed reader sees, by partition and in its order."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True})
-    found: list[Seen] = []
-    try:
-        ends = 0
-        partitions = sorted(reader.list_topics(topic, 10).topics[topic].partitions)
-        reader.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        while ends < len(partitions):
-            message = reader.poll(10)
-            assert message is not None
-            if message.error() is not None:
-                ends += 1
-                continue
-            given: Any = message.headers() or ()
-            headers = tuple((str(name), value) for name, value in given)
-            place = int(message.partition() or 0)
-            found.append((place, message.key(), message.value(), headers, message.timestamp()[1]))
-    except KafkaException as error:
-        raise AssertionError(str(error)) from error
-    finally:
-        reader.close()
-    return sorted(found, key=lambda seen: (seen[0], seen[4]))
-
-
-class Copy:
-    """An attempt of the source's one task, on a thread. `die_at`: the batch that is lost with it."""
-
-    def __init__(self, stage: Stage, config: Mapping[str, str], attempt: int, *, raw: bool, die_at: int = -1) -> None:
-        class Dying(KafkaSourceTask):
-            polls = 0
-
-            def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
-                batch = super().poll()
-                self.polls += bool(batch)
-                if self.polls == die_at:
-                    raise RuntimeError("the task dies here")
-                return batch
-
-        kind: type[SourceTask] = Dying
-        worker = {"offset.flush.interval.ms": "60000", "transaction.timeout.ms": "60000"}
-        place = stage.place(attempt)
-        spec = TaskSpec(stage.connection, stage.group, stage.topics, stage.task, place, "", config, config, worker)
-        reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
-        self.outcome: Outcome | None = None
-        self.run = SourceTaskRun(spec, Plugin(kind, config, Plain(raw)), reporter)
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        self.outcome = self.run.run()
-
-    def end(self) -> Outcome:
-        self.run.end()
-        return self.ended()
-
-    def ended(self) -> Outcome:
-        self.thread.join(60)
-        assert self.outcome is not None, "the attempt still runs"
-        return self.outcome
 
 
 def begin(stage: Stage, connector: KafkaSourceConnector) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The checker is shown to fail: the same crash with transactions, and with a plain producer in their place."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from confluent_kafka import Producer
@@ -35,6 +35,9 @@ class PlainProducer:
 
     def abort(self, deadline: Deadline) -> None:
         self._producer.flush(deadline.remaining)
+
+    def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
+        raise NotImplementedError
 
     def close(self) -> None:
         self._producer.flush(30)

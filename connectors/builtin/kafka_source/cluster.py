@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from connectors.api import ConnectorError
+from connectors.builtin.kafka_source import settings as names
 from connectors.kafka_settings.java_names import Role, Translated, merged
 
 SOURCE_PREFIX: Final = "source.cluster."
@@ -23,7 +24,8 @@ CONSUMER_PREFIX: Final = "source.consumer."
 TARGET_PREFIX: Final = "target.cluster."
 
 _SECONDS: Final = 10.0
-_NOT_CLIENTS: Final = frozenset({"alias"})
+_OWN: Final = frozenset({names.SOURCE_ALIAS, names.ISOLATION, names.GROUP_ID, names.SESSION_TIMEOUT_MS})
+"""Settings of the connector that stand among those of its clients."""
 _QUEUE_KB: Final = "16384"
 """What the client reads ahead: enough for its thread and ours to overlap, little enough for a small task."""
 _LOGS: Final = {"log_level": "0"}
@@ -31,18 +33,19 @@ _LOGS: Final = {"log_level": "0"}
 Partitions = Sequence[tuple[str, int]]
 
 
-def _cluster(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in config.items() if name.removeprefix(prefix) not in _NOT_CLIENTS}
+def _clients(config: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in config.items() if name not in _OWN}
 
 
 def source_settings(config: Mapping[str, str]) -> Translated:
     """librdkafka's settings of the source's clients, and what is wrong, by the name of the connector's setting."""
-    return merged(Role.CONSUMER, [(SOURCE_PREFIX, _cluster(SOURCE_PREFIX, config)), (CONSUMER_PREFIX, config)])
+    settings = _clients(config)
+    return merged(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
 
 
 def target_settings(config: Mapping[str, str]) -> Translated:
     """The same of the target's admin client."""
-    return merged(Role.ADMIN, [(TARGET_PREFIX, _cluster(TARGET_PREFIX, config))])
+    return merged(Role.ADMIN, [(TARGET_PREFIX, _clients(config))])
 
 
 def checked(found: Translated) -> dict[str, str]:
@@ -110,6 +113,19 @@ class Cluster:
         firsts = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {one: (firsts[one], ends[one]) for one in partitions}
+
+    def group_offsets(self, group: str, partitions: Partitions) -> dict[tuple[str, int], int]:
+        """The committed offsets of a consumer group, where it has any. Waits for transactions that hold some."""
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*one) for one in partitions])
+        answers = self._admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=self._seconds)
+        try:
+            found = answers[group].result().topic_partitions
+        except KafkaException as error:
+            # Who may not look at the group has never been a member of it.
+            if error.args[0].code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND):
+                return {}
+            raise
+        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
     def _offsets(self, partitions: Partitions, spec: OffsetSpec) -> dict[tuple[str, int], int]:
         asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}

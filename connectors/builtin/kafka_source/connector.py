@@ -21,7 +21,7 @@ from connectors.api import (
 from connectors.builtin.kafka_source import settings as names
 from connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition, checked, source_settings, target_settings
 from connectors.builtin.kafka_source.settings import CONFIG_DEF
-from connectors.builtin.kafka_source.task import KafkaSourceTask
+from connectors.builtin.kafka_source.task import KafkaSourceTask, group_of
 from connectors.builtin.kafka_source.topics import Names, Renaming, chosen, divided
 
 logger = logging.getLogger(__name__)
@@ -68,10 +68,16 @@ class KafkaSourceConnector(SourceConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         try:
             topics = self._chosen()
-            self._prepare_target(topics)
+            if not self.context.trial:
+                self._prepare_target(topics)
         except KafkaException as error:
             raise ConnectorError(f"The topics cannot be prepared: {_words(error)}") from error
         self._known = topics
+        if self._parsed.string(names.ASSIGNMENT) == names.GROUP:
+            if not topics:
+                return []
+            tasks = min(max_tasks, sum(topics.values()))
+            return [{**self._config, names.TASK_TOPICS: json.dumps(topics, separators=(",", ":"))}] * tasks
         return [
             {**self._config, names.TASK_PARTITIONS: json.dumps(share, separators=(",", ":"))}
             for share in divided(topics, max_tasks)
@@ -138,8 +144,20 @@ class KafkaSourceConnector(SourceConnector):
                     f"The cluster at {config[key]} does not answer: {_words(error)}. Check the addresses, and the "
                     "security settings beside them."
                 ]
+        one = len(ids) == 2 and len(set(ids.values())) == 1
+        if config.get(names.ASSIGNMENT) == names.GROUP:
+            if len(ids) == 2 and not one:
+                errors[names.ASSIGNMENT] = [
+                    "Source and target are two clusters: offsets of a consumer group can be committed in a transaction "
+                    "of their own cluster only. Use the assignment static."
+                ]
+            if config.get(names.ISOLATION, names.READ_COMMITTED) != names.READ_COMMITTED:
+                errors[names.ISOLATION] = [
+                    "With the assignment group only read_committed waits for offsets of transactions that are not over "
+                    "yet. Remove this setting, or use the assignment static."
+                ]
         identity = names.POLICIES.get(config.get(names.POLICY, names.PREFIX)) == names.IDENTITY
-        if identity and len(ids) == 2 and len(set(ids.values())) == 1:
+        if identity and one:
             errors[names.POLICY] = [
                 "Source and target are one cluster: with the policy identity the connector would read what it writes, "
                 "for ever. Use the policy prefix, or another target."
@@ -154,7 +172,15 @@ class KafkaSourceConnector(SourceConnector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one needs cluster, topic and partition, and the last offset delivered."""
+        """Any offset may be deleted; a new one needs cluster, topic and partition, and the last offset delivered.
+
+        With the assignment group it is the group that keeps offsets, and others are leftovers of another assignment.
+        """
+        if config.get(names.ASSIGNMENT) == names.GROUP and any(offset is not None for _, offset in offsets):
+            raise ConnectorError(
+                f"The offsets are those of the consumer group {group_of(config)}: move them with Kafka's "
+                "kafka-consumer-groups while the connector is stopped."
+            )
         for partition, offset in offsets:
             if offset is None:
                 continue

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
+from connectors.api import Choices, ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
 
 TOPICS: Final = "topics"
 TOPICS_EXCLUDE: Final = "topics.exclude"
@@ -18,6 +18,15 @@ REFRESH_SECONDS: Final = "refresh.topics.interval.seconds"
 BATCH_SIZE: Final = "batch.size"
 POLL_MS: Final = "consumer.poll.timeout.ms"
 
+ASSIGNMENT: Final = "assignment"
+GROUP_ID: Final = "source.consumer.group.id"
+SESSION_TIMEOUT_MS: Final = "source.consumer.session.timeout.ms"
+
+STATIC: Final = "static"
+GROUP: Final = "group"
+
+TASK_TOPICS: Final = "task.assigned.topics"
+"""In a task's configuration only, with the assignment `group`: JSON, a list of topics with their partitions."""
 TASK_PARTITIONS: Final = "task.assigned.partitions"
 """In a task's configuration only: JSON, a list of [topic, partition]."""
 
@@ -154,6 +163,43 @@ CONFIG_DEF: Final = (
         group="Target",
         width=Width.LONG,
         display_name="Excluded topic settings",
+    )
+    .define(
+        ASSIGNMENT,
+        ConfigType.STRING,
+        default=STATIC,
+        validator=OneOf(STATIC, GROUP),
+        recommender=Choices(STATIC, GROUP),
+        importance=Importance.MEDIUM,
+        documentation="static: the connector deals the partitions out to the tasks. group: the tasks join a consumer "
+        "group, partitions move between them by themselves, and the group's offsets are committed in the transactions; "
+        "source and target must be one cluster then.",
+        group="Source",
+        width=Width.SHORT,
+        display_name="Assignment",
+    )
+    .define(
+        GROUP_ID,
+        ConfigType.STRING,
+        default=None,
+        validator=NonEmpty(),
+        importance=Importance.LOW,
+        documentation="The consumer group of the assignment group; ringfence-<name of the connector> where it is left "
+        "out.",
+        group="Source",
+        width=Width.MEDIUM,
+        display_name="Consumer group",
+    )
+    .define(
+        SESSION_TIMEOUT_MS,
+        ConfigType.INT,
+        default=10_000,
+        validator=Range(1000, 300_000),
+        importance=Importance.LOW,
+        documentation="With the assignment group: after how long the group gives the partitions of a lost task away.",
+        group="Source",
+        width=Width.SHORT,
+        display_name="Session timeout (ms)",
     )
     .define(
         REFRESH_SECONDS,

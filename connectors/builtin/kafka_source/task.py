@@ -1,15 +1,17 @@
 """Reads its share of the partitions, each from the offset after the last one that is in Kafka."""
 
+import functools
 import json
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from connectors.api import (
     ConnectorError,
+    GroupInput,
     ParsedConfig,
     RecordBatch,
     RetriableError,
@@ -19,8 +21,9 @@ from connectors.api import (
 )
 from connectors.builtin.kafka_source import settings as names
 from connectors.builtin.kafka_source.cluster import Cluster, checked, consumer, source_settings
+from connectors.builtin.kafka_source.runs import Run, by_partition, of_messages, of_records
 from connectors.builtin.kafka_source.settings import CONFIG_DEF
-from connectors.builtin.kafka_source.topics import Renaming, starting_offset
+from connectors.builtin.kafka_source.topics import Renaming, check_other_offsets, starting_offset
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,7 @@ class KafkaSourceTask(SourceTask):
 
     version: ClassVar[str | None] = "1.0.0"
     _consumer: Consumer | None = None  # so that stop() can follow a failed start
+    _group: GroupInput | None = None  # the framework's, which leaves the group
 
     def start(self, config: Mapping[str, str]) -> None:
         parsed = CONFIG_DEF.parse(config)
@@ -48,15 +52,47 @@ class KafkaSourceTask(SourceTask):
         self._wait_s = parsed.integer(names.POLL_MS) / 1000
         self._raw_headers = config.get(HEADER_CONVERTER, "").rpartition(".")[2] == _RAW_HEADERS
         self._ready: deque[RecordBatch | list[SourceRecord]] = deque()
-        share = [(str(topic), int(partition)) for topic, partition in json.loads(config[names.TASK_PARTITIONS])]
-        self._targets = {topic: target_of(parsed, topic) for topic, _ in share}
-        self._partitions = {
-            one: {names.CLUSTER: self._alias, names.TOPIC: one[0], names.PARTITION: one[1]} for one in share
-        }
+        self._rename = functools.partial(target_of, parsed)
+        self._targets: dict[str, str] = {}
+        self._partitions: dict[tuple[str, int], dict[str, object]] = {}
+        assignment = parsed.string(names.ASSIGNMENT)
+        share = share_of(config)
+        delivered = {one: delivered_offset(self.context.offset_reader.offset(self._partition(one))) for one in share}
+        grouped = self._grouped(assignment, group_of(config), delivered)
+        if assignment == names.GROUP:
+            first = {one: last + 1 for one, last in delivered.items() if last is not None and one not in grouped}
+            self._group = self.context.join_group(
+                group_of(config),
+                sorted({topic for topic, _ in share}),
+                session_timeout_ms=parsed.integer(names.SESSION_TIMEOUT_MS),
+                first=first,
+            )
+            logger.info("Reading %d partitions with consumer group %s", len(share), group_of(config))
+            return
         self._consumer = consumer(self._settings, parsed.string(names.ISOLATION))
-        delivered = {one: delivered_offset(self.context.offset_reader.offset(p)) for one, p in self._partitions.items()}
         self._go_on(delivered)
-        logger.info("Reading %d partitions of %d topics", len(share), len(self._targets))
+        logger.info("Reading %d partitions", len(share))
+
+    def _partition(self, one: tuple[str, int]) -> dict[str, object]:
+        """The source partition; always the same object, which the record path is quick with."""
+        if one not in self._partitions:
+            self._partitions[one] = {names.CLUSTER: self._alias, names.TOPIC: one[0], names.PARTITION: one[1]}
+            self._targets[one[0]] = self._rename(one[0])
+        return self._partitions[one]
+
+    def _grouped(
+        self, assignment: str, group: str, delivered: Mapping[tuple[str, int], int | None]
+    ) -> dict[tuple[str, int], int]:
+        """The group's offsets. Raises where the other way of keeping offsets is ahead of this one."""
+        try:
+            grouped = Cluster(self._settings).group_offsets(group, list(delivered))
+        except KafkaException as error:
+            raise _raised(error.args[0], f"The offsets of consumer group {group} cannot be read") from error
+        try:
+            check_other_offsets(assignment, group, delivered, grouped)
+        except ValueError as error:
+            raise ConnectorError(str(error)) from error
+        return grouped
 
     def _go_on(self, delivered: Mapping[tuple[str, int], int | None]) -> None:
         """Assign these partitions, each behind what was delivered, or where the partition begins now."""
@@ -81,6 +117,11 @@ class KafkaSourceTask(SourceTask):
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
         if self._ready:
             return self._ready.popleft()
+        if self._group is not None:
+            records = self._group.poll(self._wait_s, self._batch_size)
+            for part in by_partition(records, lambda record: (record.topic, record.partition)):
+                self._ready.append(self._batch(of_records(part)))
+            return self._ready.popleft() if self._ready else None
         assert self._consumer is not None
         # `consume` waits until it has as many as it may take; for the first one only is there a wait here.
         first = self._consumer.poll(self._wait_s)
@@ -90,36 +131,33 @@ class KafkaSourceTask(SourceTask):
         failed = [message for message in messages if message.error() is not None]
         if failed:
             messages = [message for message in messages if message.error() is None]
-        for run in _by_partition(messages):
-            self._ready.append(self._batch(run))
+        for run in by_partition(messages, lambda message: (message.topic(), message.partition())):
+            self._ready.append(self._batch(of_messages(run)))
         for message in failed:
             self._trouble(message)
         return self._ready.popleft() if self._ready else None
 
-    def _batch(self, run: list[Message]) -> RecordBatch | list[SourceRecord]:
-        topic, partition = str(run[0].topic()), int(run[0].partition() or 0)
-        source, target = self._partitions[topic, partition], self._targets[topic]
-        headers: list[Any] = [message.headers() for message in run]
-        times = [message.timestamp()[1] for message in run]
-        if self.context.raw_batches and (self._raw_headers or not any(headers)):
-            values: list[Any] = [message.value() for message in run]
-            keys = [message.key() for message in run]
-            offset = {names.OFFSET: run[-1].offset()}
-            return RecordBatch(
-                source, offset, target, values, keys, partition, times, headers if any(headers) else None
-            )
+    def _batch(self, run: Run) -> RecordBatch | list[SourceRecord]:
+        source, target = self._partition((run.topic, run.partition)), self._targets[run.topic]
+        with_headers = any(run.headers)
+        if self.context.raw_batches and (self._raw_headers or not with_headers):
+            offset = {names.OFFSET: run.offsets[-1]}
+            headers = run.headers if with_headers else None
+            return RecordBatch(source, offset, target, run.values, run.keys, run.partition, run.times, headers)
         return [
             SourceRecord(
                 source,
-                {names.OFFSET: message.offset()},
+                {names.OFFSET: offset},
                 target,
-                message.value(),
-                message.key(),
-                header or (),
+                value,
+                key,
+                headers or (),
                 time if time > 0 else None,
-                partition,
+                run.partition,
             )
-            for message, header, time in zip(run, headers, times, strict=True)
+            for value, key, headers, time, offset in zip(
+                run.values, run.keys, run.headers, run.times, run.offsets, strict=True
+            )
         ]
 
     def _trouble(self, message: Message) -> None:
@@ -168,14 +206,17 @@ def delivered_offset(offset: SourceOffset | None) -> int | None:
     return number
 
 
-def _by_partition(messages: list[Message]) -> list[list[Message]]:
-    """The messages of each partition, in their order."""
-    if len({message.partition() for message in messages}) == 1 and len({message.topic() for message in messages}) == 1:
-        return [messages]
-    runs: dict[tuple[str | None, int | None], list[Message]] = {}
-    for message in messages:
-        runs.setdefault((message.topic(), message.partition()), []).append(message)
-    return list(runs.values())
+def share_of(config: Mapping[str, str]) -> list[tuple[str, int]]:
+    """The partitions that a task may read: its own, or with a consumer group all."""
+    if names.TASK_TOPICS in config:
+        topics = json.loads(config[names.TASK_TOPICS])
+        return [(str(topic), partition) for topic, count in topics.items() for partition in range(int(count))]
+    return [(str(topic), int(partition)) for topic, partition in json.loads(config[names.TASK_PARTITIONS])]
+
+
+def group_of(config: Mapping[str, str]) -> str:
+    """The consumer group of the assignment `group`."""
+    return config.get(names.GROUP_ID) or f"ringfence-{config.get('name', '')}"
 
 
 def _raised(error: KafkaError, doing: str) -> Exception:

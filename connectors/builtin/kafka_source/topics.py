@@ -1,9 +1,9 @@
 """Which topics are read, how they are called at the target, and who reads which partition. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from connectors.builtin.kafka_source.settings import IDENTITY
+from connectors.builtin.kafka_source.settings import GROUP, IDENTITY
 
 
 class Names:
@@ -78,6 +78,26 @@ def starting_offset(where: str, delivered: int | None, first: int, end: int) -> 
     return following, None
 
 
-def same_cluster(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two lists of addresses have one in common."""
-    return not {address.strip().lower() for address in one}.isdisjoint(address.strip().lower() for address in other)
+def check_other_offsets(
+    assignment: str, group: str, delivered: Mapping[tuple[str, int], int | None], grouped: Mapping[tuple[str, int], int]
+) -> None:
+    """A connector whose assignment was changed must not go back to old offsets. Raises `ValueError`.
+
+    delivered: the last record's offset by the source offsets; grouped: the next one's, by the consumer group.
+    """
+    for one, last in delivered.items():
+        following, by_group = -1 if last is None else last + 1, grouped.get(one, -1)
+        where = f"Partition {one[1]} of topic {one[0]}"
+        if assignment == GROUP and -1 < by_group < following:
+            raise ValueError(
+                f"{where} was read up to {following} by the connector's source offsets, but consumer group {group} "
+                f"stands at {by_group}: it would be read again from there. Stop the connector; move the group's "
+                "offsets with kafka-consumer-groups, or reset the connector's where the group's are the right ones."
+            )
+        if assignment != GROUP and by_group > max(0, following):
+            raise ValueError(
+                f"{where} was read up to {by_group} by consumer group {group}, but the connector's source offsets "
+                f"stand at {max(0, following)}: it would be read again from there. Stop the connector and set its "
+                f"offset to {by_group - 1}, or delete the group with kafka-consumer-groups where the source offsets "
+                "are right."
+            )

@@ -36,8 +36,9 @@ class SnapshotReader:
 class InstanceContext:
     """What a connector instance sees of the framework."""
 
-    def __init__(self, offset_reader: SnapshotReader, reconfigure: Callable[[], None]) -> None:
+    def __init__(self, offset_reader: SnapshotReader, reconfigure: Callable[[], None], *, trial: bool = False) -> None:
         self.offset_reader = offset_reader
+        self.trial = trial
         self._reconfigure = reconfigure
 
     def request_task_reconfiguration(self) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from connectors.api import (
     ConnectorError,
+    GroupInput,
     OffsetReader,
     RecordBatch,
     RetriableError,
@@ -64,6 +65,20 @@ class PreviewContext:
     def over(self) -> bool:
         return time.monotonic() >= self.ends_at
 
+    def join_group(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        session_timeout_ms: int,
+        first: Mapping[tuple[str, int], int] | None = None,
+    ) -> GroupInput:
+        """A member would take partitions away from running tasks."""
+        raise ConnectorError(
+            f"This task reads as a member of the consumer group {group}: a preview joins no group. Look at the records "
+            "of its topics instead."
+        )
+
     def wait(self, seconds: float) -> bool:
         self._never.wait(max(0.0, min(seconds, self.ends_at - time.monotonic())))
         return self.over
@@ -80,7 +95,7 @@ def preview(
     began = time.monotonic()
     reader = SnapshotReader(offsets)
     connector = plugin.cls()
-    connector.context = InstanceContext(reader, lambda: None)
+    connector.context = InstanceContext(reader, lambda: None, trial=True)
     try:
         connector.start(dict(resolved.config))
         configs = connector.task_configs(int(resolved.config.get(TASKS_MAX, "1")))

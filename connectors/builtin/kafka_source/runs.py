@@ -1,0 +1,59 @@
+"""Records of one partition at a time, by columns: the form that a batch takes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from confluent_kafka import Message
+
+from connectors.api import InputRecord
+
+
+class Run(NamedTuple):
+    """Records of one partition, in their order, by columns."""
+
+    topic: str
+    partition: int
+    values: list[bytes | None]
+    keys: list[bytes | None]
+    headers: list[Any]
+    times: list[int]
+    offsets: list[int]
+
+
+def of_messages(run: Sequence[Message]) -> Run:
+    return Run(
+        str(run[0].topic()),
+        int(run[0].partition() or 0),
+        [message.value() for message in run],
+        [message.key() for message in run],
+        [message.headers() for message in run],
+        [message.timestamp()[1] for message in run],
+        [message.offset() for message in run],  # type: ignore[misc]  # only events have none
+    )
+
+
+def of_records(run: Sequence[InputRecord]) -> Run:
+    return Run(
+        run[0].topic,
+        run[0].partition,
+        [record.value for record in run],
+        [record.key for record in run],
+        [record.headers for record in run],
+        [record.timestamp_ms for record in run],
+        [record.offset for record in run],
+    )
+
+
+Record = TypeVar("Record")
+
+
+def by_partition(records: Sequence[Record], where: Callable[[Record], object]) -> list[Sequence[Record]]:
+    """The records of each partition, in their order."""
+    if not records:
+        return []
+    if len(set(map(where, records))) == 1:
+        return [records]
+    runs: dict[object, list[Record]] = {}
+    for record in records:
+        runs.setdefault(where(record), []).append(record)
+    return list(runs.values())

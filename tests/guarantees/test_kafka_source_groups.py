@@ -1,0 +1,156 @@
+"""KafkaSource in a consumer group: partitions move, members die, and every record is at the target once (KIP-447)."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from connectors.api import ConnectorError
+from connectors.builtin.kafka_source.cluster import Cluster
+from connectors.builtin.kafka_source.connector import KafkaSourceConnector
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.settings import Connection
+from tests.guarantees.copies import Context, Copy, await_topic, committed, write
+from tests.guarantees.stage import Stage
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def stages(broker: Broker, unique: Callable[[str], str]) -> Iterator[list[Stage]]:
+    """Two tasks that know nothing of each other but the group."""
+    made = [Stage(Connection(broker.bootstrap), unique("member")) for _ in range(2)]
+    yield made
+    for stage in made:
+        stage.close()
+
+
+@pytest.fixture
+def origin(stages: list[Stage]) -> str:
+    topic = f"{stages[0].data}-origin"
+    create_topics(stages[0].connection, [TopicSpec(topic, 3)], Deadline.after(30))
+    await_topic(stages[0], topic, 3)
+    return topic
+
+
+@pytest.fixture
+def settings(stages: list[Stage], origin: str) -> dict[str, str]:
+    converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    return {
+        "name": "numbers",
+        "topics": origin,
+        "source.cluster.alias": "here",
+        "source.cluster.bootstrap.servers": stages[0].connection.bootstrap,
+        "target.cluster.bootstrap.servers": stages[0].connection.bootstrap,
+        "consumer.poll.timeout.ms": "100",
+        "batch.size": "7",
+        "assignment": "group",
+        "source.consumer.group.id": f"{origin}-group",
+        "source.consumer.session.timeout.ms": "6000",
+        **{f"{part}.converter": converter for part in ("key", "value", "header")},
+    }
+
+
+def task_config(config: Mapping[str, str]) -> dict[str, str]:
+    connector = KafkaSourceConnector()
+    connector.context = Context()
+    connector.start(config)
+    try:
+        return connector.task_configs(1)[0]
+    finally:
+        connector.stop()
+
+
+def ready(stage: Stage, config: Mapping[str, str]) -> None:
+    stage.configure(config)
+    stage.count()
+
+
+@pytest.mark.parametrize(
+    "boundary",
+    [{}, {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "400"}],
+    ids=["poll", "interval"],
+)
+def test_partitions_move_and_a_member_dies(
+    stages: list[Stage], origin: str, settings: dict[str, str], boundary: dict[str, str]
+) -> None:
+    bootstrap, target = stages[0].connection.bootstrap, f"here.{origin}"
+    config = task_config({**settings, **boundary})
+    for stage in stages:
+        ready(stage, config)
+    write(bootstrap, origin, range(1, 100))
+    first = Copy(stages[0], config, 1)
+    eventually(lambda: len(committed(bootstrap, target)) >= 30, 60, "records from the first member", pause=0.2)
+    second = Copy(stages[1], config, 1, die_at=4)  # joins: partitions are taken from the first
+    written = 100
+
+    def more() -> bool:
+        """It dies in the midst of records: they go on coming until then."""
+        nonlocal written
+        write(bootstrap, origin, range(written, written + 60))
+        written += 60
+        return second.outcome is not None
+
+    eventually(more, 90, "the second member's end")
+    assert "the task dies here" in str(second.ended().trace)
+    third = Copy(stages[1], config, 2)
+    more()
+    eventually(lambda: len(committed(bootstrap, target)) >= written - 1, 90, "all records at the target", pause=0.3)
+    first.end()
+    third.end()
+    assert committed(bootstrap, target) == committed(bootstrap, origin)
+    group = Cluster({"bootstrap.servers": bootstrap}).group_offsets(
+        settings["source.consumer.group.id"], [(origin, number) for number in range(3)]
+    )
+    assert len(group) == 3
+    for stage in stages:
+        assert stage.offset() == 0, "the group's offsets stand in place of source offsets"
+
+
+def test_a_switch_carries_the_offsets_over_or_is_refused(
+    stages: list[Stage], origin: str, settings: dict[str, str]
+) -> None:
+    bootstrap, target, stage = stages[0].connection.bootstrap, f"here.{origin}", stages[0]
+    write(bootstrap, origin, range(1, 60))
+    static = task_config({**settings, "assignment": "static"})
+    ready(stage, static)
+    one = Copy(stage, static, 1)
+    eventually(lambda: len(committed(bootstrap, target)) >= 59, 60, "the first records", pause=0.2)
+    one.end()
+    # To the group: it has no offsets of its own, so it goes on where the tasks were.
+    grouped = task_config(settings)
+    ready(stage, grouped)
+    two = Copy(stage, grouped, 1)
+    write(bootstrap, origin, range(60, 120))
+    eventually(lambda: len(committed(bootstrap, target)) >= 119, 60, "the group's records", pause=0.2)
+    two.end()
+    assert committed(bootstrap, target) == committed(bootstrap, origin)
+    # And back: the source offsets are old by now.
+    ready(stage, static)
+    trace = str(Copy(stage, static, 1).ended().trace)
+    assert f"by consumer group {settings['source.consumer.group.id']}" in trace
+    assert "set its offset to" in trace
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for gone in admin.delete_consumer_groups([settings["source.consumer.group.id"]], request_timeout=30).values():
+        gone.result()
+    ready(stage, static)
+    three = Copy(stage, static, 1)
+    eventually(lambda: len(committed(bootstrap, target)) >= 179, 60, "the old records again", pause=0.2)
+    three.end()
+
+
+def test_without_transactions_it_is_refused(stages: list[Stage], origin: str, settings: dict[str, str]) -> None:
+    config = task_config(settings)
+    ready(stages[0], config)
+    trace = str(Copy(stages[0], config, 1, mode="disabled").ended().trace)
+    assert "exactly.once.source.support=enabled" in trace
+
+
+def test_offsets_by_hand_are_the_groups(settings: dict[str, str]) -> None:
+    partition = {"cluster": "here", "topic": "t", "partition": 0}
+    with pytest.raises(ConnectorError, match="kafka-consumer-groups"):
+        KafkaSourceConnector().alter_offsets(settings, [(partition, {"offset": 1})])
+    assert KafkaSourceConnector().alter_offsets(settings, [(partition, None)])
+    errors = KafkaSourceConnector().validate({**settings, "source.consumer.isolation.level": "read_uncommitted"})
+    assert set(errors) == {"source.consumer.isolation.level"}
