@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-all chaos bench lint format lock clean
+.PHONY: help setup demo up test test-all chaos bench golden lint format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -49,6 +49,9 @@ chaos: setup ## Kill processes for minutes, and count: none missing, none twice
 
 bench: setup ## Side by side with the real Kafka Connect: records/s, CPU and memory
 	$(BIN)/python -m benchmarks $(ARGS)
+
+golden: setup ## Ask Kafka Connect's own transforms and converters again what the tests compare with (needs javac)
+	$(BIN)/python -m tests.connectors.golden.generate
 
 lint: setup ## Check style, types and the arrows between packages
 	$(BIN)/ruff check .

@@ -44,10 +44,15 @@ class KeyOrValue(Transform):
     on_key: ClassVar[bool]
 
     def target(self, record: SourceRecord) -> tuple[Schema | None, object]:
-        """The schema and the value that it is about. A struct without a schema beside it has its own."""
+        """The schema and the value that it is about. A struct without a schema beside it has its own; a mapping with
+        a struct's schema becomes one.
+        """
         schema, value = (record.key_schema, record.key) if self.on_key else (record.value_schema, record.value)
-        if schema is None and value.__class__ is Struct:
-            schema = value.schema
+        if value.__class__ is Struct:
+            if schema is None:
+                schema = value.schema
+        elif schema is not None and schema.type is SchemaType.STRUCT and isinstance(value, Mapping):
+            value = Struct(schema, value)
         return schema, value
 
     def changed(self, record: SourceRecord, schema: Schema | None, value: object) -> SourceRecord:

@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from connectors.api import ConfigException, ConfigType, ConnectorError, RetriableError, Struct
+from connectors.api import ConfigException, ConfigType, ConnectorError, RetriableError, Schema, Struct
 from connectors.api.schemas import INT64, STRING, array, decimal, mapping, optional, struct
 from connectors.converters import find_converter, key_converter, value_converter
 from connectors.converters.registry.proto_file import ProtoFile
@@ -102,9 +102,16 @@ def test_a_proto_file_says_what_the_schema_says(registry: Registry) -> None:
 def test_a_schema_is_registered_once_and_each_record_has_its_id(kind: str, registry: Registry) -> None:
     other = struct({"id": INT64}, "Other")
     converter = value_converter({"value.converter": kind, "value.converter.schema.registry.url": registry.url})
+    forms, form = [], converter.form  # type: ignore[attr-defined] # a RegistryConverter
+
+    def counted(schema: Schema) -> object:
+        forms.append(schema)
+        return form(schema)
+
+    converter.form = counted  # type: ignore[attr-defined]
     made = [converter.from_record("flights", value) for value in (ONE, ONE, Struct(other, {"id": 2}), ONE, None)]
     assert [data and data[:5] for data in made] == [b"\0\0\0\0\1", b"\0\0\0\0\1", b"\0\0\0\0\2", b"\0\0\0\0\1", None]
-    assert len(registry.requests) == 2
+    assert (len(registry.requests), forms) == (2, [SMALL, other])
 
 
 @pytest.mark.parametrize(

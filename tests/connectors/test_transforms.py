@@ -1,6 +1,7 @@
 import pytest
 
-from connectors.api import ConfigException, ConnectorError, SourceRecord
+from connectors.api import ConfigException, ConnectorError, SourceRecord, Struct
+from connectors.api.schemas import INT64, struct
 from connectors.source_config import source_config_def
 from connectors.transforms import build_transforms
 
@@ -40,6 +41,18 @@ def test_insert_field_works_on_keys_and_leaves_tombstones_alone() -> None:
     assert (changed.key, changed.value) == ({"id": 1, "s": "x"}, None)
     tombstone = record(None)
     assert transform.apply(tombstone) is tombstone
+
+
+def test_a_struct_needs_no_schema_beside_it_and_a_mapping_with_one_becomes_a_struct() -> None:
+    schema = struct({"a": INT64})
+    (transform,) = build_transforms(insert(topic_field="t"))
+    alone, mapping = record(Struct(schema, {"a": 1})), record({"a": 1})
+    mapping.value_schema = schema
+    for given in (alone, mapping):
+        changed = transform.apply(given)
+        assert changed is not None
+        assert isinstance(changed.value, Struct)
+        assert (changed.value["a"], changed.value["t"], changed.value_schema) == (1, "flights", changed.value.schema)
 
 
 def test_insert_field_refuses_what_is_no_mapping() -> None:

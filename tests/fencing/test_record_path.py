@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from connectors.api import ConnectorError, RecordBatch, SourceRecord
+from connectors.api.schemas import INT64, STRING
 from fencing.record_errors import Stage
 from fencing.record_path import GatheredOffsets, RecordPath
 
@@ -59,6 +60,28 @@ class Queue:
 
 def record(value: object, offset: int, source: str = "a", **more: object) -> SourceRecord:
     return SourceRecord({"file": source}, {"at": offset}, "t", value, **more)  # type: ignore[arg-type]
+
+
+class Schemas(Upper):
+    """Tells what it was told of the values."""
+
+    transforms = False
+
+    def key(self, topic: str, value: object, schema: object = None) -> bytes | None:
+        return None if schema is None else f"{value} is {schema}".encode()
+
+    value = key
+
+
+def test_a_record_s_schemas_reach_the_converters_also_of_a_null() -> None:
+    path, queue, offsets = RecordPath(Schemas()), Queue(100), GatheredOffsets()
+    batch = [record("v", 1, key_schema=INT64), record("v", 2, key="k", value_schema=STRING), record(None, 3)]
+    path.send(path.prepare(batch), queue.produce, queue.make, offsets)
+    assert [call[1:3] for call in queue.taken] == [
+        (None, b"None is Schema(int64)"),
+        (b"v is Schema(string)", None),
+        (None, None),
+    ]
 
 
 def test_single_records_are_converted_and_produced_in_order() -> None:
