@@ -225,6 +225,15 @@ def test_logs_are_told_by_level_and_task(two: FakeLeader, capsys: Captured) -> N
     assert capsys.readouterr().out == ""
 
 
+def test_the_log_level_is_shown_and_set_for_a_while(two: FakeLeader, capsys: Captured) -> None:
+    assert cli.main(["connectors", "log-level", "a"]) == 0
+    assert capsys.readouterr().out == "a: INFO\n"
+    assert cli.main(["connectors", "log-level", "a", "debug", "--minutes", "5"]) == 0
+    assert capsys.readouterr().out.startswith("a: DEBUG until 20")
+    assert two.asked[-1][:2] == ("set_connector_log_level", "a")
+    assert cli.main(["connectors", "log-level", "a", "loud"]) == Exit.INVALID
+
+
 def test_a_kafka_connect_has_no_such_routes(two: FakeLeader, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     import httpx
 

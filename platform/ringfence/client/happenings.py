@@ -28,6 +28,19 @@ def add(actions: Actions) -> None:
         action.add_argument("--since", metavar="TIME", help="from then on: 2025-03-01T12:00:00Z, or ms since the epoch")
         action.add_argument("--limit", type=int, default=50, metavar="N", help="the newest so many (default: 50)")
         action.add_argument("-f", "--follow", action="store_true", help="go on with new ones, until Ctrl-C")
+    about = "how much of what its tasks log is kept; another level than INFO ends by itself"
+    level = actions.add("log-level", _log_level, about, connector=True)
+    level.add_argument("level", nargs="?", metavar="LEVEL", help="ERROR, WARN, INFO, DEBUG …; without one it is shown")
+    level.add_argument("--minutes", type=int, default=15, metavar="N", help="for so long (default: 15)")
+
+
+def _log_level(rest: Rest, args: argparse.Namespace) -> int:
+    path = f"/api/v1/connectors/{segment(args.name)}/log-level"
+    wanted = None if args.level is None else {"level": args.level.upper(), "minutes": args.minutes}
+    found = rest.call("GET", path) if wanted is None else rest.call("PUT", path, wanted)
+    until = f" until {output.time_of(found['until_ms'])}" if found["until_ms"] else ""
+    print(f"{args.name}: {found['level']}{until}")
+    return 0
 
 
 def _logs(rest: Rest, args: argparse.Namespace) -> int:
