@@ -215,8 +215,8 @@ def test_without_a_worker_the_form_still_shows_what_is_set(client: Client, fligh
 
 def test_the_checks_of_the_form_fill_secrets_in(client: Client, flights: FakeLeader) -> None:
     fields = {"mode": "form", "setting:topic": "u", "setting:pin": "", "keep:setting:pin": "1"}
-    fields["setting:connector.class"] = "VerifiableSource"
-    answer = text(client.post("/ui/connectors/flights/preflight", fields, headers=FRAGMENT))
+    fields |= {"class": "VerifiableSource", "name": "flights", "of": "flights", "editing": "1"}
+    answer = text(client.post("/ui/new/preflight", fields, headers=FRAGMENT))
     assert flights.asked[-1][:2] == ("preflight", "flights")
     assert flights.asked[-1][2]["pin"] == "hunter22"
     assert "hunter22" not in answer

@@ -353,7 +353,7 @@ def test_the_review_shows_what_differs_and_how_to_do_the_same_elsewhere(client: 
 def test_a_preview_and_a_trial_stand_below_the_form(client: Client, rich: FakeLeader) -> None:
     sent = {**RICH, "setting:topic": "t", "setting:password": "hunter2"}
     page = text(client.post("/ui/new/preview", sent, headers=FRAGMENT))
-    assert "1 record in 12 ms, nothing written, nothing committed" in page
+    assert "1 record in 12 ms, all that are there just now; nothing written, nothing committed." in page
     assert '{"position": 7}' in page
     assert "<code>routed</code>" in page
     sample = re.search(r'data-sample="(\{.*?\})"', page, re.DOTALL)

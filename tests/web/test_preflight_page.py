@@ -27,15 +27,15 @@ def test_pasted_json_is_checked_too(client: Client, leader: FakeLeader) -> None:
 def test_a_configuration_that_is_edited_can_be_checked_before_it_is_saved(client: Client, leader: FakeLeader) -> None:
     stored = {"connector.class": "VerifiableSource", "name": "edited", "topic": "t", "pin": "hunter2"}
     leader.command("create", "edited", {"config": stored})
-    assert 'hx-post="/ui/connectors/edited/preflight"' in client.get("/ui/connectors/edited/edit").content.decode()
+    assert 'hx-post="/ui/new/preflight"' in client.get("/ui/connectors/edited/edit").content.decode()
+    form = {"name": "edited", "of": "edited", "editing": "1", "mode": "json"}
     edited = '{"connector.class": "VerifiableSource", "topic": "other", "pin": "[hidden]"}'
-    page = client.post("/ui/connectors/edited/preflight", {"json": edited}).content.decode()
+    page = client.post("/ui/new/preflight", {**form, "json": edited}).content.decode()
     assert "1 of 2 to look at" in page
     assert leader.asked[-1] == ("preflight", "edited", {**stored, "topic": "other"})
     assert "hunter2" not in page
     other = '{"name": "c", "connector.class": "VerifiableSource", "topic": "t"}'
-    assert "match connector name" in client.post("/ui/connectors/edited/preflight", {"json": other}).content.decode()
-    assert client.post("/ui/connectors/none/preflight", {"json": edited}).status_code == 404
+    assert "match connector name" in client.post("/ui/new/preflight", {**form, "json": other}).content.decode()
 
 
 def test_what_refuses_the_configuration_looks_worse_than_a_warning(

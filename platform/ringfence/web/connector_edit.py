@@ -8,7 +8,7 @@ from urllib.parse import quote
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
@@ -19,12 +19,12 @@ from ringfence.api.masking import Masker, unmasked
 from ringfence.dispatch import Refused
 from ringfence.history.models import ConfigVersion
 from ringfence.mirror.models import Connector
-from ringfence.web import filling, forms
+from ringfence.web import filling
 from ringfence.web.config_changes import changes, filled, masked_again, merged, three_way
 from ringfence.web.connector_config import effect
 from ringfence.web.connector_frame import failed, found
 from ringfence.web.drafts import Draft, draft_of
-from ringfence.web.preflight import told
+from ringfence.web.forms import pretty
 from ringfence.web.views import find, gone, is_fragment
 
 
@@ -60,19 +60,6 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     if is_fragment(request):
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)
-
-
-@requires(POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG))
-@require_POST
-def check(request: HttpRequest, name: str) -> HttpResponse:
-    """The preflight checks of what the form holds; hidden values are those that are stored."""
-    row = find(name)
-    try:
-        sent = _sent(request, row, row.settings)
-        shown = told(writing.named(name, unmasked(sent, row.settings)))
-    except (ConnectError, Refused) as error:
-        shown = {"problem": error.message}
-    return render(request, "ringfence/parts/preflight.html", shown)
 
 
 @requires(GET=on_connector(Verb.VIEW, Verb.VIEW_CONFIG))
@@ -162,7 +149,7 @@ def _page(
         "section": "connectors",
         "connector": row,
         "version": row.config_offset,
-        "text": request.POST.get("json", "") if config is None else forms.pretty(shown),
+        "text": request.POST.get("json", "") if config is None else pretty(shown),
         "mode": "form" if as_form else "json",
         **effect(row),
         **more,

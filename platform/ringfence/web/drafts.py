@@ -72,6 +72,8 @@ def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> Draft
         draft.config = _of_fields(posted, known or {})
         return draft
     pasted = read_pasted(str(posted.get("json", "")))
+    if draft.editing and pasted.name:
+        writing.named(draft.name, {"name": pasted.name})  # an edit does not rename
     draft.name, draft.understood = pasted.name or draft.name, pasted.understood
     draft.config = {
         key: (str(posted.get(SETTING + key, "")) or value) if value == HIDDEN else value

@@ -37,11 +37,11 @@ OUTCOMES = {
 }
 ENDED = {
     "records": "as many as were asked for",
-    "bytes": "enough bytes",
-    "time": "the time was over",
-    "nothing": "there are no more just now",
+    "bytes": "as many as fit into 1 MB",
+    "time": "as many as came in time",
+    "nothing": "all that are there just now",
 }
-_JSON_VALUES = ("object", "list", "number", "boolean")
+_JSON_VALUES = ("object", "struct", "list", "number", "boolean")
 
 
 def _look(check: Mapping[str, Any]) -> Look:

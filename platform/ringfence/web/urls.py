@@ -55,7 +55,6 @@ urlpatterns = [
     path("/connectors/<name:name>/logs/level", connector_logs.level),
     path("/connectors/<name:name>/edit", connector_edit.edit),
     path("/connectors/<name:name>/edit/newer", connector_edit.newer),
-    path("/connectors/<name:name>/preflight", connector_edit.check),
     *(path(f"/connectors/<name:name>/actions/{action.name}", actions.view_of(action)) for action in actions.ACTIONS),
     path("/connectors/<name:name>/tasks/<int:task>/restart", actions.restart_task),
     path("/new", create.new),
