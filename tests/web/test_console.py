@@ -153,6 +153,9 @@ def test_restarts_drains_and_a_hand_over_ask_the_leader(client: Client, flights:
     assert (alone.status_code, "No other live worker" in text(alone)) == (409, True)
     DrainedWorker.objects.create(worker="w1", incarnation="i1")
     assert "leader, drained" in text(client.get("/console/workers/"))
+    assert text(client.get("/ui/workers")).count("drained</span>") == 1
+    told = client.get("/api/v1/workers").json()["results"]
+    assert [(one["worker"], one["drained"]) for one in told] == [("w1", True), ("w2", False)]
 
 
 @pytest.mark.usefixtures("outside")

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 from fencing.modes import lagging
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.mirror.models import ClusterInfo, Connector, Task, Worker
+from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
 
 TABS = (
     ("", "Overview", "activity"),
@@ -51,5 +51,8 @@ def workers(request: HttpRequest) -> HttpResponse:
     cluster = ClusterInfo.objects.first()
     rows = [(worker, placed.get(worker.worker, 0)) for worker in Worker.objects.order_by("worker")]
     mixed = lagging((worker.worker, worker.mode) for worker, _ in rows)
+    drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
+    resting = [row.worker for row, _ in rows if drained.get(row.worker) == row.incarnation]
     template = "ringfence/parts/workers.html" if is_fragment(request) else "ringfence/workers.html"
-    return render(request, template, {"workers": rows, "cluster": cluster, "mixed": mixed, "section": "workers"})
+    shown = {"workers": rows, "cluster": cluster, "mixed": mixed, "drained": resting}
+    return render(request, template, {**shown, "section": "workers"})

@@ -13,11 +13,11 @@ from ringfence.access.verbs import Verb
 from ringfence.api.errors import not_found
 from ringfence.api.v1.base import OwnView
 from ringfence.api.v1.listing import ListView, equal
-from ringfence.mirror.models import ClusterInfo, Task, Worker
+from ringfence.mirror.models import ClusterInfo, DrainedWorker, Task, Worker
 
 
 class WorkerShape(serializers.Serializer[Any]):
-    """`tasks`: those of connectors that the caller may see, as the status topic places them."""
+    """`tasks`: of connectors that the caller may see, as the status topic places them. `drained`: it gets no new ones."""
 
     worker = serializers.CharField()
     incarnation = serializers.CharField()
@@ -27,6 +27,7 @@ class WorkerShape(serializers.Serializer[Any]):
     version = serializers.CharField()
     since_ms = serializers.IntegerField()
     leads = serializers.BooleanField()
+    drained = serializers.BooleanField()
 
 
 class Workers(ListView):
@@ -42,6 +43,7 @@ class Workers(ListView):
 
     def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         cluster = ClusterInfo.objects.first()
+        drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
         placed = Task.objects.filter(self.principal.query(field="connector"), known=True).order_by()
         tasks = dict(placed.values_list("worker").annotate(Count("pk")))
         fields = ("worker", "incarnation", "mode", "slots", "version", "since_ms")
@@ -50,6 +52,7 @@ class Workers(ListView):
                 **{field: getattr(row, field) for field in fields},
                 "tasks": tasks.get(row.worker, 0),
                 "leads": cluster is not None and (cluster.leader, cluster.incarnation) == (row.worker, row.incarnation),
+                "drained": drained.get(row.worker) == row.incarnation,
             }
             for row in rows
         ]
