@@ -17,7 +17,7 @@ from ringfence.mirror.models import ClusterInfo, DrainedWorker, Task, Worker
 
 
 class WorkerShape(serializers.Serializer[Any]):
-    """`tasks`: of connectors that the caller may see, as the status topic places them. `drained`: it gets no new ones."""
+    """`tasks`: those that the caller may see, as the status topic places them. `drained`: it gets no new ones."""
 
     worker = serializers.CharField()
     incarnation = serializers.CharField()
