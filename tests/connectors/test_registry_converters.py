@@ -166,6 +166,27 @@ def test_user_and_password_are_shown_to_the_registry_and_to_nobody_else() -> Non
         value_converter(config)
 
 
+def test_bearer_tokens_are_given_or_fetched() -> None:
+    with Registry(token="token-one") as registry:
+        given = {"bearer_auth_credentials_source": "STATIC_TOKEN", "bearer_auth_token": "token-one"}
+        assert written(registry, "AvroConverter", ONE, **given)[:5] == b"\0\0\0\0\1"
+        with pytest.raises(ConnectorError, match="refuses these credentials"):
+            written(registry, "AvroConverter", ONE, **(given | {"bearer_auth_token": "token-two"}))
+        fetched = {
+            "bearer_auth_credentials_source": "OAUTHBEARER",
+            "bearer_auth_issuer_endpoint_url": f"{registry.url}/token",
+            "bearer_auth_client_id": "ada",
+            "bearer_auth_client_secret": "secret-word",
+            "bearer_auth_scope": "schemas",
+        }
+        assert written(registry, "AvroConverter", ONE, **fetched)[:5] == b"\0\0\0\0\1"
+        assert registry.requests.count(("POST", "token")) == 1
+        with pytest.raises(RetriableError, match="gets no token"):
+            written(
+                registry, "AvroConverter", ONE, **(fetched | {"bearer_auth_issuer_endpoint_url": f"{registry.url}/no"})
+            )
+
+
 def certificate(folder: Path) -> Path:
     """A PEM file with a key and the certificate of `localhost` that it signs itself."""
     from cryptography import x509

@@ -30,8 +30,11 @@ class Refused(Exception):
 class Registry:
     """Runs on a thread of its own while the block lasts."""
 
-    def __init__(self, user: str | None = None, certificate: Path | None = None) -> None:
-        """user: name:password, which every request must show. certificate: a PEM file with key, for HTTPS."""
+    def __init__(self, user: str | None = None, certificate: Path | None = None, token: str | None = None) -> None:
+        """user: name:password, which every request must show. certificate: a PEM file with key, for HTTPS.
+
+        token: a bearer token to show instead; whoever posts to /token gets it.
+        """
         self.ids: dict[tuple[str, str], int] = {}
         self.subjects: dict[str, list[int]] = {}
         self.requests: list[tuple[str, str]] = []
@@ -40,7 +43,10 @@ class Registry:
         """Descriptors of .proto files by their text: a real registry compiles them, this one must be told."""
         self.broken = False
         """While true it answers 503."""
-        self._user = user
+        self._expected = None if token is None else f"Bearer {token}"
+        if user is not None:
+            self._expected = "Basic " + base64.b64encode(user.encode()).decode()
+        self._token = token
         self._lock = threading.Lock()
         registry = self
 
@@ -49,7 +55,8 @@ class Registry:
                 self._answer(None)
 
             def do_POST(self) -> None:
-                self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                data = self.rfile.read(int(self.headers["Content-Length"]))
+                self._answer(data.decode() if self.path == "/token" else json.loads(data))
 
             def _answer(self, body: Json) -> None:
                 try:
@@ -92,10 +99,10 @@ class Registry:
         with self._lock:
             parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
             self.requests.append((method, "/".join(parts)))
-            if self._user is not None:
-                expected = "Basic " + base64.b64encode(self._user.encode()).decode()
-                if authorization != expected:
-                    raise Refused(401, 40101, "Unauthorized")
+            if path == "/token":
+                return {"access_token": self._token, "token_type": "Bearer", "expires_in": 3600}
+            if self._expected is not None and authorization != self._expected:
+                raise Refused(401, 40101, "Unauthorized")
             if self.broken:
                 raise Refused(503, 50301, "starting")
             match method, parts:

@@ -46,10 +46,15 @@ class AvroConverter(RegistryConverter):
 
     def prepare(self, settings: ParsedConfig) -> None:
         self._avro = load("fastavro")
+        schemas = load("fastavro.schema")
+        self._refusals = (schemas.SchemaParseException, schemas.UnknownType)
 
     def form(self, schema: Schema) -> tuple[str, Write]:
         shown = AvroSchemas().union(schema)
-        parsed = self._avro.parse_schema(json.loads(json.dumps(shown)))
+        try:
+            parsed = self._avro.parse_schema(json.loads(json.dumps(shown)))
+        except self._refusals as error:
+            raise ConnectorError(f"Avro has no form for {schema}: {error}.") from error
         encode, schemaless_writer = encoder(schema), self._avro.schemaless_writer
 
         def write(value: object) -> bytes:

@@ -94,6 +94,7 @@ class RegistryConverter(Converter):
             return 0
         registry = load("confluent_kafka.schema_registry")
         transport = load("confluent_kafka.schema_registry.common._httpx_compat").httpx.TransportError
+        no_token = load("confluent_kafka.schema_registry.error").OAuthTokenError
         wanted = registry.Schema(text, self.kind)
         try:
             if self._register:
@@ -102,6 +103,10 @@ class RegistryConverter(Converter):
         except transport as error:
             raise RetriableError(
                 f"{name} cannot reach the Schema Registry ({type(error).__name__}): see that it runs at the address."
+            ) from error
+        except no_token as error:
+            raise RetriableError(
+                f"{name} gets no token for the Schema Registry: look at bearer.auth.* and at the issuer."
             ) from error
         except registry.SchemaRegistryError as error:
             if error.http_status_code in (408, 425, 429) or error.http_status_code >= 500:
