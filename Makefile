@@ -11,10 +11,10 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-all chaos bench golden lint format lock clean
+.PHONY: help setup demo up test test-all chaos bench golden screenshots lint format lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 setup: $(STAMP) ## Create .venv with everything in it; does nothing when it is up to date
 
@@ -52,6 +52,9 @@ bench: setup ## Side by side with the real Kafka Connect: records/s, CPU and mem
 
 golden: setup ## Ask Kafka Connect's own transforms and converters again what the tests compare with (needs javac)
 	$(BIN)/python -m tests.connectors.golden.generate
+
+screenshots: setup ## Take the pictures in docs/screenshots anew (needs a Chromium, four minutes)
+	$(BIN)/python -m tests.e2e.browser.screenshots
 
 lint: setup ## Check style, types and the arrows between packages
 	$(BIN)/ruff check .

@@ -36,10 +36,17 @@
     times();
   });
 
-  // Dialogs.
+  // Dialogs. The browser gives the focus back to what opened one; where that was swapped meanwhile, we do.
+  let openedBy = "";
+  document.addEventListener("close", (event) => {
+    const focused = document.activeElement;
+    if (event.target.matches("dialog") && (!focused || focused === document.body || event.target.contains(focused))) {
+      (byId(openedBy) || byId("main")).focus({ preventScroll: true });
+    }
+  }, true);
   document.addEventListener("click", (event) => {
     const opener = event.target.closest("[data-opens]");
-    if (opener) byId(opener.dataset.opens).showModal();
+    if (opener) { openedBy = opener.id; byId(opener.dataset.opens).showModal(); }
     const closer = event.target.closest("[data-close]");
     const open = closer && closer.closest("dialog");
     if (open) { event.preventDefault(); open.close(); }
@@ -57,7 +64,7 @@
   // A question that was fetched opens its dialog; what was done closes it. What went wrong is where the reader goes.
   document.body.addEventListener("htmx:afterSwap", (event) => {
     const target = event.detail.target;
-    if (target.matches("dialog") && !target.open) target.showModal();
+    if (target.matches("dialog") && !target.open) { openedBy = event.detail.requestConfig.elt.id; target.showModal(); }
     target.querySelector("#problem")?.focus();
   });
   document.body.addEventListener("ringfence-close", () => {

@@ -1,0 +1,24 @@
+"""The Chromium that these tests drive: the one on the PATH, never a download."""
+
+import os
+import shutil
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+ARGUMENTS = (
+    "--no-sandbox",  # it runs as root in containers, and opens our own pages only
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+HOW_TO_INSTALL = "apt-get install chromium, or set RINGFENCE_TEST_CHROMIUM to the program"
+
+
+def find() -> str | None:
+    """The program, None where there is none. RINGFENCE_TEST_CHROMIUM names another one."""
+    chosen = os.environ.get("RINGFENCE_TEST_CHROMIUM")
+    names = (chosen,) if chosen else _NAMES
+    return next((path for path in map(shutil.which, names) if path), None)

@@ -1,0 +1,89 @@
+"""One Chromium for these tests, and a fresh context per visitor. Without a Chromium they are skipped, and say so."""
+
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.e2e.browser import chromium as program
+from tests.e2e.browser.scene import Scene
+from tests.e2e.browser.visitor import Visitor
+from tests.e2e.conftest import await_calm
+from tests.e2e.up import Up
+
+_failed = pytest.StashKey[bool]()
+Visitors = Callable[..., Visitor]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skipped before any fixture starts a platform that nobody would look at."""
+    if program.find() is None:
+        for item in _of_browsers(items):
+            item.add_marker(pytest.mark.skip(reason=f"There is no Chromium on the PATH: {program.HOW_TO_INSTALL}"))
+
+
+def _of_browsers(items: list[pytest.Item]) -> list[pytest.Item]:
+    return [item for item in items if isinstance(item, pytest.Function) and "chromium" in item.fixturenames]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+    """Behind everything else that is told at the end."""
+    yield
+    if program.find() is None:
+        terminalreporter.write_line(
+            f"NO BROWSER: the tests of the pages were skipped. To run them: {program.HOW_TO_INSTALL}", yellow=True
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call":
+        item.stash[_failed] = report.failed
+    return report
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    """One browser for all of these tests."""
+    path = program.find()
+    assert path is not None, program.HOW_TO_INSTALL
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(program.ARGUMENTS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@pytest.fixture
+def visitors(chromium: Browser, platform: Up, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Visitors]:
+    """`visitors(width=1280, theme="light")`: one more person. What their browsers complain about fails the test."""
+    made: list[Visitor] = []
+
+    def new(**options: int | str) -> Visitor:
+        made.append(Visitor(chromium, platform.rest.url, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield new
+    if request.node.stash.get(_failed, False):
+        for number, each in enumerate(made):
+            each.keep_evidence(tmp_path, f"visitor-{number}")
+    for each in made:
+        each.close()
+    assert [complaint for each in made for complaint in each.complaints] == []
+
+
+@pytest.fixture
+def visitor(visitors: Visitors) -> Visitor:
+    return visitors()
+
+
+@pytest.fixture(scope="package")
+def scene(shared_up: Up, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Connectors in several states, for tests that look and change nothing."""
+    await_calm(shared_up)
+    with Scene(shared_up, tmp_path_factory.mktemp("scene")) as made:
+        yield made

@@ -1,0 +1,93 @@
+"""Every page that there is, and the routes that are none."""
+
+_ONE = "/ui/connectors/{running}"
+_CONSOLE = "/console/connectors/{running}"
+
+PAGES = {
+    "overview": "/ui",
+    "list": "/ui/connectors",
+    "list, nothing matches": "/ui/connectors?q=no-connector-is-called-this",
+    "connector": _ONE,
+    "connector, failed": "/ui/connectors/{failed}",
+    "connector, stopped": "/ui/connectors/{stopped}",
+    "connector, none": "/ui/connectors/there-is-none",
+    "tasks": "/ui/connectors/{failed}/tasks",
+    "transactions": f"{_ONE}/transactions",
+    "offsets": f"{_ONE}/offsets",
+    "offsets, stopped": "/ui/connectors/{stopped}/offsets",
+    "offsets, edited": "/ui/connectors/{stopped}/offsets/edit",
+    "offsets, reset": "/ui/connectors/{stopped}/offsets/reset",
+    "offsets, restored": "/ui/connectors/{stopped}/offsets/snapshots/1",
+    "generations": f"{_ONE}/generations",
+    "config": f"{_ONE}/config?from=1",
+    "rollback": f"{_ONE}/versions/1/rollback",
+    "edit": f"{_ONE}/edit",
+    "edit, form": f"{_ONE}/edit?mode=form",
+    "topics": f"{_ONE}/topics",
+    "delete": f"{_ONE}/delete",
+    "timeline": f"{_ONE}/timeline",
+    "catalog": "/ui/new",
+    "catalog, docs": "/ui/new/docs?class=VerifiableSource",
+    "form": "/ui/new?class=VerifiableSource",
+    "pasted": "/ui/new?mode=json",
+    "logs": f"{_ONE}/logs",
+    "alerts": "/ui/alerts",
+    "alerts, new rule": "/ui/alerts/rules/new",
+    "alerts, new destination": "/ui/alerts/destinations/new",
+    "workers": "/ui/workers",
+    "login": "/ui/login",
+    "nothing there": "/ui/nothing/there",
+    "console": "/console/",
+    "console, connectors": "/console/connectors/",
+    "console, transactions": "/console/transactions/",
+    "console, transactions of one": f"{_CONSOLE}/transactions/",
+    "console, workers": "/console/workers/",
+    "console, stuck": "/console/stuck/",
+    "console, accounts": "/console/auth/user/",
+    "console, grants": "/console/access/grant/",
+    "console, tokens": "/console/access/token/",
+    "console, new account": "/console/accounts/new/",
+    "console, audit": "/console/audit/auditentry/",
+    "console, audit entry": "/console/audit/auditentry/1/change/",
+    "console, fence": f"{_CONSOLE}/fence/",
+    "console, fence one id": f"{_CONSOLE}/transactions/0/fence/",
+    "console, hand-over": "/console/leader/hand-over/",
+}
+"""A name and an address each; `{running}` and the like are the scene's connectors."""
+
+STATUS = {"connector, none": 404, "nothing there": 404}
+"""Of those that are not a 200."""
+
+NO_PAGES = frozenset(
+    {
+        # Redirects, the stream of changes, a file, parts of pages.
+        "console",
+        "ui/events",
+        "ui/connectors.csv",
+        "ui/find",
+        "ui/connectors/<name:name>/head",
+        "ui/connectors/<name:name>/edit/newer",
+        "console/^(?P<app_label>auth|access|audit)/$",
+        "console/jsi18n/",
+        "console/search/",
+        # The same form or sheet, made by the same template as those that are listed.
+        "ui/alerts/rules/<int:number>",
+        "ui/alerts/destinations/<int:number>",
+        "console/accounts/<name:name>/disable/",
+        "console/accounts/<name:name>/enable/",
+        "console/accounts/<name:name>/grant/",
+        "console/accounts/<name:name>/password/",
+        "console/accounts/<name:name>/token/",
+        "console/connectors/<name:name>/restart/",
+        "console/connectors/<name:name>/round/",
+        "console/connectors/<name:name>/tasks/<int:task>/restart/",
+        "console/grants/<int:number>/take/",
+        "console/tokens/<int:number>/revoke/",
+        "console/waiting/<name:number>/",
+        "console/workers/<name:name>/drain/",
+        "console/workers/<name:name>/undrain/",
+        # swagger-ui, as its makers have built it.
+        "api/docs",
+    }
+)
+"""Routes that answer GET and are not looked at."""

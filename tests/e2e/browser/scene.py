@@ -1,0 +1,64 @@
+"""Connectors in the states that pages have to show: one that runs and has a history, one that failed, one at rest."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.e2e.flow import Flow
+from tests.e2e.rest import Json
+from tests.e2e.up import Up
+from tests.support.names import unique
+from tests.support.waiting import eventually
+
+_SECONDS = 60.0
+
+
+class Scene:
+    """`names`: what the connectors are called, by the states they are in."""
+
+    def __init__(self, up: Up, folder: Path) -> None:
+        self.up = up
+        self.names: dict[str, str] = {}
+        self._file = folder / "lines.txt"
+        self._flows: list[Flow] = []
+
+    def __enter__(self) -> Self:
+        running, stopped = self._flow("running", tasks=2), self._flow("stopped")
+        self._fail(running.name)
+        rest = self.up.rest
+        rest.settled(200, "PUT", f"/connectors/{running.name}/config", running.config(throughput="60"))
+        rest.settled(204, "PUT", f"/connectors/{stopped.name}/stop")
+        stopped.tasks = 0
+        stopped.await_states("STOPPED")
+        rest.expect(201, "POST", f"/api/v1/connectors/{stopped.name}/offset-snapshots", {"why": "before the weekend"})
+        running.await_states("RUNNING")
+        running.await_progress()
+        return self
+
+    def _flow(self, kind: str, tasks: int = 1) -> Flow:
+        self._flows.append(Flow(self.up, unique(kind), tasks=tasks, throughput=50, interval_ms=400).create())
+        self.names[kind] = self._flows[-1].name
+        return self._flows[-1]
+
+    def _fail(self, topic: str) -> None:
+        """A connector whose source goes away: its task fails, with a trace."""
+        name = self.names["failed"] = unique("failed")
+        self._file.write_text("one\ntwo\n")
+        config = {"connector.class": "FileStreamSource", "topic": f"{topic}-lines", "file": str(self._file)}
+        rest = self.up.rest
+        rest.create(name, config)
+        eventually(lambda: rest.expect(200, "GET", f"/connectors/{name}/offsets")["offsets"], _SECONDS, pause=0.2)
+        self._file.unlink()
+        eventually(lambda: _failed(rest.status(name)), _SECONDS, "a failed task", pause=0.2)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for one in self._flows:
+            one.close()
+        if "failed" in self.names:
+            self.up.rest.settled(204, "DELETE", f"/connectors/{self.names['failed']}")
+
+
+def _failed(status: Json) -> bool:
+    return any(task["state"] == "FAILED" for task in status["tasks"])

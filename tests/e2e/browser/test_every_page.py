@@ -1,0 +1,46 @@
+"""Each page in light, dark and narrow: no violation of WCAG 2.2 AA, nothing to scroll sideways, light to load."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.e2e.browser import axe
+from tests.e2e.browser.pages import PAGES, STATUS
+from tests.e2e.browser.scene import Scene
+from tests.e2e.browser.visitor import NARROW, Visitor
+
+LIMIT_BYTES = 150_000
+
+
+class Scales:
+    """The bytes that came over the wire for a page with an empty cache."""
+
+    def __init__(self, page: Page) -> None:
+        self.bytes = 0
+        session = page.context.new_cdp_session(page)
+        session.on("Network.loadingFinished", self._finished)
+        session.send("Network.enable")
+
+    def _finished(self, event: dict[str, Any]) -> None:
+        self.bytes += int(event["encodedDataLength"])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_for_everybody(visitor: Visitor, scene: Scene, name: str) -> None:
+    scales = Scales(visitor.page)
+    if name in STATUS:
+        visitor.tolerate_refusal(STATUS[name])
+    page = visitor.go(PAGES[name].format(**scene.names))
+    page.wait_for_load_state("load")
+    weight = scales.bytes
+    found = axe.all_rules(page)
+    page.emulate_media(color_scheme="dark")
+    found += [f"dark: {violation}" for violation in axe.colours(page)]
+    page.set_viewport_size({"width": NARROW, "height": 800})
+    found += [f"narrow: {violation}" for violation in axe.sizes(page)]
+    if wider := visitor.overflow():
+        found.append(f"narrow: {wider} pixels wider than the window: {visitor.what_overflows()}")
+    if weight > LIMIT_BYTES and not name.startswith("console"):  # that is unfold's weight
+        found.append(f"{weight} bytes")
+    assert found == [], "\n".join(found)

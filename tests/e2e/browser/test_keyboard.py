@@ -1,0 +1,79 @@
+"""Pages without a mouse."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.e2e.browser import axe
+from tests.e2e.browser.scene import Scene
+from tests.e2e.browser.visitor import Visitor
+
+
+def test_the_first_key_skips_to_the_content(visitor: Visitor, scene: Scene) -> None:
+    page = visitor.go(f"/ui/connectors/{scene.names['running']}")
+    page.keyboard.press("Tab")
+    link = page.get_by_role("link", name="Skip to the content")
+    expect(link).to_be_focused()
+    expect(link).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+
+
+def test_a_slash_goes_to_the_search_and_the_list_follows(visitor: Visitor, scene: Scene) -> None:
+    page = visitor.go("/ui/connectors")
+    visitor.mark()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type(scene.names["stopped"])
+    expect(page.get_by_role("link", name=scene.names["stopped"], exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name=scene.names["running"], exact=True)).to_have_count(0)
+    assert visitor.stayed
+    expect(page).to_have_url(re.compile(f"/ui/connectors.*[?&]q={scene.names['stopped']}"))
+
+
+def test_a_dialog_takes_the_focus_and_gives_it_back(visitor: Visitor, scene: Scene) -> None:
+    page = visitor.go(f"/ui/connectors/{scene.names['running']}")
+    opener = page.get_by_role("button", name="Stop", exact=True)
+    opener.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(opener).to_be_focused()
+
+
+def test_rows_are_walked_and_opened_by_keys(visitor: Visitor, scene: Scene) -> None:
+    page = visitor.go("/ui/connectors?sort=name&q=" + scene.names["running"].removeprefix("running"))
+    names = page.locator("[data-row] th a")
+    first = names.first.inner_text()
+    page.keyboard.press("j")
+    expect(names.first).to_be_focused()
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(names.first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(first)
+
+
+def test_a_question_mark_lists_the_keys_and_they_can_be_switched_off(visitor: Visitor, scene: Scene) -> None:
+    page = visitor.go("/ui/connectors")
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(dialog).to_be_visible()
+    assert axe.all_rules(page) == []
+    dialog.get_by_label("Use shortcuts").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).not_to_be_focused()
+
+
+def test_the_palette_finds_a_connector_and_opens_it(visitor: Visitor, scene: Scene) -> None:
+    page = visitor.go("/ui/workers")
+    page.keyboard.press("Control+k")
+    field = page.get_by_role("combobox")
+    expect(field).to_be_focused()
+    field.press_sequentially(scene.names["stopped"])
+    expect(page.get_by_role("option", selected=True)).to_contain_text(scene.names["stopped"])
+    assert axe.all_rules(page) == []
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(scene.names["stopped"])

@@ -1,0 +1,96 @@
+"""Somebody with a browser of their own, and whatever the browser had to complain about meanwhile."""
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebError, expect
+
+WIDE, NARROW = 1280, 375
+PATIENCE_MS = 30_000
+"""For every condition that a test waits for; only a failure takes as long."""
+_MARK = "window.stayedHere = true"
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+class Visitor:
+    """A fresh browser context with one page. `complaints` must be empty in the end."""
+
+    def __init__(self, browser: Browser, base: str, *, width: int = WIDE, theme: str = "light") -> None:
+        self._base = base
+        self._tolerated: list[re.Pattern[str]] = []
+        self._heard: list[str] = []
+        self.context: BrowserContext = browser.new_context(
+            base_url=base,
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if theme == "dark" else "light",
+            reduced_motion="reduce",
+        )
+        self.context.set_default_timeout(PATIENCE_MS)
+        self.context.on("console", self._console)
+        self.context.on("weberror", self._error)
+        self.context.on("request", self._request)
+        self.page: Page = self.context.new_page()
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self._heard.append(f"console, {message.type}: {message.text} ({message.location.get('url', '')})")
+
+    def _error(self, error: WebError) -> None:
+        self._heard.append(f"error in a script: {error.error}")
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((self._base + "/", "data:", "blob:")):
+            self._heard.append(f"a request to another server: {request.url}")
+
+    def tolerate(self, pattern: str) -> None:
+        """The test provokes this complaint."""
+        self._tolerated.append(re.compile(pattern))
+
+    def tolerate_refusal(self, status: int) -> None:
+        """The test provokes an answer with this status; the browser and htmx put it on the console."""
+        self.tolerate(rf"status of {status}|Status Error Code {status}")
+
+    @property
+    def complaints(self) -> list[str]:
+        """Broken rules of the content security policy, errors of scripts, warnings, requests to other servers."""
+        return [heard for heard in self._heard if not any(known.search(heard) for known in self._tolerated)]
+
+    def go(self, path: str) -> Page:
+        """Open an address, and wait until its scripts have run."""
+        self.page.goto(path, wait_until="domcontentloaded")
+        return self.page
+
+    def mark(self) -> None:
+        """From here on a reload of the page shows in `stayed`."""
+        self.page.evaluate(_MARK)
+
+    @property
+    def stayed(self) -> bool:
+        """Whether the page is the same document as at `mark`."""
+        return bool(self.page.evaluate("window.stayedHere === true"))
+
+    def await_live(self) -> None:
+        """Wait until the page hears of changes."""
+        expect(self.page.locator("#live")).to_have_attribute("data-state", "on")
+
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than its window."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+    def what_overflows(self) -> list[str]:
+        """The elements that stick out."""
+        found: list[str] = self.page.evaluate(
+            "[...document.querySelectorAll('main *')].filter(one => one.getBoundingClientRect().right > innerWidth)"
+            ".map(one => one.outerHTML.slice(0, 90)).slice(0, 6)"
+        )
+        return found
+
+    def keep_evidence(self, folder: Path, name: str) -> None:
+        """What the page shows, for whoever looks into a failure."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=folder / f"{name}.png", full_page=True)
+        (folder / f"{name}.html").write_text(self.page.content())
+
+    def close(self) -> None:
+        self.context.close()
