@@ -136,7 +136,7 @@ class HangingProber(TransactionProber):
         name = type(error).__name__
         if name in _DENIED:
             remedy = (
-                "Grant the connector's admin client Read on the topics, and Alter (before Kafka 3.4: ClusterAction) on "
+                "Grant the connector's admin client Read on the topics, and Alter (older brokers: ClusterAction) on "
                 "the Cluster"
             )
             return Fatal(f"{what}: {name}. {remedy}", name)
