@@ -1,4 +1,4 @@
-"""What a task logs reaches the events topic, tagged and without secrets; its level follows the config topic and ends."""
+"""What a task logs reaches the events topic, tagged and without secrets; its level follows the config topic."""
 
 import json
 import logging

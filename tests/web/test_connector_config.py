@@ -115,6 +115,16 @@ def edited(**config: str) -> str:
     return json.dumps({"name": "flights", "connector.class": "VerifiableSource", **config})
 
 
+def test_pages_with_a_version_to_send_keep_the_programs_own_in_their_footer(
+    client: Client, flights: FakeLeader
+) -> None:
+    from ringfence import __version__
+
+    change(flights, topic="u")
+    for path in (EDIT, "/ui/connectors/flights/versions/1/rollback", PAGE):
+        assert f"<span>Ringfence {__version__}</span>" in text(client.get(path))
+
+
 def test_editing_keeps_secrets(client: Client, flights: FakeLeader) -> None:
     page = text(client.get(EDIT))
     assert "hunter22" not in page

@@ -125,5 +125,5 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 
 def _ask(request: HttpRequest, row: Connector, wanted: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:
-    shown = {"wanted": wanted, "version": row.config_offset, "diff": differences(row, wanted), **effect(row), **more}
+    shown = {"wanted": wanted, "loaded": row.config_offset, "diff": differences(row, wanted), **effect(row), **more}
     return ask(request, row, "rollback", shown, status)

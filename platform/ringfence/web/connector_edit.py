@@ -148,7 +148,7 @@ def _page(
     context: dict[str, Any] = {
         "section": "connectors",
         "connector": row,
-        "version": row.config_offset,
+        "loaded": row.config_offset,
         "text": request.POST.get("json", "") if config is None else pretty(shown),
         "mode": "form" if as_form else "json",
         **effect(row),
