@@ -56,7 +56,7 @@ class Registry:
 
             def do_POST(self) -> None:
                 data = self.rfile.read(int(self.headers["Content-Length"]))
-                self._answer(data.decode() if self.path == "/token" else json.loads(data))
+                self._answer(json.loads(data) if "json" in self.headers["Content-Type"] else data.decode())
 
             def _answer(self, body: Json) -> None:
                 try:
