@@ -118,14 +118,14 @@ class ListView(OwnView):
         limit = whole(asked.get("limit", str(LIMIT)), "limit", 1, LARGEST)
         offset = whole(asked.get("offset", "0"), "offset")
         count = found.count()
-        page = found.order_by(*self._order(asked.get("order", "")), "pk")[offset : min(offset + limit, _BIGGEST)]
+        page = found.order_by(*self._order(asked.get("order")), "pk")[offset : min(offset + limit, _BIGGEST)]
         results = self.shape(self.shown(list(page) if offset < count else []), many=True).data
         following = self._at(asked, limit, offset + limit) if offset + limit < count else None
         previous = self._at(asked, limit, max(0, offset - limit)) if offset else None
         return Response({"count": count, "next": following, "previous": previous, "results": results})
 
-    def _order(self, text: str) -> list[str]:
-        if not text:
+    def _order(self, text: str | None) -> list[str]:
+        if text is None:
             first = next(iter(self.orders.values()))
             return [f"-{first}" if self.newest_first else first]
         fields = []
