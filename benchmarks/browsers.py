@@ -39,7 +39,14 @@ class Connection:
         reader = await self._send(path)
         status, headers = await _head(reader)
         first = time.perf_counter() - began
-        return Answer(status, await reader.readexactly(int(headers["content-length"])), first)
+        if "content-length" in headers:
+            return Answer(status, await reader.readexactly(int(headers["content-length"])), first)
+        body = b""
+        while size := int(await reader.readline(), 16):
+            body += await reader.readexactly(size)
+            await reader.readline()
+        await reader.readline()
+        return Answer(status, body, first)
 
     async def events(self, path: str) -> AsyncIterator[tuple[str, str]]:
         """(name, data) of each server-sent event."""
