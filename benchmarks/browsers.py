@@ -34,10 +34,15 @@ class Connection:
         return reader
 
     async def get(self, path: str) -> Answer:
-        """Fetch the whole answer."""
+        """Fetch the whole answer. A connection that the server has shut meanwhile is opened anew, as browsers do."""
         began = time.perf_counter()
-        reader = await self._send(path)
-        status, headers = await _head(reader)
+        try:
+            reader = await self._send(path)
+            status, headers = await _head(reader)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.close()
+            reader = await self._send(path)
+            status, headers = await _head(reader)
         first = time.perf_counter() - began
         if "content-length" in headers:
             return Answer(status, await reader.readexactly(int(headers["content-length"])), first)
