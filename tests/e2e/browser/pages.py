@@ -55,6 +55,9 @@ PAGES = {
 }
 """A name and an address each; `{running}` and the like are the scene's connectors."""
 
+OFTEN = frozenset({"console", "console, transactions", "console, accounts", "console, fence"})
+"""Of the console's pages those that `make test` looks at: the others are made by the same templates."""
+
 STATUS = {"connector, none": 404, "nothing there": 404}
 """Of those that are not a 200."""
 

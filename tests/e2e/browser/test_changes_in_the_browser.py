@@ -70,7 +70,7 @@ def test_an_edit_with_a_mistake_then_without_makes_a_generation_and_is_rolled_ba
     rate = page.get_by_label("throughput").first
     rate.fill("fast")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("fast")
+    expect(page.get_by_role("alert").filter(has_text="to correct")).to_contain_text("fast")
     expect(rate).to_have_value("fast")
     assert platform.rest.expect(200, "GET", config)["throughput"] == "50"
     rate.fill("60")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.e2e.browser import axe
-from tests.e2e.browser.pages import PAGES, STATUS
+from tests.e2e.browser.pages import OFTEN, PAGES, STATUS
 from tests.e2e.browser.scene import Scene
 from tests.e2e.browser.visitor import NARROW, Visitor
 
@@ -26,7 +26,12 @@ class Scales:
         self.bytes += int(event["encodedDataLength"])
 
 
-@pytest.mark.parametrize("name", PAGES)
+def _marked(name: str) -> Any:
+    seldom = name.startswith("console") and name not in OFTEN
+    return pytest.param(name, marks=pytest.mark.slow if seldom else ())
+
+
+@pytest.mark.parametrize("name", map(_marked, PAGES))
 def test_a_page_is_for_everybody(visitor: Visitor, scene: Scene, name: str) -> None:
     scales = Scales(visitor.page)
     if name in STATUS:
