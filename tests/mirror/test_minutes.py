@@ -69,6 +69,21 @@ def test_reports_are_counted_in_their_minutes_and_once_for_everything() -> None:
     ) == [(150, 15), (50, 5)]
 
 
+def test_nothing_is_said_of_the_time_before_a_connector_was_there() -> None:
+    running(tasks=1)
+    events = Topic()
+    progress(events, 7 * MINUTE + 30, 100)
+    events.event(type="round", connector="c", generation=2, stage="done", fenced=[], time_ms=7 * MINUTE + 10)
+    Minute.objects.all().delete()
+    Task.objects.update(state="RUNNING", since_ms=7 * MINUTE + 20)
+    Connector.objects.update(state="RUNNING", since_ms=7 * MINUTE)
+    project("events", events, "id-3")  # read before the status topic
+    found = strips(["c"], 8 * MINUTE, 9)
+    assert states(found["c", 0])[:7] == [""] * 7
+    assert states(found["c", ITSELF])[:7] == [""] * 7
+    assert hours(["c"], 8 * MINUTE, 9)["c"].states[:7] == [""] * 7
+
+
 def test_rounds_are_counted_for_the_connector() -> None:
     running(tasks=1)
     events = Topic()

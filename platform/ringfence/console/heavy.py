@@ -16,6 +16,7 @@ from ringfence.access.verbs import Verb
 from ringfence.console.open_now import OpenNow, open_now
 from ringfence.console.sheet import Came, Effect, ReasonForm, Sheet, run
 from ringfence.dispatch import Refused
+from ringfence.history import live
 from ringfence.mirror.models import Connector, GenerationRow, Task
 
 _both = require_http_methods(["GET", "POST"])
@@ -87,11 +88,12 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     """One transactional id: what ends a hanging transaction."""
     row = _find(name)
     try:
-        told = dispatch.transactions(name, max(_ids_of(row), task + 1), row.settings)
+        told = dispatch.transactions(name, max(_ids_of(row), task + 1), row.settings, earlier=live.earlier(row))
     except Refused as refused:
         # Without Kafka's word on this id nobody knows what would be ended, nor the id's name.
         raise Http404(f"Kafka could not be asked about the transactions of {name}: {refused.message}") from refused
-    one = told[task]
+    # One of an older generation may be open on another cluster.
+    one = max((each for each in told if each["task"] == task), key=lambda each: bool(each["open"]))
     age = "unknown" if one["age_ms"] is None else f"{one['age_ms'] / 1000:,.1f} s"
     placed = Task.objects.filter(connector=name, number=task, known=True).first()
     at_work = placed is not None and placed.state in ("RUNNING", "PAUSED")

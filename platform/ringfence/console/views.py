@@ -24,6 +24,7 @@ from ringfence.console.sheet import NOTHING, Came, Sheet, page, run
 from ringfence.console.stuck import stuck
 from ringfence.console.waiting import take_back, waiting
 from ringfence.dispatch import Refused
+from ringfence.history import live
 from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
 from ringfence.web.states import look_of
 
@@ -176,7 +177,7 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
     counts = GenerationRow.objects.filter(connector=name).values_list("tasks", flat=True)
     trouble, found = "", []
     try:
-        found = dispatch.transactions(name, max([row.task_count, *counts]), row.settings)
+        found = dispatch.transactions(name, max([row.task_count, *counts]), row.settings, earlier=live.earlier(row))
     except Refused as refused:
         trouble = refused.message
     table = _table(

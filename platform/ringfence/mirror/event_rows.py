@@ -50,8 +50,8 @@ def _write_round(report: Report, history: Minutes) -> None:
         Connector.objects.filter(name=row.connector).update(
             rounds_total=F("rounds_total") + 1, fenced_total=F("fenced_total") + ids
         )
-        state = Connector.objects.filter(name=row.connector).values_list("state", flat=True).first()
-        history.fenced(row.connector, time_ms, state or "")
+        known = Connector.objects.filter(name=row.connector).values_list("state", "since_ms").first()
+        history.fenced(row.connector, time_ms, *(known or ("", 0)))
     row.save()
 
 

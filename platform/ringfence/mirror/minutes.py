@@ -39,6 +39,11 @@ def minute_of(time_ms: int) -> int:
     return time_ms // 60_000
 
 
+def _before(state: str, since_ms: int, time_ms: int) -> str:
+    """The state in which the minute of `time_ms` began, as far as this state tells; else "" for unknown."""
+    return state if since_ms and minute_of(since_ms) < minute_of(time_ms) else ""
+
+
 @dataclass(slots=True)
 class _Gain:
     """What is to be added to a row. `began`: the state in which the minute began, where this gain is its first."""
@@ -63,7 +68,7 @@ class Minutes:
         """A progress report, which only a task at work sends. `gained`: records, transactions, aborted, errors."""
         # The row may know a later state than the report's: topics are read side by side.
         state = "PAUSED" if task.state == "PAUSED" and task.since_ms <= time_ms else "RUNNING"
-        own = self._gain((task.connector, task.number), time_ms, state, state)
+        own = self._gain((task.connector, task.number), time_ms, _before(state, task.since_ms, time_ms), state)
         every = self._gain((EVERYTHING, ITSELF), time_ms, "", "")
         for counts in (own, every):
             counts["records"] += gained["records"]
@@ -76,12 +81,14 @@ class Minutes:
         if before == now and not again:
             return
         counts = self._gain(key, time_ms, before, worst((before, now)) if before else now)
+        gain = self._gains[*key, minute_of(time_ms)]
+        gain.began = gain.began or before
         counts["restarts"] += again
         counts["failed"] += now == "FAILED" != before
 
-    def fenced(self, connector: str, time_ms: int, state: str) -> None:
-        """A fencing round is done. `state`: the connector's."""
-        self._gain((connector, ITSELF), time_ms, state, state)["fences"] += 1
+    def fenced(self, connector: str, time_ms: int, state: str, since_ms: int) -> None:
+        """A fencing round is done. `state`: the connector's, since when."""
+        self._gain((connector, ITSELF), time_ms, _before(state, since_ms, time_ms), state)["fences"] += 1
 
     def write(self) -> None:
         """Add to the rows; two queries for any number of them up to a hundred."""
