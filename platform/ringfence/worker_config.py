@@ -17,6 +17,7 @@ from fencing.errors import Invalid
 from fencing.kafka.settings import Connection
 from fencing.modes import MODE_KEY, Mode
 from fencing.session_keys import SessionKeys
+from ringfence.engine.spark_settings import spark_settings
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,10 @@ class WorkerConfig:
         config._check_restarts()
         for key in ("topic.tracking.enable", "topic.tracking.allow.reset"):
             config.flag(key)
+        try:
+            spark_settings(settings, 1)
+        except ValueError as error:
+            raise Invalid(f"{error}. Remove it from the worker's settings") from error
         try:
             ConfigProviders(settings)
         except ConfigException as error:

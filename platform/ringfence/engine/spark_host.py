@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from fencing.connector_logs import about
 from fencing.ids import TaskId
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
+from ringfence.engine.spark_settings import is_local, spark_settings
 
 log = logging.getLogger(__name__)
 
@@ -37,27 +38,15 @@ OnEnd = Callable[[TaskSpec, Outcome | Lost], None]
 class SparkHost:
     """Submits attempts to Spark, and knows which of them run."""
 
-    def __init__(self, slots: int, master: str | None = None) -> None:
-        """`slots` tasks at once; old attempts may still hold a core each while new ones start, so there are twice."""
+    def __init__(self, slots: int, worker: Mapping[str, str] | None = None) -> None:
+        """`slots` tasks at once; `worker`: the worker's settings, of which those of Spark count. Raises ValueError."""
         self._threads: dict[tuple[TaskId, int, int], threading.Thread] = {}
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        conf = (
-            SparkConf()
-            .setMaster(master or f"local[{slots * 2 + 2}]")
-            .setAppName("ringfence")
-            .set("spark.ui.enabled", "false")
-            .set("spark.ui.showConsoleProgress", "false")
-            .set("spark.python.daemon.module", "ringfence.engine.spark_daemon")
-            .set("spark.python.worker.reuse", "true")
-            .set("spark.task.maxFailures", "1")
-            .set("spark.speculation", "false")
-            .set("spark.driver.memory", "512m")
-            .set("spark.driver.bindAddress", "127.0.0.1")
-            .set("spark.driver.host", "127.0.0.1")
-            .set("spark.log.level", "ERROR")
-            .set("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k")
-        )
+        settings = spark_settings(worker or {}, slots)
+        # PySpark's driver asks the environment first.
+        os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", sys.executable)
+        if is_local(settings):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        conf = SparkConf().setAll(list(settings.items()))
         self._stopping = False
         _forget_numpy()
         self._spark = SparkContext(conf=conf)

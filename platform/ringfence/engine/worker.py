@@ -91,7 +91,7 @@ class Worker:
                 spark_to_be.result().stop()
 
     def _start_spark(self) -> SparkHost:
-        spark = SparkHost(self._slots)
+        spark = SparkHost(self._slots, self._config.settings)
         spark.warm()
         return spark
 

@@ -1,0 +1,52 @@
+"""Which Spark the tasks run on: this machine's cores by default, or a cluster by the worker's `spark.*` settings."""
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+MASTER: Final = "spark.master"
+_PREFIX: Final = "spark."
+
+_DEFAULTS: Final = {
+    "spark.app.name": "ringfence",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
+}
+_ON_THIS_MACHINE: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+_ON_A_CLUSTER: Final = {
+    # A few tasks for each executor: they spread, and one that is lost takes few along.
+    "spark.executor.cores": "2",
+    "spark.executor.memory": "512m",
+    "spark.executorEnv.PYTHONUNBUFFERED": "1",
+    "spark.deploy.spreadOut": "true",
+}
+
+FIXED: Final = {
+    "spark.python.daemon.module": "ringfence.engine.spark_daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.task.maxFailures": "1",
+    "spark.task.cpus": "1",
+    "spark.speculation": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""Not to be changed: the leader places attempts, and Spark runs each of them once."""
+
+
+def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
+    """For a SparkConf. Raises ValueError for a setting that must not be changed, with the reason."""
+    given = {name: value.strip() for name, value in worker.items() if name.startswith(_PREFIX)}
+    for name, value in FIXED.items():
+        if given.get(name, value) != value:
+            raise ValueError(f"{name}={given[name]} cannot be used: it is {value}, since every attempt runs once only")
+    # Old attempts may still hold a core each while new ones start, so there are twice as many.
+    master = given.get(MASTER) or f"local[{slots * 2 + 2}]"
+    local = master.startswith("local")
+    python = {} if local else {"spark.pyspark.python": sys.executable}
+    return {**_DEFAULTS, **(_ON_THIS_MACHINE if local else _ON_A_CLUSTER), **python, **given, **FIXED, MASTER: master}
+
+
+def is_local(settings: Mapping[str, str]) -> bool:
+    """Whether the tasks' processes are this worker's own."""
+    return settings[MASTER].startswith("local")

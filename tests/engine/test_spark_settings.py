@@ -1,0 +1,33 @@
+"""Which Spark the tasks run on, and what nobody may change about it."""
+
+import pytest
+
+from fencing.errors import Invalid
+from ringfence.engine.spark_settings import FIXED, is_local, spark_settings
+from ringfence.worker_config import WorkerConfig
+
+
+def test_without_settings_the_tasks_run_on_this_machine() -> None:
+    made = spark_settings({"group.id": "g"}, 4)
+    assert made["spark.master"] == "local[10]"
+    assert made["spark.driver.host"] == "127.0.0.1"
+    assert is_local(made)
+    assert "group.id" not in made
+
+
+def test_a_cluster_by_settings() -> None:
+    given = {"spark.master": "spark://m:7077", "spark.executor.cores": "4", "spark.driver.host": "w1"}
+    made = spark_settings(given, 4)
+    assert given.items() <= made.items()
+    assert not is_local(made)
+    assert "spark.driver.bindAddress" not in made
+    assert made["spark.pyspark.python"]
+    assert FIXED.items() <= made.items()
+
+
+def test_what_every_attempt_rests_on_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="every attempt runs once only"):
+        spark_settings({"spark.task.maxFailures": "4"}, 1)
+    with pytest.raises(Invalid, match=r"spark\.speculation=true cannot be used"):
+        WorkerConfig.from_environment({"CONNECT_SPARK_SPECULATION": "true"})
+    assert spark_settings({"spark.speculation": "false"}, 1)["spark.speculation"] == "false"
