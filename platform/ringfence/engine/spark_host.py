@@ -81,7 +81,7 @@ class SparkHost:
             self._spark.setJobGroup(group_of(spec), f"{spec.task} attempt {spec.placement.attempt}")
             (answer,) = self._spark.parallelize([spec.dumps()], 1).map(_run_once).collect()
             value = json.loads(answer)
-            result = Outcome(value["reason"], value["trace"])
+            result = Lost(value["lost"]) if "lost" in value else Outcome(value["reason"], value["trace"])
         except (PySparkException, Py4JError, OSError, ValueError) as error:
             first = str(error).strip().splitlines()
             result = Lost(_root_cause(first))
@@ -137,7 +137,8 @@ def _run_once(text: str) -> str:
 
     context: Any = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
-        return json.dumps({"reason": "superseded", "trace": None})  # the leader places attempts, not Spark
+        # The leader places attempts, not Spark, which begins one again whose executor was lost.
+        return json.dumps({"lost": "The executor that ran the attempt was lost"})
     return run_task(text)
 
 
