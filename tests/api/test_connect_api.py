@@ -12,7 +12,7 @@ from fencing.ids import ConnectorName, Incarnation, WorkerId
 from fencing.status import LeaderRecord, State
 from ringfence.dispatch import Refused
 from tests.support.leader import FakeLeader
-from tests.support.topics import connector_status, task_status
+from tests.support.topics import connector_status
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
 JSON = "application/json"
@@ -224,8 +224,7 @@ def test_actions_with_an_empty_body(
 def test_restart_with_flags_shows_what_is_restarting(client: Client, leader: FakeLeader) -> None:
     create(client)
     leader.start("c", tasks=2)
-    leader.status.status(task_status("c", 1, State.FAILED))
-    leader.project()
+    leader.report("c", 1, State.FAILED)
     response = client.post("/connectors/c/restart?includeTasks=True", content_type=JSON)
     assert response.status_code == 202
     told = body(response)
@@ -278,9 +277,8 @@ def test_topics_are_403_without_tracking(client: Client, leader: FakeLeader) -> 
 def test_statuses_carry_the_versions_of_the_plugins(client: Client, leader: FakeLeader) -> None:
     create(client)
     leader.start("c")
-    statuses = (connector_status("c", State.RUNNING), task_status("c", 0, State.RUNNING))
-    leader.status.status(*(replace(one, version="1.0.0") for one in statuses))
-    leader.project()
+    leader.status.status(replace(connector_status("c", State.RUNNING), version="1.0.0"))
+    leader.report("c", 0, State.RUNNING, version="1.0.0")
     told = body(client.get("/connectors/c/status"))
     assert (told["connector"]["version"], told["tasks"][0]["version"]) == ("1.0.0", "1.0.0")
 

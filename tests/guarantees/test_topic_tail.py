@@ -88,6 +88,7 @@ def test_behind_many_markers_the_reading_goes_further_back(
     for number in range(30):
         one.begin_transaction()
         one.produce(topic, str(number), partition=0)
+        one.flush(30)  # else an abort may come before the broker has heard of the transaction
         if number < 5:
             one.commit_transaction(30)
         else:

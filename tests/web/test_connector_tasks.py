@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from typing import Any
 
 import pytest
@@ -100,7 +101,7 @@ def test_each_task_says_how_it_is_and_when_it_starts_again(client: Client, fligh
     assert "<b>no route with [hidden]</b> <code>ConnectionError</code>" in page
     assert "Task 0, attempt 4 on w2: failed: [hidden] again" in page
     assert page.count('data-copy="trace-') == 2
-    assert page.count('id="restart-') == 3
+    assert len(re.findall(r'id="restart-\d', page)) == 3
     assert "hunter22" not in page
     assert client.post(f"{TAB}/2/restart", headers={"hx-request": "true"}).status_code == 200
     assert flights.asked[-1] == ("restart_task", "flights", {"task": 2})
@@ -114,5 +115,5 @@ def test_many_tasks_come_in_pages_at_the_same_cost(client: Client, flights: Fake
     with CaptureQueriesContext(connection) as many:
         page = text(client.get("/ui/connectors/wide/tasks"))
     assert len(many) <= len(few)
-    assert page.count('id="restart-') == 100
+    assert len(re.findall(r'id="restart-\d', page)) == 100
     assert 'href="?page=2"' in page
