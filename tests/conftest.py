@@ -1,7 +1,7 @@
 """Fixtures for all tests: a real broker, a real Valkey, unique names."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,16 +9,35 @@ import pytest
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
+from tests.e2e.browser import chromium
 from tests.support.broker import Broker, new_kafka
 from tests.support.names import unique as unique_name
 
 BROKER_FIXTURES = {"broker", "own_broker"}
 
 
+PLATFORM_FOLDERS = {"e2e", "chaos"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two halves that `make test` runs side by side, each with a broker of its own: what drives a whole platform mostly
+    waits for it, and the rest."""
+    here = Path(__file__).parent
     for item in items:
+        half = "platform" if PLATFORM_FOLDERS.intersection(item.path.relative_to(here).parts) else "rest"
+        item.add_marker(pytest.mark.xdist_group(half))
         if isinstance(item, pytest.Function) and BROKER_FIXTURES.intersection(item.fixturenames):
             item.add_marker("broker")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+    """Behind everything else that is told at the end. Here, as this file is loaded by the process that tells it."""
+    yield
+    if chromium.find() is None:
+        terminalreporter.write_line(
+            f"NO BROWSER: the tests of the pages were skipped. To run them: {chromium.HOW_TO_INSTALL}", yellow=True
+        )
 
 
 @pytest.fixture(scope="session")

@@ -27,16 +27,6 @@ def _of_browsers(items: list[pytest.Item]) -> list[pytest.Item]:
     return [item for item in items if isinstance(item, pytest.Function) and "chromium" in item.fixturenames]
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
-    """Behind everything else that is told at the end."""
-    yield
-    if program.find() is None:
-        terminalreporter.write_line(
-            f"NO BROWSER: the tests of the pages were skipped. To run them: {program.HOW_TO_INSTALL}", yellow=True
-        )
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
