@@ -33,7 +33,7 @@ PATHS = ("/ui/", "/ui/connectors", "/ui/connectors?page=10", "/ui/connectors?sor
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`cores`: processor seconds of the web process for each second in which each page fetches once; `seconds`: from a
+    """`cores`: processor seconds of the web process for each second; `seconds`: from a
     change until each page had it; `size`: KiB of a part."""
 
     title: str
@@ -144,8 +144,7 @@ async def hold(title: str, web: Tree, pages: Sequence[OpenPage], change: Callabl
     if sum(page.failed for page in pages):
         raise BenchmarkError("Some parts were answered with an error: see the log of the web process")
     fetches = sum(len(page.arrived) for page in pages)
-    # A page that is late fetches once for two changes. What counts is the cost where each fetches once a second.
-    cores = cpu / fetches * len(pages) if fetches else cpu / took
+    cores = cpu / took
     size = sum(page.fetched for page in pages) / fetches / 1024 if fetches else 0.0
     return Held(title, cores, [at for page in pages for at in _delays(told, page)], fetches, size)
 
@@ -197,8 +196,9 @@ def page(held: str, first: str, machine: Mapping[str, str], args: argparse.Names
 SQLite, and an hour of minutes of those on the first page; one `ringfence web`, Valkey, and {args.pages} pages that
 have the list open. They are no browsers: each holds a stream of server-sent events and fetches what it is told of, as
 the pages' scripts do. All of them show the fifty connectors of which one changes each second, for {args.seconds}
-seconds. The limit: under one core. The cores are the processor time of the web process by the parts that it gave away,
-times the pages: what it costs where each page fetches its part once a second.
+seconds. The limit: under one core, the processor time of the web process by the clock. Numbers are told the less often
+the more pages are open (`web/live.py`), so a page may fetch once for several changes; a change of state waits
+for nobody.
 
 {held}
 

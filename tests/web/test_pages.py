@@ -340,6 +340,36 @@ def test_the_stream_tells_only_about_its_connector() -> None:
     assert asyncio.run(told()) == [False, True, True]
 
 
+def test_where_many_pages_are_open_numbers_wait_and_a_change_of_state_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringfence.mirror.notices import Notice
+    from ringfence.web import live
+
+    monkeypatch.setattr(live, "PACE_SECONDS", 0.0)
+    monkeypatch.setattr(live.Hub, "pace_s", 3600.0)
+    monkeypatch.setattr(live.Hub, "add", lambda hub, listener: hub._listeners.add(listener))
+
+    async def told() -> list[str]:
+        hub, stream = live.hub(), live.stream(None)
+        seen = [await anext(stream)]
+        hub.tell(Notice(moved=("a",)))
+        seen.append(await asyncio.wait_for(anext(stream), 10))
+        hub.tell(Notice(moved=("a",)))
+        waiting = asyncio.ensure_future(anext(stream))
+        done, _ = await asyncio.wait([waiting], timeout=0.2)
+        assert not done, "numbers of a second ago, told again"
+        hub.tell(Notice(changed=("b",)))
+        seen.append(await asyncio.wait_for(waiting, 10))
+        await stream.aclose()  # type: ignore[attr-defined]
+        return [event.partition("\n")[0] if event.startswith("event") else "hello" for event in seen]
+
+    assert asyncio.run(told()) == ["hello", "event: rows", "event: changed"]
+    hub = live.Hub()
+    monkeypatch.undo()
+    assert hub.pace_s == live.PACE_SECONDS
+    hub._listeners |= {live.Listener(None) for _ in range(200)}
+    assert hub.pace_s == 200 / live.FETCHES_A_SECOND
+
+
 def test_without_redis_the_stream_follows_the_database(flights: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.conf import settings
 

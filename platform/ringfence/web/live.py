@@ -11,8 +11,10 @@ every two seconds instead. The events:
 """
 
 import asyncio
+import contextlib
 import json
 import logging
+import math
 import time
 import weakref
 from collections.abc import AsyncIterator
@@ -35,6 +37,9 @@ from ringfence.mirror.notices import ANYTHING, CHANNEL, Notice, decode
 HEARTBEAT_SECONDS = 15.0
 PACE_SECONDS = 0.8
 """At most one event in this time: a page fetches its part anew for each. The last change is always told."""
+FETCHES_A_SECOND = 50
+"""Of one process, for numbers that move all the time: the more pages, the less often each hears of numbers. A change of
+state waits for nobody."""
 MANY = 60
 """More names than this are not told one by one: a page shows fifty."""
 _POLL_SECONDS = 2.0
@@ -50,6 +55,8 @@ class Listener:
         self.name = name
         self.who = who
         self.changed = asyncio.Event()
+        self.urgent = asyncio.Event()
+        """Set where more than numbers has changed."""
         self._at_ms = 0
         self._whole = False
         self._rows: set[str] = set()
@@ -57,10 +64,13 @@ class Listener:
     def tell(self, notice: Notice, at_ms: int = 0) -> None:
         """Wake the page where it shows something of this."""
         if self.name is None:
-            whole = notice.other or bool(self.who.shown(notice.changed))
+            urgent = whole = notice.other or bool(self.who.shown(notice.changed))
             rows = self.who.shown(notice.moved)
         else:
-            whole, rows = notice.other or self.name in notice.changed or self.name in notice.moved, []
+            urgent = notice.other or self.name in notice.changed
+            whole, rows = urgent or self.name in notice.moved, []
+        if urgent:
+            self.urgent.set()
         if whole or rows:
             self._at_ms = at_ms
             self._whole = self._whole or whole
@@ -70,6 +80,7 @@ class Listener:
     def take(self) -> str:
         """The event that tells all that came since the last one."""
         self.changed.clear()
+        self.urgent.clear()
         whole, rows = self._whole, sorted(self._rows)
         self._whole = False
         self._rows.clear()
@@ -85,6 +96,11 @@ class Hub:
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def pace_s(self) -> float:
+        """The shortest time between two events about numbers, for each page."""
+        return max(PACE_SECONDS, len(self._listeners) / FETCHES_A_SECOND)
 
     def add(self, listener: Listener) -> None:
         self._listeners.add(listener)
@@ -153,7 +169,8 @@ def hub() -> Hub:
 
 async def stream(name: str | None, who: Principal = EVERYBODY_HERE) -> AsyncIterator[str]:
     """The events of one page, as the pace allows."""
-    listener, here = Listener(name, who), hub()
+    listener, here, loop = Listener(name, who), hub(), asyncio.get_running_loop()
+    told_at = -math.inf
     here.add(listener)
     try:
         yield "retry: 2000\nevent: hello\ndata: .\n\n"
@@ -163,7 +180,11 @@ async def stream(name: str | None, who: Principal = EVERYBODY_HERE) -> AsyncIter
             except TimeoutError:
                 yield "event: beat\ndata: .\n\n"
                 continue
+            if not listener.urgent.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(listener.urgent.wait(), told_at + here.pace_s - loop.time())
             yield listener.take()
+            told_at = loop.time()
             await asyncio.sleep(PACE_SECONDS)
     finally:
         here.remove(listener)
