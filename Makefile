@@ -38,8 +38,8 @@ demo: setup ## Run the main job on 336,776 real flights, kill it half way, count
 up: setup ## Run everything on this machine, in the foreground
 	$(BIN)/ringfence up $(ARGS)
 
-test: setup ## Run the tests, all but the slow ones, in two halves side by side (ARGS="-k fence" for some of them)
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow" $(ARGS)
+test: setup ## Run the tests, all but the slow ones (ARGS="-k fence" for some of them)
+	$(BIN)/pytest -m "not slow" $(ARGS)
 
 test-all: setup ## Run all tests
 	$(BIN)/pytest $(ARGS)

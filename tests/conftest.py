@@ -16,16 +16,8 @@ from tests.support.names import unique as unique_name
 BROKER_FIXTURES = {"broker", "own_broker"}
 
 
-PLATFORM_FOLDERS = {"e2e", "chaos"}
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two halves that `make test` runs side by side, each with a broker of its own: what drives a whole platform mostly
-    waits for it, and the rest."""
-    here = Path(__file__).parent
     for item in items:
-        half = "platform" if PLATFORM_FOLDERS.intersection(item.path.relative_to(here).parts) else "rest"
-        item.add_marker(pytest.mark.xdist_group(half))
         if isinstance(item, pytest.Function) and BROKER_FIXTURES.intersection(item.fixturenames):
             item.add_marker("broker")
 
