@@ -81,8 +81,9 @@ class AtLeastOnceLife:
             kept.topic,
             self._counters.measures,
             self._clock,
-            self._pause,
-            lambda text: self._report.stage("running", text),
+            self._view,
+            self._report,
+            self._stop_if_ended,
         )
         producer = idempotent_producer(self._spec)
         # The worker's topic with the worker's own rights, as in Kafka Connect: the connector's may not write it.
@@ -138,10 +139,6 @@ class AtLeastOnceLife:
                 fencer.fence([self._spec.transactional_id], Deadline.after(30, self._clock))
         except Fatal as error:
             log.warning("An attempt of %s in a transaction could not be fenced: %s", self._spec.task, error)
-
-    def _pause(self, seconds: float) -> None:
-        self._view.wait_while(frozenset({Verdict.RUN}), seconds)
-        self._stop_if_ended()
 
     def _stop_if_ended(self) -> None:
         if self._view.verdict is Verdict.END:

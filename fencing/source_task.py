@@ -275,13 +275,10 @@ class SourceTaskRun:
             offsets_topic,
             self._counters.measures,
             self._clock,
-            self._pause,
-            lambda text: self._report.stage("running", text),
+            self._view,
+            self._report,
+            self._stop_if_ended,
         )
-
-    def _pause(self, seconds: float) -> None:
-        self._view.wait_while(frozenset({Verdict.RUN}), seconds)
-        self._stop_if_ended()
 
     def _stop_if_ended(self) -> None:
         if self._view.verdict is Verdict.END:

@@ -9,7 +9,9 @@ from fencing.record_errors import ErrorPolicy, RecordErrors
 from fencing.record_path import RecordPath
 from fencing.task_clients import admin_connection
 from fencing.task_plugin import Plugin
+from fencing.task_report import TaskReport
 from fencing.task_spec import TaskSpec
+from fencing.task_view import TaskView, Verdict
 from fencing.topic_creation import TopicMaker, TopicRules, make
 
 _SECONDS = 60.0
@@ -21,12 +23,21 @@ def record_path(
     offsets_topic: str,
     measures: Measures,
     clock: Clock,
-    pause: Callable[[float], None],
-    told: Callable[[str], None],
+    view: TaskView,
+    report: TaskReport,
+    stopping: Callable[[], None],
 ) -> RecordPath:
-    """Ready to prepare batches. pause: waits so many seconds, raises when the attempt may not go on. Raises
+    """Ready to prepare batches. `stopping` raises when the attempt may not go on. Raises
     `FencingError` where the dead letter topic cannot be made, ValueError for settings that validation refuses.
     """
+
+    def pause(seconds: float) -> None:
+        view.wait_while(frozenset({Verdict.RUN}), seconds)
+        stopping()
+
+    def told(text: str) -> None:
+        report.stage("running", text)
+
     policy = ErrorPolicy.of(spec.connector_config)
     rules = TopicRules.of(spec.connector_config, spec.worker_settings)
     errors = None
