@@ -18,10 +18,12 @@ class Transform(ABC):
     """The name in `transforms.<alias>.type`."""
     aliases: ClassVar[tuple[str, ...]] = ()
 
+    _CONFIG_DEF: ClassVar[ConfigDef]
+
     @classmethod
-    @abstractmethod
     def config_def(cls) -> ConfigDef:
-        """The transform's own settings, without the prefix (`transforms.<alias>.`)."""
+        """The transform's own settings, without the prefix (`transforms.<alias>.`); here `_CONFIG_DEF`."""
+        return cls._CONFIG_DEF
 
     @abstractmethod
     def configure(self, config: Mapping[str, str]) -> None:

@@ -79,10 +79,6 @@ class Cast(KeyOrValue):
         )
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)
         self._fields, self._whole = parse_spec("spec", settings.strings("spec"))

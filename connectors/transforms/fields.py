@@ -31,10 +31,6 @@ class ExtractField(KeyOrValue):
         )
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)
         self._path = FieldPath("field", settings.string("field"), settings.string("field.syntax.version"))
@@ -65,10 +61,6 @@ class HoistField(KeyOrValue):
         documentation="The name of the field that takes the whole.",
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
     def configure(self, config: Mapping[str, str]) -> None:
         self._field = name = self._CONFIG_DEF.parse(config).string("field")
         self._schema = Rebuilt(lambda schema: Schema(SchemaType.STRUCT, fields=[(name, schema)]))
@@ -96,10 +88,6 @@ class ValueToKey(KeyOrValue):
             documentation="The value's fields that make the key.",
         )
     )
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
 
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)

@@ -17,10 +17,6 @@ class Flatten(KeyOrValue):
         documentation="What stands between the names on the way to a field.",
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
     def configure(self, config: Mapping[str, str]) -> None:
         self._delimiter = self._CONFIG_DEF.parse(config).string("delimiter")
         self._schema = Rebuilt(self._rebuild)

@@ -32,10 +32,6 @@ class DropHeaders(Transform):
         documentation="The names of the headers to take away.",
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
     def configure(self, config: Mapping[str, str]) -> None:
         self._names = frozenset(self._CONFIG_DEF.parse(config).strings("headers"))
 
@@ -69,10 +65,6 @@ class InsertHeader(Transform):
             "like one, else a text.",
         )
     )
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
 
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)
@@ -112,10 +104,6 @@ class HeaderFrom(KeyOrValue):
             documentation="move: the fields are left out of the key or value; copy: they stay there, too.",
         )
     )
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
 
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)

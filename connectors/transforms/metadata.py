@@ -36,10 +36,6 @@ class SetSchemaMetadata(KeyOrValue):
         )
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)
         name, version = settings["schema.name"], settings["schema.version"]

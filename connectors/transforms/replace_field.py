@@ -49,10 +49,6 @@ class ReplaceField(KeyOrValue):
         )
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)
         self._exclude = frozenset(settings.strings("exclude"))

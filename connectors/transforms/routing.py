@@ -30,10 +30,6 @@ class RegexRouter(Transform):
         )
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)
         self._pattern = java_pattern("regex", settings.string("regex"))
@@ -57,10 +53,6 @@ class Filter(Transform):
     name = "Filter"
     aliases = (JAVA + name,)
     _CONFIG_DEF = ConfigDef()
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
 
     def configure(self, config: Mapping[str, str]) -> None:
         pass

@@ -82,10 +82,6 @@ class TimestampConverter(KeyOrValue):
         )
     )
 
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
-
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)
         self._field, self._target = settings.string("field"), settings.string("target.type")
@@ -206,10 +202,6 @@ class TimestampRouter(Transform):
             documentation="How the time is written: a pattern of Java's SimpleDateFormat, in UTC.",
         )
     )
-
-    @classmethod
-    def config_def(cls) -> ConfigDef:
-        return cls._CONFIG_DEF
 
     def configure(self, config: Mapping[str, str]) -> None:
         settings = self._CONFIG_DEF.parse(config)
