@@ -4,7 +4,8 @@
   const POLL = 5000;     // between two looks while the stream is away
   const SILENT = 40000;  // the server tells something every 15 s: longer silence is a connection that died unseen
   const live = document.getElementById("live");
-  const state = { open: false, lost: false, heard: Date.now(), polled: 0, answered: 0, at: "", atUntil: 0, missed: false, held: false };
+  const PATIENCE = 3 * POLL;  // without any answer for so long, what is shown is called stale
+  const state = { open: false, lost: false, lostAt: 0, heard: Date.now(), polled: 0, answered: 0, at: "", atUntil: 0, missed: false, held: false };
 
   const show = (name, word, title) => {
     if (!live) return;
@@ -20,7 +21,7 @@
     if (!state.lost) {
       if (state.held) show("held", "Waiting", "Something has changed. It is shown once you have finished here.");
       else show("on", "Live", "Changes are shown as they happen");
-    } else if (state.answered > Date.now() - 3 * POLL) show("lost", "Reconnecting", `The stream is away; asked anew every ${POLL / 1000} s`);
+    } else if (Math.max(state.answered, state.lostAt) > Date.now() - PATIENCE) show("lost", "Reconnecting", `The stream is away; asked anew every ${POLL / 1000} s`);
     else show("stale", `Stale since ${clock(Math.max(state.heard, state.answered))}`, "The server does not answer. This is what was known last.");
   };
   const refresh = () => document.body.dispatchEvent(new CustomEvent("ringfence-refresh"));
@@ -41,7 +42,14 @@
     tell();
     if (again) refresh();
   });
-  const away = () => { state.lost = true; tell(); };
+  const away = () => {
+    if (!state.lost) Object.assign(state, { lost: true, lostAt: Date.now() });
+    tell();
+  };
+  const answered = () => {
+    state.answered = Date.now();
+    if (source && source.readyState === EventSource.OPEN) state.lost = false;  // one fetch failed, the stream did not
+  };
   document.body.addEventListener("htmx:sseError", away);
   document.body.addEventListener("htmx:sseClose", away);
 
@@ -85,8 +93,8 @@
   document.body.addEventListener("htmx:beforeSwap", (event) => {
     const { elt, xhr, target } = event.detail;
     if (elt.matches("[data-live]")) {
-      if (xhr.status >= 400) { event.detail.shouldSwap = false; state.lost = true; tell(); return; }
-      state.answered = Date.now();
+      if (xhr.status >= 400) { event.detail.shouldSwap = false; away(); return; }
+      answered();
       if (busy(target)) { event.detail.shouldSwap = false; state.held = true; tell(); return; }
     }
     if (target.matches("[data-live]") && xhr.status < 400) event.detail.swapOverride = "morph";
@@ -113,7 +121,7 @@
         if (!answer.ok) throw new Error(String(answer.status));
         const made = document.createElement("template");
         made.innerHTML = await answer.text();
-        state.answered = Date.now();
+        answered();
         if (busy(list, false)) { state.held = true; break; }
         for (const row of [...made.content.querySelectorAll("tr")]) {
           const old = document.getElementById(row.id);

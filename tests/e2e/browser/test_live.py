@@ -1,6 +1,7 @@
 """Changes reach open pages by themselves, and a page says when they cannot."""
 
 import os
+import re
 import signal
 import statistics
 import time
@@ -18,6 +19,10 @@ from tests.e2e.up import Up
 Make = Callable[..., Flow]
 Note = Callable[[str, float], None]
 SEEN_WITHIN_SECONDS = 1.0
+LOST_STREAM = r"net::ERR_|htmx[^ ]*\.js\)$"
+"""How the browser and htmx put it."""
+LONGER_THAN_ANY_SILENCE_MS = 41_000
+LONGER_THAN_ANY_PATIENCE_MS = 16_000
 
 
 def test_a_change_of_one_shows_in_the_browser_of_another(
@@ -47,7 +52,7 @@ def test_a_change_of_one_shows_in_the_browser_of_another(
 
 
 def test_a_lost_connection_is_said_and_made_good(visitor: Visitor, platform: Up, flow: Make) -> None:
-    visitor.tolerate(r"net::ERR_|htmx[^ ]*\.js\)$")  # how the browser and htmx put it
+    visitor.tolerate(LOST_STREAM)
     one = flow(throughput=50)
     page = visitor.go(f"/ui/connectors/{one.name}")
     visitor.mark()
@@ -57,6 +62,47 @@ def test_a_lost_connection_is_said_and_made_good(visitor: Visitor, platform: Up,
     expect(live).to_have_attribute("data-state", "lost")
     expect(live).to_contain_text("Reconnecting")
     state(page, "Healthy")  # what was known stays
+    visitor.await_live()
+    await_more_records(page)
+    assert visitor.stayed
+
+
+def test_a_server_that_does_not_answer_makes_the_page_stale(visitor: Visitor, platform: Up, flow: Make) -> None:
+    """A frozen process breaks no connection: only the silence tells. The page's clock is put forward past it."""
+    visitor.tolerate(LOST_STREAM)
+    one = flow(throughput=50)
+    visitor.page.clock.install()
+    page = visitor.go(f"/ui/connectors/{one.name}")
+    visitor.mark()
+    visitor.await_live()
+    live = page.locator("#live")
+    frozen = platform.pid("web")
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        page.clock.fast_forward(LONGER_THAN_ANY_SILENCE_MS)
+        expect(live).to_have_attribute("data-state", "lost")
+        page.clock.fast_forward(LONGER_THAN_ANY_PATIENCE_MS)
+        expect(live).to_have_attribute("data-state", "stale")
+        expect(live).to_contain_text("Stale since")
+        state(page, "Healthy")
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    visitor.await_live()
+    await_more_records(page)
+    assert visitor.stayed
+
+
+def test_one_refused_fetch_is_made_good_by_the_next(visitor: Visitor, platform: Up, flow: Make) -> None:
+    """The stream stays open all the time: no new one can say that all is well again."""
+    visitor.tolerate_refusal(503)
+    one = flow(throughput=50)
+    page = visitor.go(f"/ui/connectors/{one.name}")
+    visitor.mark()
+    visitor.await_live()
+    part = re.compile(r"/ui/(?!events)")
+    page.route(part, lambda route: route.fulfill(status=503))
+    expect(page.locator("#live")).to_have_attribute("data-state", "lost")
+    page.unroute(part)
     visitor.await_live()
     await_more_records(page)
     assert visitor.stayed
