@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, gaps, kills, lists, pages
+from benchmarks import fencing, gaps, kills, lists, pages, streams
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
@@ -20,22 +20,22 @@ from benchmarks.runs import Runs
 from ringfence.local.errors import LocalError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+_OTHERS = {
+    "fence": fencing.main,
+    "gaps": gaps.main,
+    "kills": kills.main,
+    "lists": lists.main,
+    "pages": pages.main,
+    "streams": streams.main,
+}
 LINES, QUICK_LINES = 5_000_000, 2_500_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
     given = list(sys.argv[1:] if argv is None else argv)
-    if given[:1] == ["gaps"]:
-        return gaps.main(given[1:])
-    if given[:1] == ["fence"]:
-        return fencing.main(given[1:])
-    if given[:1] == ["lists"]:
-        return lists.main(given[1:])
-    if given[:1] == ["pages"]:
-        return pages.main(given[1:])
-    if given[:1] == ["kills"]:
-        return kills.main(given[1:])
+    if given and given[0] in _OTHERS:
+        return _OTHERS[given[0]](given[1:])
     args = _parser().parse_args(given)
     lines = args.lines or (QUICK_LINES if args.quick else LINES)
     rounds = args.runs or (1 if args.quick else 3)

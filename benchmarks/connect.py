@@ -15,6 +15,9 @@ JARS = (
 )
 VERIFIABLE = Coordinate("org.apache.kafka", "connect-test-plugins", KAFKA_VERSION)
 """Kafka's own VerifiableSource."""
+MIRROR = Coordinate("org.apache.kafka", "connect-mirror", KAFKA_VERSION)
+"""MirrorMaker 2's connectors."""
+TRANSFORMS = Coordinate("org.apache.kafka", "connect-transforms", KAFKA_VERSION)
 # What bin/connect-distributed.sh and bin/kafka-run-class.sh set where nobody says otherwise.
 _JVM = (
     "-Xms256M",

@@ -10,27 +10,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from benchmarks.connect import VERIFIABLE, ConnectWorker
+from benchmarks.connect import VERIFIABLE
 from benchmarks.machine import describe, foot
-from benchmarks.ours import RingfenceWorker
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.sides import Side
+from benchmarks.stand import CONNECT, OURS, Stand
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.settings import Connection
 from fencing.topic_log import TopicLog
 from ringfence.local.errors import LocalError
-from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import free_port, wait_until
+from ringfence.local.process import wait_until
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-gaps.md"
-CONNECT, OURS = "Kafka Connect", "Ringfence"
 RECORDS_S = 200
 _CALM_SECONDS = 3.0
 _RUNNING_SECONDS = 60.0
@@ -175,22 +172,11 @@ def main(argv: Sequence[str]) -> int:
 
 def _both(root: Path, rounds: int) -> dict[str, dict[Change, list[float]]]:
     found: dict[str, dict[Change, list[float]]] = {name: {change: [] for change in CHANGES} for name in (CONNECT, OURS)}
-    with ExitStack() as stack:
-        kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
-        stack.callback(kafka.kill)
-        kafka.start()
-        connection = Connection(kafka.bootstrap, {"log_level": "0"}, client_id="benchmark")
-        sides: dict[str, Side] = {
-            CONNECT: ConnectWorker(root / "connect", kafka.bootstrap, (VERIFIABLE,)),
-            OURS: RingfenceWorker(root / "ringfence", kafka.bootstrap),
-        }
-        for side in sides.values():
-            stack.callback(side.stop)
-            side.start()
+    with Stand(root, (VERIFIABLE,)) as stand:
         for number in range(rounds):
-            for name, side in sides.items():
+            for name, side in stand.sides.items():
                 topic = f"gaps-{number}-{name.lower().replace(' ', '-')}"
-                for change, seconds in measure(side, connection, topic, 1).items():
+                for change, seconds in measure(side, stand.connection, topic, 1).items():
                     found[name][change] += seconds
                     shown = ", ".join(f"{one:.2f} s" for one in seconds)
                     print(f"{number + 1}/{rounds} {name:13} {change.title}: {shown}", flush=True)

@@ -14,10 +14,12 @@ _TOPICS = ("CONFIG_STORAGE", "OFFSET_STORAGE", "STATUS_STORAGE", "EVENTS_STORAGE
 class RingfenceWorker:
     """`ringfence up` with everything as it comes, but for the address of Kafka."""
 
-    def __init__(self, root: Path, bootstrap: str, workers: int = 1) -> None:
+    def __init__(self, root: Path, bootstrap: str, workers: int = 1, slots: int | None = None) -> None:
+        """slots: how many tasks a worker takes; None for what `ringfence up` gives it."""
         self._root = root
         self._bootstrap = bootstrap
         self._workers = workers
+        self._slots = slots
         self._process: Leashed | None = None
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
@@ -39,6 +41,8 @@ class RingfenceWorker:
         command = [sys.executable, "-m", "ringfence.cli", "up"]
         command += ["--data", str(self._root), "--http", f"127.0.0.1:{self._port}"]
         command += ["--workers", str(self._workers)]
+        if self._slots is not None:
+            command += ["--slots", str(self._slots)]
         log = self._root / "logs" / "up.log"
         self._process = Leashed.start("ringfence", command, log=log, env=env)
         with Rest(self.url) as rest:

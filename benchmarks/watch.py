@@ -1,8 +1,8 @@
 """One run, seen from outside: how many records a read_committed reader may see, and what it costs meanwhile.
 
 Nothing is consumed, because a consumer would take the CPU that is measured. Every 50 ms the broker is asked for the
-last stable offset of the topic's one partition (ListOffsets with isolation level read_committed): up to there, and no
-further, a read_committed reader reads.
+last stable offset of the topic's partitions (ListOffsets with isolation level read_committed): up to there, and no
+further, a read_committed reader reads. A topic with several partitions counts as their sum.
 """
 
 import time
@@ -41,7 +41,13 @@ class Observation:
 
 
 def observe(
-    bootstrap: str, topic: str, lines: int, pid: int, trouble: Callable[[], str | None], limit_s: float = 300.0
+    bootstrap: str,
+    topic: str,
+    lines: int,
+    pid: int,
+    trouble: Callable[[], str | None],
+    limit_s: float = 300.0,
+    partitions: int = 1,
 ) -> Observation:
     """Sample until all lines are visible. Raises BenchmarkError with the trace where the run failed."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -50,7 +56,7 @@ def observe(
     next_memory, next_look, changed_at, last = 0.0, seen.created_at + 5, seen.created_at, 0
     while True:
         began = time.monotonic()
-        visible = last_stable_offset(admin, topic)
+        visible = last_stable_offset(admin, topic, partitions)
         seen.samples.append(Sample(time.monotonic(), visible, tree.cpu_seconds()))
         if visible != last:
             last, changed_at = visible, began
@@ -68,12 +74,15 @@ def observe(
         time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
 
 
-def last_stable_offset(admin: AdminClient, topic: str) -> int:
-    """Of the topic's partition 0."""
-    partition = TopicPartition(topic, 0)
+def last_stable_offset(admin: AdminClient, topic: str, partitions: int = 1) -> int:
+    """Of the topic's first so many partitions, in all."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = admin.list_offsets({partition: latest}, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=10)
-    return int(asked[partition].result().offset)
+    asked = admin.list_offsets(
+        {TopicPartition(topic, partition): latest for partition in range(partitions)},
+        isolation_level=IsolationLevel.READ_COMMITTED,
+        request_timeout=10,
+    )
+    return sum(int(answer.result().offset) for answer in asked.values())
 
 
 def _weigh(tree: Tree, seen: Observation) -> None:

@@ -1,0 +1,97 @@
+"""What `python -m benchmarks streams` compares: jobs that both sides do with the same configuration."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from benchmarks.stand import CONNECT, OURS
+
+INTERVAL_MS: Final = 1000
+_CONVERTERS: Final = "org.apache.kafka.connect."
+BYTES: Final = {
+    "key.converter": f"{_CONVERTERS}converters.ByteArrayConverter",
+    "value.converter": f"{_CONVERTERS}converters.ByteArrayConverter",
+}
+_TRANSFORMS: Final = f"{_CONVERTERS}transforms."
+CHAIN: Final = {
+    "key.converter": f"{_CONVERTERS}storage.StringConverter",
+    "value.converter": f"{_CONVERTERS}json.JsonConverter",
+    "value.converter.schemas.enable": "true",
+    "transforms": "hoist,origin,rename",
+    "transforms.hoist.type": f"{_TRANSFORMS}HoistField$Value",
+    "transforms.hoist.field": "line",
+    "transforms.origin.type": f"{_TRANSFORMS}InsertField$Value",
+    "transforms.origin.static.field": "origin",
+    "transforms.origin.static.value": "benchmark",
+    "transforms.rename.type": f"{_TRANSFORMS}ReplaceField$Value",
+    "transforms.rename.renames": "line:text",
+}
+"""JSON with its schema in every record, after three transforms that make a structure of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """count: records; size: bytes of each; input: `topic`, of as many partitions, or `file`; more: configuration.
+
+    least: how many times Kafka Connect's records/s are to be reached.
+    """
+
+    name: str
+    title: str
+    input: str
+    count: int
+    size: int
+    least: float
+    tasks: int = 1
+    partitions: int = 1
+    boundary: str = "interval"
+    more: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def config(self, side: str, bootstrap: str, given: str, topic: str) -> dict[str, str]:
+        """given: the input topic, or the file; topic: where the records go."""
+        ends = {"transaction.boundary": self.boundary}
+        if self.boundary == "interval":
+            ends["transaction.boundary.interval.ms"] = str(INTERVAL_MS)
+        common = {"tasks.max": str(self.tasks), "exactly.once.support": "required", **ends, **self.more}
+        if self.input == "file":
+            return {
+                "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+                "file": given,
+                "topic": topic,
+                "batch.size": "2000",
+                **common,
+            }
+        alias, _, name = topic.partition(".")
+        assert name == given
+        mirror = {
+            "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+            "source.cluster.alias": alias,
+            "target.cluster.alias": "target",
+            "source.cluster.bootstrap.servers": bootstrap,
+            "target.cluster.bootstrap.servers": bootstrap,
+            "topics": given,
+            "replication.factor": "1",
+            **common,
+        }
+        return {**mirror, **_MIRROR} if side == CONNECT else mirror
+
+
+_MIRROR: Final = {
+    # What exactly once asks of MirrorMaker 2; ours reads so by default.
+    "source.consumer.isolation.level": "read_committed",
+    # Its own work beside the copying, which ours does not do: left out, so that only the copying is compared.
+    "emit.offset-syncs.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+    "sync.topic.configs.enabled": "false",
+    "offset-syncs.topic.replication.factor": "1",
+}
+
+JOBS: Final = (
+    Job("copy-100", "Kafka to Kafka, 100 B", "topic", 3_000_000, 100, 2.0, more=BYTES),
+    Job("copy-1k", "Kafka to Kafka, 1 kB", "topic", 1_000_000, 1000, 2.0, more=BYTES),
+    Job("copy-3", "Kafka to Kafka, 100 B, 3 tasks", "topic", 3_000_000, 100, 2.0, tasks=3, partitions=3, more=BYTES),
+    Job("copy-poll", "Kafka to Kafka, 100 B, `poll`", "topic", 1_000_000, 100, 2.0, boundary="poll", more=BYTES),
+    Job("chain", "file, three transforms, JSON with schema", "file", 1_000_000, 100, 1.0, more=CHAIN),
+)
+SIDES: Final = (CONNECT, OURS)

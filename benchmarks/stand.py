@@ -1,0 +1,64 @@
+"""What a comparison stands on: one broker, the real Kafka Connect and Ringfence beside each other, all exactly once."""
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from benchmarks.connect import ConnectWorker
+from benchmarks.ours import RingfenceWorker
+from benchmarks.processes import prefer
+from benchmarks.sides import Side
+from fencing.kafka.settings import Connection
+from ringfence.local.jars import Coordinate
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.process import free_port
+
+CONNECT, OURS = "Kafka Connect", "Ringfence"
+
+
+class Stand:
+    """To be used with `with`. `sides`: the workers by name, in the order in which they are measured."""
+
+    def __init__(
+        self, root: Path, plugins: tuple[Coordinate, ...] = (), nice: int = 0, slots: int | None = None
+    ) -> None:
+        """plugins: of Kafka Connect; nice: of all that takes part; slots: of Ringfence's worker."""
+        self._root = root
+        self._plugins = plugins
+        self._nice = nice
+        self._slots = slots
+        self._stack = ExitStack()
+        self.sides: dict[str, Side] = {}
+        self.bootstrap = ""
+
+    def __enter__(self) -> "Stand":
+        with ExitStack() as stack:
+            self._root.mkdir(parents=True, exist_ok=True)
+            kafka = EmbeddedKafka(self._root / "kafka", free_port(), self._root / "kafka.log")
+            stack.callback(kafka.kill)
+            kafka.start()
+            self.bootstrap = kafka.bootstrap
+            self._prefer(os.getpid(), kafka.process.pid)
+            self.sides = {
+                CONNECT: ConnectWorker(self._root / "connect", self.bootstrap, self._plugins),
+                OURS: RingfenceWorker(self._root / "ringfence", self.bootstrap, slots=self._slots),
+            }
+            for side in self.sides.values():
+                stack.callback(side.stop)
+                side.start()
+                self._prefer(side.pid)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    @property
+    def connection(self) -> Connection:
+        """The benchmark's own."""
+        return Connection(self.bootstrap, {"log_level": "0"}, client_id="benchmark")
+
+    def _prefer(self, *pids: int) -> None:
+        for pid in pids if self._nice else ():
+            prefer(pid, self._nice)

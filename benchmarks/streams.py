@@ -1,0 +1,205 @@
+"""`python -m benchmarks streams`: copies from Kafka to Kafka, and a chain of transforms, beside the real Kafka Connect.
+
+KafkaSource against MirrorMaker 2's source connector, and FileStreamSource through three transforms and JsonConverter.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from benchmarks import lines
+from benchmarks.connect import MIRROR, TRANSFORMS
+from benchmarks.jobs import INTERVAL_MS, JOBS, SIDES, Job
+from benchmarks.machine import describe, foot, load
+from benchmarks.numbers import Numbers, medians, numbers
+from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.stand import CONNECT, OURS, Stand
+from benchmarks.watch import observe
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.local.errors import LocalError
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-streams.md"
+TASK_MIB = 120
+Results = Mapping[Job, Mapping[str, Numbers]]
+
+
+def fill(bootstrap: str, topic: str, job: Job, count: int) -> None:
+    """`count` different records of the job's size, dealt out to the partitions."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.size": 1_000_000})
+    filler = b"abcdefghijklmnopqrstuvwxyz" * (job.size // 26 + 1)
+    for number in range(count):
+        value = (b"%012d " % number + filler)[: job.size]
+        while True:
+            try:
+                producer.produce(topic, value, None, number % job.partitions)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    if producer.flush(60):
+        raise BenchmarkError(f"{topic} could not be filled")
+
+
+class Streams:
+    """The jobs' runs on one stand."""
+
+    def __init__(self, stand: Stand, root: Path) -> None:
+        self._stand = stand
+        self._root = root
+        self._number = 0
+
+    def measured(self, job: Job, rounds: int) -> dict[str, list[Numbers]]:
+        """Each side in turns, after a run of each that is not measured."""
+        few = min(job.count, 500_000)
+        found: dict[str, list[Numbers]] = {side: [] for side in SIDES}
+        for side in SIDES:
+            self._run(job, side, few)
+            print(f"{job.name} warm {side}", flush=True)
+        for number in range(rounds):
+            for side in SIDES:
+                one = self._run(job, side, job.count)
+                found[side].append(one)
+                print(
+                    f"{job.name} {number + 1}/{rounds} {side:13} {one.records_s:>9,.0f} records/s "
+                    f"{one.cpu_s_per_million:.2f} CPU s/million, first after {one.first_s:.2f} s, "
+                    f"tree PSS {one.tree_pss_mib:.0f}, task RSS {one.task_rss_mib:.0f} MiB",
+                    flush=True,
+                )
+        return found
+
+    def _run(self, job: Job, side: str, count: int) -> Numbers:
+        stand = self._stand
+        self._number += 1
+        given = self._given(job, count)
+        topic = f"r{self._number}.{given}" if job.input == "topic" else f"streams-{self._number}"
+        create_topics(stand.connection, [TopicSpec(topic, job.partitions)], Deadline.after(30))
+        try:
+            worker = stand.sides[side]
+            with Rest(worker.url) as rest:
+                rest.create(topic, job.config(side, stand.bootstrap, given, topic))
+                try:
+                    seen = observe(
+                        stand.bootstrap, topic, count, worker.pid, lambda: rest.trouble(topic), 300.0, job.partitions
+                    )
+                finally:
+                    rest.delete(topic)
+        finally:
+            delete_topics(stand.connection, [topic], Deadline.after(30))
+        return numbers(seen, count, interval=job.boundary == "interval")
+
+    def _given(self, job: Job, count: int) -> str:
+        """The input, made when it is first needed."""
+        if job.input == "file":
+            path = self._root / f"{count}.txt"
+            if not path.exists():
+                lines.write(path, count)
+            return str(path)
+        topic = f"in-{job.size}-{job.partitions}-{count}"
+        marker = self._root / topic
+        if not marker.exists():
+            spec = TopicSpec(topic, job.partitions)
+            create_topics(self._stand.connection, [spec], Deadline.after(30))
+            fill(self._stand.bootstrap, topic, job, count)
+            marker.touch()
+        return topic
+
+
+def table(found: Results) -> str:
+    """Each job with both sides, and the ratios."""
+    rows = [
+        "| job | who | records/s | x Connect | MB/s | CPU s a million | x Connect | first record | tree PSS "
+        "| task RSS |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for job, sides in found.items():
+        for side, one in sides.items():
+            peer = sides[CONNECT]
+            rows.append(
+                f"| {job.title} | {side} | {one.records_s:,.0f} | {one.records_s / peer.records_s:.2f} "
+                f"| {one.records_s * job.size / 1e6:.0f} | {one.cpu_s_per_million:.2f} "
+                f"| {one.cpu_s_per_million / peer.cpu_s_per_million:.2f} | {one.first_s:.2f} s "
+                f"| {one.tree_pss_mib:.0f} MiB | {f'{one.task_rss_mib:.0f} MiB' if side == OURS else ''} |"
+            )
+    return "\n".join(rows)
+
+
+def targets(found: Results) -> str:
+    """What was to be reached, and whether it was."""
+    rows = ["| target | measured | reached |", "|---|--:|---|"]
+    for job, sides in found.items():
+        one, peer = sides[OURS], sides[CONNECT]
+        speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
+        rows += [
+            f"| {job.title}: at least {job.least:g} x Connect's records/s | {speed:.2f} x "
+            f"| {_yes(speed >= job.least)} |",
+            f"| {job.title}: less CPU a record than Connect | {cpu:.2f} x | {_yes(cpu < 1)} |",
+            f"| {job.title}: a task's process below {TASK_MIB} MiB RSS | {one.task_rss_mib:.0f} MiB "
+            f"| {_yes(one.task_rss_mib < TASK_MIB)} |",
+        ]
+    return "\n".join(rows)
+
+
+def _yes(reached: bool) -> str:
+    return "yes" if reached else "no"
+
+
+def page(found: Results, machine: Mapping[str, str], rounds: int) -> str:
+    """docs/benchmarks-streams.md."""
+    return f"""\
+# Kafka to Kafka, and a chain of transforms
+
+`make bench ARGS="streams --write"` writes this page. The real Kafka Connect 4.3.0 and Ringfence run side by side on one
+broker, both exactly once; each job runs on one and then on the other, {rounds} rounds after one that is not measured,
+and the table holds the medians. Copies: MirrorMaker 2's source connector against KafkaSource, with the same
+configuration, ByteArrayConverter on both sides, and MirrorMaker's other work (offset syncs, ACLs, topic settings)
+switched off. The chain: FileStreamSource, HoistField, InsertField, ReplaceField, then JsonConverter with schemas.
+Transactions end every {INTERVAL_MS} ms where nothing else is said. How records/s, CPU and memory are measured:
+[benchmarks.md](benchmarks.md).
+
+{table(found)}
+
+## What was to be reached
+
+{targets(found)}
+
+{foot(machine)}"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit codes as of `python -m benchmarks`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks streams", description=__doc__)
+    parser.add_argument("--job", nargs="+", choices=[job.name for job in JOBS], help="only these (default: all)")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: 3)")
+    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-streams-"))
+    machine = describe() | {"load before the runs": load()}
+    try:
+        with Stand(root, (MIRROR, TRANSFORMS), args.nice) as stand:
+            streams = Streams(stand, root)
+            jobs = [job for job in JOBS if args.job is None or job.name in args.job]
+            runs = {job: streams.measured(job, args.rounds) for job in jobs}
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    finally:
+        for big in (root / "kafka", *root.glob("*.txt")):
+            shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
+    found = {job: {side: medians(each) for side, each in sides.items()} for job, sides in runs.items()}
+    print(f"\n{table(found)}\n\n{targets(found)}")
+    record = {
+        job.name: {side: [asdict(one) for one in each] for side, each in sides.items()} for job, sides in runs.items()
+    }
+    (root / "results.json").write_text(json.dumps(record, indent=2))
+    if args.write:
+        PAGE.write_text(page(found, machine, args.rounds))
+        print(f"written: {PAGE}")
+    return 0
