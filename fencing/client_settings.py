@@ -8,6 +8,7 @@ and its transactional ids are, too. Consumer and admin client go there, whether 
 from collections.abc import Mapping
 from typing import Final
 
+from connectors.kafka_settings.input_group import session_timeout_ms
 from connectors.kafka_settings.java_names import (
     BOOTSTRAP,
     RULES,
@@ -124,7 +125,13 @@ def producer_overrides(
 
 
 def transaction_timeout_ms(worker_settings: Settings, connector_config: Settings) -> int:
-    """As configured. The default stands in for one that cannot be read: `producer_overrides` says what is wrong."""
+    """As configured. The default stands in for one that cannot be read: `producer_overrides` says what is wrong.
+
+    The default is a minute, but for tasks that read a consumer group their session timeout (KIP-447): when a task is
+    lost, the group gives its partitions to others after that time, and these may not begin before its open transaction
+    has ended, which holds the offsets that they begin at. Nothing is gained where it lives longer than the session.
+    `Boundaries.transaction_timeout_ms` sees to three commit intervals.
+    """
     found = effective(Role.PRODUCER, worker_settings, connector_config).settings.get(TRANSACTION_TIMEOUT)
     text = found or worker_settings.get(TRANSACTION_TIMEOUT, "")
-    return int(text) if text.isdecimal() else _DEFAULT_TIMEOUT_MS
+    return int(text) if text.isdecimal() else session_timeout_ms(connector_config) or _DEFAULT_TIMEOUT_MS

@@ -43,7 +43,6 @@ _DEFAULTS = {
     MODE_KEY: Mode.DISABLED.value,
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "transaction.timeout.ms": "60000",
     "topic.creation.enable": "true",
     "topic.tracking.enable": "true",
     "topic.tracking.allow.reset": "true",

@@ -6,9 +6,11 @@ import pytest
 from confluent_kafka import Producer
 
 from connectors.kafka_settings.java_names import RULES, Role, servers, translate
+from fencing.boundaries import Boundaries
 from fencing.client_settings import connection_of, effective, producer_overrides, transaction_timeout_ms
 from fencing.errors import Invalid
 from fencing.kafka.settings import Connection
+from ringfence.worker_config import WorkerConfig
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p w=\\"d;";'
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username=ann password=secret ;"
@@ -146,10 +148,26 @@ def test_no_delivery_may_outlast_the_transaction() -> None:
         ({"transaction.timeout.ms": "70000", "producer.transaction.timeout.ms": "80000"}, {}, 80_000),
         ({"producer.transaction.timeout.ms": "80000"}, {"producer.override.transaction.timeout.ms": "90000"}, 90_000),
         ({}, {"producer.override.transaction.timeout.ms": "soon"}, 60_000),
+        # Who waits for a lost member's transaction waits no longer than for its session (KIP-447).
+        ({}, {"assignment": "group"}, 10_000),
+        ({}, {"assignment": "group", "source.consumer.session.timeout.ms": "45000"}, 45_000),
+        ({}, {"assignment": "group", "source.consumer.session.timeout.ms": "${env:T}"}, 10_000),
+        ({}, {"assignment": "static", "source.consumer.session.timeout.ms": "45000"}, 60_000),
+        ({"transaction.timeout.ms": "70000"}, {"assignment": "group"}, 70_000),
+        ({}, {"assignment": "group", "producer.override.transaction.timeout.ms": "30000"}, 30_000),
     ],
 )
 def test_the_transaction_timeout(worker: dict[str, str], connector: dict[str, str], expected: int) -> None:
     assert transaction_timeout_ms(worker, connector) == expected
+
+
+def test_a_group_gets_three_commit_intervals_too() -> None:
+    config = {"assignment": "group", "transaction.boundary": "interval", "transaction.boundary.interval.ms": "20000"}
+    worker = WorkerConfig.from_environment({}).settings
+    assert "transaction.timeout.ms" not in worker, "a default there would look like somebody's setting"
+    assert Boundaries.of(config, 1).transaction_timeout_ms(transaction_timeout_ms(worker, config)) == 60_000
+    quick = {**config, "transaction.boundary.interval.ms": "1000"}
+    assert Boundaries.of(quick, 1).transaction_timeout_ms(transaction_timeout_ms(worker, quick)) == 10_000
 
 
 ELSEWHERE = {"producer.override.bootstrap.servers": "elsewhere:9092"}

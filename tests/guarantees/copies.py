@@ -113,7 +113,6 @@ class Copy:
         kind: type[SourceTask] = Dying
         worker = {
             "offset.flush.interval.ms": "60000",
-            "transaction.timeout.ms": "60000",
             "exactly.once.source.support": mode,
         }
         place = stage.place(attempt)

@@ -9,8 +9,10 @@ from connectors.api import ConnectorError
 from connectors.builtin.kafka_source.cluster import Cluster
 from connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from fencing.clock import Deadline
+from fencing.ids import task_transactional_id
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.settings import Connection
+from fencing.kafka.transactions import TransactionProber
 from tests.guarantees.copies import Context, Copy, await_topic, committed, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
@@ -67,6 +69,13 @@ def ready(stage: Stage, config: Mapping[str, str]) -> None:
     stage.count()
 
 
+def timeout_ms(stage: Stage) -> int:
+    """The transaction timeout of the stage's task, as the coordinator knows it."""
+    with TransactionProber(stage.connection) as prober:
+        (found,) = prober.transactions([task_transactional_id(stage.group, stage.task)], Deadline.after(30))
+    return found.timeout_ms
+
+
 @pytest.mark.parametrize(
     "boundary",
     [{}, {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "400"}],
@@ -82,6 +91,7 @@ def test_partitions_move_and_a_member_dies(
     write(bootstrap, origin, range(1, 100))
     first = Copy(stages[0], config, 1)
     eventually(lambda: len(committed(bootstrap, target)) >= 30, 60, "records from the first member", pause=0.2)
+    assert timeout_ms(stages[0]) == 6000, "the others wait for a lost member's transaction no longer than its session"
     second = Copy(stages[1], config, 1, die_at=4)  # joins: partitions are taken from the first
     written = 100
 

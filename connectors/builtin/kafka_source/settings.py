@@ -3,6 +3,7 @@
 from typing import Final
 
 from connectors.api import Choices, ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
+from connectors.kafka_settings.input_group import ASSIGNMENT, DEFAULT_SESSION_TIMEOUT_MS, GROUP, SESSION_TIMEOUT_MS
 
 TOPICS: Final = "topics"
 TOPICS_EXCLUDE: Final = "topics.exclude"
@@ -18,12 +19,8 @@ REFRESH_SECONDS: Final = "refresh.topics.interval.seconds"
 BATCH_SIZE: Final = "batch.size"
 POLL_MS: Final = "consumer.poll.timeout.ms"
 
-ASSIGNMENT: Final = "assignment"
 GROUP_ID: Final = "source.consumer.group.id"
-SESSION_TIMEOUT_MS: Final = "source.consumer.session.timeout.ms"
-
 STATIC: Final = "static"
-GROUP: Final = "group"
 
 TASK_TOPICS: Final = "task.assigned.topics"
 """In a task's configuration only, with the assignment `group`: JSON, a list of topics with their partitions."""
@@ -193,10 +190,11 @@ CONFIG_DEF: Final = (
     .define(
         SESSION_TIMEOUT_MS,
         ConfigType.INT,
-        default=10_000,
+        default=DEFAULT_SESSION_TIMEOUT_MS,
         validator=Range(1000, 300_000),
         importance=Importance.LOW,
-        documentation="With the assignment group: after how long the group gives the partitions of a lost task away.",
+        documentation="With the assignment group: after how long the group gives the partitions of a lost task away. "
+        "The transaction timeout is as long, where it is not set, and at least three commit intervals.",
         group="Source",
         width=Width.SHORT,
         display_name="Session timeout (ms)",
