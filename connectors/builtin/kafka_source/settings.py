@@ -3,7 +3,7 @@
 from typing import Final
 
 from connectors.api import Choices, ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
-from connectors.kafka_settings.input_group import ASSIGNMENT, DEFAULT_SESSION_TIMEOUT_MS, GROUP, SESSION_TIMEOUT_MS
+from connectors.kafka_settings import input_group
 
 TOPICS: Final = "topics"
 TOPICS_EXCLUDE: Final = "topics.exclude"
@@ -19,8 +19,12 @@ REFRESH_SECONDS: Final = "refresh.topics.interval.seconds"
 BATCH_SIZE: Final = "batch.size"
 POLL_MS: Final = "consumer.poll.timeout.ms"
 
+ASSIGNMENT: Final = input_group.ASSIGNMENT
 GROUP_ID: Final = "source.consumer.group.id"
+SESSION_TIMEOUT_MS: Final = input_group.SESSION_TIMEOUT_MS
+
 STATIC: Final = "static"
+GROUP: Final = input_group.GROUP
 
 TASK_TOPICS: Final = "task.assigned.topics"
 """In a task's configuration only, with the assignment `group`: JSON, a list of topics with their partitions."""
@@ -190,7 +194,7 @@ CONFIG_DEF: Final = (
     .define(
         SESSION_TIMEOUT_MS,
         ConfigType.INT,
-        default=DEFAULT_SESSION_TIMEOUT_MS,
+        default=input_group.DEFAULT_SESSION_TIMEOUT_MS,
         validator=Range(1000, 300_000),
         importance=Importance.LOW,
         documentation="With the assignment group: after how long the group gives the partitions of a lost task away. "
