@@ -17,6 +17,7 @@ from connectors.api import RetriableError, Schema, SchemaAndValue, SourceRecord,
 from connectors.delivery_settings import DEAD_LETTERS
 from connectors.values.texts import text as value_text
 from fencing.clock import Clock
+from fencing.dead_letters import PREFIX, record_text
 from fencing.ids import TaskId
 from fencing.measures import Measures
 
@@ -29,7 +30,6 @@ LOG = "errors.log.enable"
 LOG_MESSAGES = "errors.log.include.messages"
 
 _FIRST_DELAY_S = 0.3
-_PREFIX = "__connect.errors."
 
 Call = tuple[object, ...]
 """Positional arguments of `produce` (`fencing.record_path.Prepared`)."""
@@ -192,6 +192,7 @@ class RecordErrors:
     def _letter(self, topic: str, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call:
         """The record as the connector handed it over, and all that is known of its failure in headers."""
         kind = type(error)
+        key, value = as_bytes(record.key), as_bytes(record.value)
         told = {
             "topic": record.topic,
             "connector.name": self._task.connector,
@@ -203,10 +204,11 @@ class RecordErrors:
             "exception.stacktrace": self._redact("".join(traceback.format_exception(error))),
             "source.partition": _json(record.source_partition),
             "source.offset": _json(record.source_offset),
+            "record": record_text(record, key, value),
         }
-        headers = [(name, as_bytes(value)) for name, value in record.headers]
-        headers += [(_PREFIX + name, text.encode()) for name, text in told.items()]
-        return (topic, as_bytes(record.value), as_bytes(record.key), -1, None, None, record.timestamp or 0, headers)
+        headers = [(name, as_bytes(each)) for name, each in record.headers]
+        headers += [(PREFIX + name, text.encode()) for name, text in told.items()]
+        return (topic, value, key, -1, None, None, record.timestamp or 0, headers)
 
 
 class _NotTheRecords(Exception):
@@ -229,13 +231,22 @@ def as_bytes(value: object) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
+        return _utf8(value)
     if isinstance(value, SchemaAndValue):
         return as_bytes(value.value)
-    if isinstance(value, Struct):
-        return value_text(value).encode("utf-8", "surrogateescape")
-    return _json(value).encode("utf-8", "surrogateescape")
+    return _utf8(value_text(value) if isinstance(value, Struct) else _json(value))
+
+
+def _utf8(text: str) -> bytes:
+    """Half a surrogate pair stands for a raw byte, or is no text at all: the letter is written all the same."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON has not, circles
+        return repr(value)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from connectors.api import RetriableError, SourceRecord
+from fencing.dead_letters import Letter
 from fencing.ids import ConnectorName, TaskId
 from fencing.measures import Measures
 from fencing.record_errors import ErrorPolicy, RecordErrors, Stage
@@ -119,6 +120,10 @@ def test_a_dead_letter_is_the_record_with_all_that_is_known_of_its_failure() -> 
     headers = dict(letter[7])  # type: ignore[call-overload]
     assert headers["h"] == b"1"
     told = {name.removeprefix("__connect.errors."): value.decode() for name, value in headers.items() if name != "h"}
+    kept = Letter((0, 0), 5, b"k1", b"bad", letter[7]).record()  # type: ignore[arg-type]
+    assert (kept.topic, kept.key, kept.value, kept.headers) == ("t", "k1", "bad", [("h", 1)])
+    assert (kept.timestamp, kept.source_partition, kept.source_offset) == (5, PARTITION, {"line": 1})
+    del told["record"]
     trace = told.pop("exception.stacktrace")
     assert "Traceback" in trace
     assert "hunter2" not in trace

@@ -1,0 +1,148 @@
+"""Values and schemas as JSON and back, equal: for records that wait and go through a connector's chain again later.
+
+Text, numbers, booleans, null and lists stand for themselves; anything else is an object with one member that says what
+it is. Schemas stand once each, in a list beside the values that name them by their place.
+"""
+
+import base64
+import datetime
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, cast
+
+from connectors.api import Schema, SchemaAndValue, SchemaType, Struct
+
+
+class Inexact(Exception):
+    """A value that has no such form; the message names its type, never the value."""
+
+
+class Writing:
+    """Takes values apart; `schemas` is the list that they refer to."""
+
+    def __init__(self) -> None:
+        self.schemas: list[object] = []
+        self._known: dict[Schema, int] = {}
+
+    def schema(self, schema: Schema | None) -> int | None:
+        """The place of a schema. Raises `Inexact`."""
+        if schema is None:
+            return None
+        place = self._known.get(schema)
+        if place is None:
+            shown = self._schema(schema)  # those inside of it take their places first
+            place = self._known[schema] = len(self.schemas)
+            self.schemas.append(shown)
+        return place
+
+    def _schema(self, schema: Schema) -> dict[str, object]:
+        parts: dict[str, object] = {
+            "type": schema.type.value,
+            "optional": schema.optional or None,
+            "default": self.value(schema.default),
+            "name": schema.name,
+            "version": schema.version,
+            "doc": schema.doc,
+            "parameters": dict(schema.parameters) or None,
+            "fields": [[field.name, self.schema(field.schema)] for field in schema.fields] or None,
+            "keys": self.schema(schema.keys),
+            "values": self.schema(schema.values),
+        }
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def value(self, value: object) -> object:
+        """The value in JSON's types. Raises `Inexact`."""
+        match value:
+            case None | bool():
+                return value
+            case str():
+                return str(value)
+            case int():
+                return int(value)
+            case float():
+                return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+            case bytes() | bytearray() | memoryview():
+                return {"bytes": base64.b64encode(value).decode("ascii")}
+            case Decimal():
+                return {"decimal": str(value)}
+            case datetime.datetime():
+                return {"datetime": value.isoformat()}
+            case datetime.date():
+                return {"date": value.isoformat()}
+            case datetime.time():
+                return {"time": value.isoformat()}
+            case Struct():
+                return {"struct": [self.schema(value.schema), [self.value(each) for each in value.values]]}
+            case SchemaAndValue():  # a tuple, too
+                return {"typed": [self.schema(value.schema), self.value(value.value)]}
+            case list():
+                return [self.value(each) for each in value]
+            case tuple():
+                return {"tuple": [self.value(each) for each in value]}
+            case Mapping():
+                return {"map": [[self.value(key), self.value(each)] for key, each in value.items()]}
+        raise Inexact(f"a value of type {type(value).__name__} is in it, which has no exact form in JSON")
+
+
+class Reading:
+    """Puts values together again. What `Writing` did not write raises ValueError, KeyError, TypeError or IndexError."""
+
+    def __init__(self, schemas: Sequence[object]) -> None:
+        self._schemas: list[Schema] = []
+        for shown in schemas:
+            self._schemas.append(self._schema(cast("Mapping[str, Any]", shown)))
+
+    def schema(self, place: object) -> Schema | None:
+        if place is None:
+            return None
+        if not isinstance(place, int) or isinstance(place, bool) or place < 0:
+            raise ValueError(f"{place!r} is no place of a schema")
+        return self._schemas[place]
+
+    def _schema(self, shown: Mapping[str, Any]) -> Schema:
+        return Schema(
+            SchemaType(shown["type"]),
+            optional=shown.get("optional", False),
+            default=self.value(shown.get("default")),
+            name=shown.get("name"),
+            version=shown.get("version"),
+            doc=shown.get("doc"),
+            parameters=shown.get("parameters"),
+            fields=[(name, self._needed(place)) for name, place in shown.get("fields", ())],
+            keys=self.schema(shown.get("keys")),
+            values=self.schema(shown.get("values")),
+        )
+
+    def _needed(self, place: object) -> Schema:
+        schema = self.schema(place)
+        if schema is None:
+            raise ValueError("a schema is missing")
+        return schema
+
+    def value(self, shown: object) -> object:
+        if isinstance(shown, list):
+            return [self.value(each) for each in shown]
+        if not isinstance(shown, dict):
+            return shown
+        ((kind, part),) = shown.items()
+        match kind:
+            case "struct":
+                return Struct.of(self._needed(part[0]), [self.value(each) for each in part[1]])
+            case "typed":
+                return SchemaAndValue(self.schema(part[0]), self.value(part[1]))
+            case "tuple":
+                return tuple(self.value(each) for each in part)
+            case "map":
+                return {self.value(key): self.value(each) for key, each in part}
+        return _SINGLE[kind](part)
+
+
+_SINGLE: Final[Mapping[str, Callable[[str], object]]] = {
+    "bytes": lambda text: base64.b64decode(text, validate=True),
+    "float": float,
+    "decimal": Decimal,
+    "datetime": datetime.datetime.fromisoformat,
+    "date": datetime.date.fromisoformat,
+    "time": datetime.time.fromisoformat,
+}
