@@ -1,13 +1,12 @@
 """The ASGI entry point: `uvicorn ringfence.asgi:application`."""
 
 import os
-import warnings
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
+django.setup(set_prefix=False)
 
-# WhiteNoise hands out files as synchronous iterators. Ours are small, and a browser asks once an hour.
-warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
+from ringfence.web.handler import PooledHandler  # noqa: E402 - it needs the settings
 
-application = get_asgi_application()
+application = PooledHandler()

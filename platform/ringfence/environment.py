@@ -11,6 +11,9 @@ SQLITE_BUSY_SECONDS = 20
 # WAL lets pages read while the projection writes; NORMAL is enough, since the rows can be made again from Kafka.
 _SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;"
 
+# A connection serves the next requests of its thread, too; one that has died meanwhile is made anew.
+_KEPT = {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+
 
 def host_of(address: str) -> str:
     """The host of `host:port`, brackets kept: `[::1]:8083` gives `[::1]`."""
@@ -37,6 +40,7 @@ def database(url: str) -> dict[str, object]:
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": str(Path(path or "ringfence.sqlite3").absolute()),
+            **_KEPT,
             "OPTIONS": {
                 "timeout": SQLITE_BUSY_SECONDS,
                 # A transaction that begins to write in the middle cannot wait for another writer: it fails at once.
@@ -52,6 +56,7 @@ def database(url: str) -> dict[str, object]:
             "PASSWORD": unquote(parts.password or ""),
             "HOST": parts.hostname or "",
             "PORT": str(parts.port or ""),
+            **_KEPT,
             "OPTIONS": {"connect_timeout": "5", **dict(parse_qsl(parts.query))},
         }
     raise ImproperlyConfigured(

@@ -246,7 +246,7 @@ def test_any_name_works_when_it_is_encoded(name: str, leader: FakeLeader) -> Non
     from ringfence.asgi import application
 
     async def calls() -> None:
-        transport = httpx.ASGITransport(app=application)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(app=application)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             made = await http.post("/connectors", json={"name": name, "config": CONFIG})
             assert made.status_code == 201

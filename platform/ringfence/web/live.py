@@ -97,6 +97,9 @@ class Hub:
         self._listeners: set[Listener] = set()
         self._task: asyncio.Task[None] | None = None
 
+    def __len__(self) -> int:
+        return len(self._listeners)
+
     @property
     def pace_s(self) -> float:
         """The shortest time between two events about numbers, for each page."""
@@ -191,7 +194,7 @@ async def stream(name: str | None, who: Principal = EVERYBODY_HERE) -> AsyncIter
 
 
 @requires(GET=somewhere(Verb.VIEW))
-async def events(request: HttpRequest) -> StreamingHttpResponse:
+def events(request: HttpRequest) -> StreamingHttpResponse:
     """`/ui/events?connector=<name>`; without a name, about every connector."""
     name = request.GET.get("connector")
     if name is not None:

@@ -1,0 +1,106 @@
+"""Requests are answered by a pool of threads; an open stream holds none of them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from ringfence.web import handler, live
+from ringfence.web.handler import PooledHandler
+
+_PATIENCE = 20.0
+
+
+class Asked:
+    """One request to the application. `gone`: set when the reader leaves."""
+
+    def __init__(self, application: PooledHandler, path: str) -> None:
+        self.gone = asyncio.Event()
+        self.told = asyncio.Event()
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body = b""
+        self._begun = False
+        path, _, query = path.partition("?")
+        scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+        }
+        scope |= {"path": path, "raw_path": path.encode(), "root_path": "", "query_string": query.encode()}
+        scope |= {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80)}
+        self.done = asyncio.create_task(application(scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        if not self._begun:
+            self._begun = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {key.decode().lower(): value.decode() for key, value in message["headers"]}
+        elif message.get("body"):
+            self.body += message["body"]
+            self.told.set()
+
+
+def run(what: Callable[[PooledHandler], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(_PATIENCE):
+            application = PooledHandler()
+            await what(application)
+            # The connections of its threads are theirs alone to close.
+            await asyncio.gather(*(application.in_thread(connections.close_all) for _ in range(handler.THREADS)))
+
+    asyncio.run(within())
+
+
+def test_open_streams_hold_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "THREADS", 2)
+
+    async def more_streams_than_threads(application: PooledHandler) -> None:
+        streams = [Asked(application, "/ui/events") for _ in range(5)]
+        for stream in streams:
+            await stream.told.wait()
+        page = Asked(application, "/ui/workers")
+        await page.done
+        assert page.status == 200
+        assert b"<h1>Workers</h1>" in page.body
+        for stream in streams:
+            assert stream.body.startswith(b"retry:")
+            assert not stream.done.done()
+            stream.gone.set()
+            await stream.done
+
+    run(more_streams_than_threads)
+
+
+def test_a_stream_ends_with_its_reader() -> None:
+    async def come_and_go(application: PooledHandler) -> None:
+        stream = Asked(application, "/ui/events?connector=flights")
+        await stream.told.wait()
+        assert stream.headers["content-type"] == "text/event-stream"
+        assert len(live.hub()) == 1
+        stream.gone.set()
+        await stream.done
+        assert len(live.hub()) == 0
+
+    run(come_and_go)
+
+
+def test_files_come_whole() -> None:
+    async def fetch(application: PooledHandler) -> None:
+        file = Asked(application, "/static/ringfence/live.js")
+        await file.done
+        assert file.status == 200
+        assert file.headers["content-type"].startswith("text/javascript")
+        assert int(file.headers["content-length"]) == len(file.body) > 1000
+
+    run(fetch)
