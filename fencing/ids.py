@@ -34,6 +34,11 @@ def task_transactional_id(group_id: str, task: TaskId) -> str:
     return f"{group_id}-{task.connector}-{task.task}"
 
 
+def replay_transactional_id(group_id: str, connector: ConnectorName) -> str:
+    """`${group.id}-${connector}-replay`: no task's, whose ids end with a number."""
+    return f"{group_id}-{connector}-replay"
+
+
 def leader_transactional_id(group_id: str) -> str:
     """`connect-cluster-${group.id}` (KIP-618, "Leader access to config topic")."""
     return f"connect-cluster-{group_id}"

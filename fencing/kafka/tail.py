@@ -5,8 +5,8 @@ twice, as read_uncommitted and as read_committed, 3 what only the first reading 
 behind it belongs to a transaction that is open, or stands behind one. No group is joined and nothing is committed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -20,9 +20,13 @@ from fencing.kafka.translation import kafka_errors, translate
 
 MOST_PARTITIONS = 100
 MOST_HEADERS = 20
-_MOST_BYTES = 16 * 1024 * 1024
-_WIDER = 8
-_WIDEST = 20_000
+MOST_BYTES = 16 * 1024 * 1024
+WIDER = 8
+WIDEST = 20_000
+
+Headers = Sequence[tuple[str, bytes | None]]
+Keep = Callable[[int, int, Headers], bool]
+"""Partition, offset and headers of a record that was met: whether it is kept."""
 
 
 class Seen(StrEnum):
@@ -50,13 +54,14 @@ class TailRecord:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A partition: its first offset, the last stable one, its end, and where the reading began."""
+    """A partition: its first offset, the last stable one, its end, and from where up to where it was read."""
 
     partition: int
     first: int
     stable: int
     end: int
     start: int
+    until: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,33 +79,44 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """At most so many records; keys, values and headers of at most `size` bytes each."""
+    """At most so many records; keys, values and headers of at most `size` bytes each. `bytes`: all that is read, also
+    what `keep` does not want, which sees every header; `kept`: of what it wants."""
 
     records: int = 50
     size: int = 2048
+    headers: int = MOST_HEADERS
+    bytes: int = MOST_BYTES
+    kept: int = MOST_BYTES
+    keep: Keep = lambda _partition, _offset, _headers: True
 
 
 def tail(
     connection: Connection, topic: str, deadline: Deadline, limits: Limits, *, committed_only: bool = False
 ) -> Tail:
     """`committed_only`: as a read_committed reader sees the topic. Raises what the brokers refuse."""
+    whole, partitions = edges(connection, topic, deadline)
+    back = max(2, 2 * limits.records // max(1, len(whole)))
+    while True:
+        stretches = [replace(each, start=max(each.first, each.end - back)) for each in whole]
+        records, complete = between(connection, topic, stretches, deadline, limits, committed_only=committed_only)
+        exhausted = all(each.start == each.first for each in stretches)
+        if len(records) >= limits.records or exhausted or not complete or deadline.expired or back >= WIDEST:
+            return Tail(records[: limits.records], stretches, partitions, complete)
+        back *= WIDER  # markers and aborted records take offsets, too
+
+
+def edges(connection: Connection, topic: str, deadline: Deadline) -> tuple[list[Stretch], int]:
+    """The whole partitions, at most `MOST_PARTITIONS` of them, and how many the topic has."""
     _, every = topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))
     chosen = sorted(every)[:MOST_PARTITIONS]
     first = offsets_at(connection, topic, chosen, Place.FIRST, deadline)
     stable = offsets_at(connection, topic, chosen, Place.STABLE, deadline)
     end = offsets_at(connection, topic, chosen, Place.END, deadline)
-    back = max(2, 2 * limits.records // max(1, len(chosen)))
-    while True:
-        # An end that was asked for after the LSO is never before it, but for a topic that is made anew meanwhile.
-        stretches = [Stretch(p, first[p], min(stable[p], end[p]), end[p], max(first[p], end[p] - back)) for p in chosen]
-        records, complete = _between(connection, topic, stretches, deadline, limits, committed_only=committed_only)
-        exhausted = all(each.start == each.first for each in stretches)
-        if len(records) >= limits.records or exhausted or not complete or deadline.expired or back >= _WIDEST:
-            return Tail(records[: limits.records], stretches, len(every), complete)
-        back *= _WIDER  # markers and aborted records take offsets, too
+    # An end that was asked for after the LSO is never before it, but for a topic that is made anew meanwhile.
+    return [Stretch(p, first[p], min(stable[p], end[p]), end[p], first[p], end[p]) for p in chosen], len(every)
 
 
-def _between(
+def between(
     connection: Connection,
     topic: str,
     stretches: Iterable[Stretch],
@@ -109,15 +125,17 @@ def _between(
     *,
     committed_only: bool,
 ) -> tuple[list[TailRecord], bool]:
+    """Of all that is kept in these stretches, the newest first; false where it is not all of them."""
     parts = {each.partition: each for each in stretches}
     starts = {p: each.start for p, each in parts.items()}
-    committed = _Reading(connection, topic, "read_committed", limits)
-    whole = committed.run(starts, {p: max(each.stable, each.start) for p, each in parts.items()}, deadline)
+    committed = Reading(connection, topic, "read_committed", limits)
+    ends = {p: max(min(each.stable, each.until), each.start) for p, each in parts.items()}
+    whole = committed.run(starts, ends, deadline)
     visible = {(record.partition, record.offset) for record in committed.records}
     if committed_only:
         return _newest(committed.records), whole
-    every = _Reading(connection, topic, "read_uncommitted", limits)
-    whole = every.run(starts, {p: each.end for p, each in parts.items()}, deadline) and whole
+    every = Reading(connection, topic, "read_uncommitted", limits)
+    whole = every.run(starts, {p: each.until for p, each in parts.items()}, deadline) and whole
 
     def seen(record: TailRecord) -> Seen:
         if (record.partition, record.offset) in visible:
@@ -138,7 +156,7 @@ def _marked(record: TailRecord, seen: Seen) -> TailRecord:
     return TailRecord(record.partition, record.offset, record.timestamp_ms, seen, *whole)
 
 
-class _Reading:
+class Reading:
     """One reading of stretches at one isolation level."""
 
     def __init__(self, connection: Connection, topic: str, isolation: str, limits: Limits) -> None:
@@ -146,6 +164,7 @@ class _Reading:
         self._limits = limits
         self.records: list[TailRecord] = []
         self.reached: dict[int, int] = {}
+        self.kept = 0
         with kafka_errors(f"opening topic {topic}"):
             self._consumer = Consumer(
                 connection.for_reading(
@@ -170,7 +189,7 @@ class _Reading:
         try:
             with kafka_errors(f"reading topic {self._topic}"):
                 self._consumer.assign([TopicPartition(self._topic, p, starts[p]) for p in sorted(left)])
-                while left and size < _MOST_BYTES:
+                while left and size < self._limits.bytes and self.kept < self._limits.kept:
                     if deadline.expired:
                         return False
                     messages = self._consumer.consume(500, deadline.slice(0.05))
@@ -192,13 +211,22 @@ class _Reading:
                 return 0  # the client goes on by itself
             raise raised
         self.reached[partition] = offset + 1
-        key, value = message.key(), message.value()
-        if offset < ends[partition]:
-            self.records.append(self._record(message, partition, offset, key, value))
-        return len(key or b"") + len(value or b"")
+        key, value, headers = message.key(), message.value(), message.headers() or []
+        size = len(key or b"") + len(value or b"") + sum(len(each or b"") for _, each in headers)
+        if offset < ends[partition] and self._limits.keep(partition, offset, headers):
+            self.kept += size
+            self.records.append(self._record(message, headers, partition, offset, key, value))
+        return size
 
-    def _record(self, message: Any, partition: int, offset: int, key: bytes | None, value: bytes | None) -> TailRecord:
-        headers = [(name, self._cut(each), _size(each)) for name, each in (message.headers() or [])[:MOST_HEADERS]]
+    def _record(
+        self,
+        message: Any,
+        headers: Headers,
+        partition: int,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+    ) -> TailRecord:
         _, timestamp = message.timestamp()
         return TailRecord(
             partition,
@@ -209,7 +237,7 @@ class _Reading:
             _size(key),
             self._cut(value),
             _size(value),
-            headers,
+            [(name, self._cut(each), _size(each)) for name, each in headers[: self._limits.headers]],
         )
 
     def _cut(self, data: bytes | None) -> bytes | None:
