@@ -178,7 +178,7 @@ def test_rows_alone_are_those_of_the_list_and_only_what_may_be_seen(client: Clie
     assert re.findall(r'<tr id="row-([^"]+)"', rows) == ["good", "bad"]
     shown = whole[whole.index('<tr id="row-good"') :]
     assert rows.startswith(shown[: shown.index("</tr>")])
-    assert lists._rows(["good"], TEAM, 0) == ""
+    assert lists._rows(["good"], TEAM, 0).text == ""
 
 
 def test_links_of_a_fragment_hold_nothing_that_only_fragments_have(client: Client, many: FakeLeader) -> None:
@@ -195,14 +195,14 @@ def test_a_part_serves_all_who_ask_since_before_it_was_made_and_nobody_else() ->
         made.append(clock[0])
         return f"part {len(made)}"
 
-    assert fresh.get("k", 0, make) == "part 1"
-    assert fresh.get("k", 0, make) == "part 2"
-    assert fresh.get("k", 999_000, make) == "part 2"
-    assert fresh.get("k", 1_000_000, make) == "part 2"
-    assert fresh.get("k", 1_000_001, make) == "part 3"
-    assert fresh.get(("k", "other eyes"), 999_000, make) == "part 4"
+    assert fresh.get("k", 0, make).text == "part 1"
+    assert fresh.get("k", 0, make).text == "part 2"
+    assert fresh.get("k", 999_000, make).text == "part 2"
+    assert fresh.get("k", 1_000_000, make).text == "part 2"
+    assert fresh.get("k", 1_000_001, make).text == "part 3"
+    assert fresh.get(("k", "other eyes"), 999_000, make).text == "part 4"
     clock[0] += LONGEST_MS / 1000 + 0.01
-    assert fresh.get("k", 1, make) == "part 5"
+    assert fresh.get("k", 1, make).text == "part 5"
 
 
 def test_pages_woken_by_one_event_share_one_part(client: Client, many: FakeLeader) -> None:

@@ -22,6 +22,8 @@ class Right:
 
 ALL_RIGHTS = Right(frozenset(Verb))
 
+Eyes = tuple[frozenset[Right], Right]
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -31,6 +33,11 @@ class Principal:
     via: str
     rights: tuple[Right, ...] = ()
     ceiling: Right = ALL_RIGHTS
+
+    @property
+    def eyes(self) -> "Eyes":
+        """The same for all who may do the same, and only for them: what they are shown alike is made once."""
+        return frozenset(self.rights), self.ceiling
 
     def may(self, verb: Verb, name: str) -> bool:
         """Whether the verb is allowed on the connector of that name, which need not be there."""

@@ -7,7 +7,7 @@ tasks of all connectors, so that a curve of the whole cluster need not add them 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple
 
 from ringfence.mirror.models import Connector, Minute, Task
 
@@ -27,6 +27,8 @@ _RANK = {state: rank for rank, state in enumerate(_WORST_FIRST)}
 
 Key = tuple[str, int]
 """(connector, task): task ITSELF for the connector."""
+States = dict[Key, tuple[str, int]]
+"""The state of each connector and task that there is, and since when."""
 
 
 def worst(states: Iterable[str]) -> str:
@@ -115,8 +117,7 @@ class Minutes:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """A minute of a strip. `state`: the worst in it, "" where there was no task, or nobody knows."""
 
     minute: int
@@ -130,23 +131,25 @@ class Cell:
     failed: int = 0
 
 
-def strips(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[Key, list[Cell]]:
+def strips(names: Iterable[str], now_ms: int, count: int = SHOWN, now: States | None = None) -> dict[Key, list[Cell]]:
     """The last `count` minutes, the oldest first, of these connectors, and of each task that they have or had then.
 
-    Three queries for any number of names. The running minute is the last cell.
+    Three queries for any number of names, or one where the states of now are at hand. The running minute is the last
+    cell.
     """
     names = list(names)
     last = minute_of(now_ms)
-    rows: dict[Key, dict[int, Minute]] = {}
-    for row in Minute.objects.filter(connector__in=names, minute__gt=last - count, minute__lte=last):
-        rows.setdefault((row.connector, row.task), {})[row.minute] = row
-    now, minutes = _now(names), range(last - count + 1, last + 1)
+    rows: dict[Key, dict[int, tuple[str, Cell]]] = {}
+    found = Minute.objects.filter(connector__in=names, minute__gt=last - count, minute__lte=last)
+    # Tuples, not objects: a page that is open asks for some hundred of them again and again.
+    for name, task, began, *cell in found.values_list("connector", "task", "began", "minute", "state", *COUNTS):
+        rows.setdefault((name, task), {})[cell[0]] = began, Cell._make(cell)
+    now, minutes = _now(names) if now is None else now, range(last - count + 1, last + 1)
     return {key: _filled(rows.get(key, {}), minutes, now.get(key)) for key in sorted(rows.keys() | now.keys())}
 
 
-def _now(names: Sequence[str]) -> dict[Key, tuple[str, int]]:
-    """The state of each connector and task that there is, and since when."""
-    now: dict[Key, tuple[str, int]] = {}
+def _now(names: Sequence[str]) -> States:
+    now: States = {}
     for name, state, since in Connector.objects.filter(name__in=names).values_list("name", "state", "since_ms"):
         now[name, ITSELF] = state, since
     tasks = Task.objects.filter(connector__in=names, known=True)
@@ -155,16 +158,15 @@ def _now(names: Sequence[str]) -> dict[Key, tuple[str, int]]:
     return now
 
 
-def _filled(rows: Mapping[int, Minute], minutes: range, now: tuple[str, int] | None) -> list[Cell]:
+def _filled(rows: Mapping[int, tuple[str, Cell]], minutes: range, now: tuple[str, int] | None) -> list[Cell]:
     """From the newest to the oldest: a minute without a row was in the state in which the next row's minute began."""
     cells: list[Cell] = []
     state, since_ms = now or ("", 0)
     for minute in reversed(minutes):
         row = rows.get(minute)
         if row is not None:
-            counts = {name: cast(int, getattr(row, name)) for name in COUNTS}
-            cells.append(Cell(minute, row.state, **counts))
-            state = row.began
+            state, cell = row
+            cells.append(cell)
         else:
             # Without any row, nothing is known of the time before the state that it is in.
             cells.append(Cell(minute, state if rows or minute >= minute_of(since_ms) else ""))
@@ -175,8 +177,8 @@ def joined(strips: Sequence[Sequence[Cell]]) -> list[Cell]:
     """One strip of several that cover the same minutes: the worst state, the sums. [] for none."""
     joint = []
     for cells in zip(*strips, strict=True):
-        sums = {name: sum(getattr(cell, name) for cell in cells) for name in COUNTS}
-        joint.append(Cell(cells[0].minute, worst(cell.state for cell in cells), **sums))
+        minutes, states, *counts = zip(*cells, strict=True)
+        joint.append(Cell(minutes[0], worst(states), *map(sum, counts)))
     return joint
 
 

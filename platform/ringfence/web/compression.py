@@ -8,9 +8,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.utils.cache import patch_vary_headers
 from django.utils.deprecation import MiddlewareMixin
 
+from ringfence.web.fresh import PACK_LEVEL, PartResponse
+
 _LEAST = 1_500
 """A smaller answer fits into one packet as it is."""
-_PAGE_LEVEL, _FILE_LEVEL = 3, 9
+_FILE_LEVEL = 9
 _PADDING = 96
 _TEXTS = ("text/html", "text/css", "text/javascript", "application/javascript", "image/svg+xml")
 
@@ -36,7 +38,10 @@ class CompressionMiddleware(MiddlewareMixin):
         """Padded with a text of random length, so that the size tells nothing about what stands in the page."""
         assert isinstance(response, HttpResponse)
         padding = "r" * secrets.randbelow(_PADDING + 1)
-        response.content = _with_name(gzip.compress(response.content, _PAGE_LEVEL, mtime=0), padding)
+        if isinstance(response, PartResponse):
+            response.content = _with_name(response.part.packed, padding)
+        else:
+            response.content = _with_name(gzip.compress(response.content, PACK_LEVEL, mtime=0), padding)
         response["Content-Encoding"] = "gzip"
         response["Content-Length"] = str(len(response.content))
         return response

@@ -60,7 +60,8 @@ def show(
 ) -> HttpResponse:
     """A tab as a page, or to htmx the very part that the page includes. `inner` in what is shown: the templates of
     still smaller parts, by the id of the element that they are for."""
-    context = {**facts(row), **shown, **_frame(request, row, key), "still": still}
+    known = shown if "look" in shown else {**facts(row), **shown}
+    context = {**known, **_frame(request, row, key), "still": still}
     context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
     if not is_fragment(request):
         return render(request, "ringfence/tab.html", context, status=status)

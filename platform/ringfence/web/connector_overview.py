@@ -13,7 +13,7 @@ from ringfence.mirror import minutes
 from ringfence.mirror.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.web import task_strip as strip
 from ringfence.web.connector_frame import tab
-from ringfence.web.detail import event_view, now_ms, pretty
+from ringfence.web.detail import event_view, facts, now_ms, pretty, tasks_of
 from ringfence.web.pictures import line, rates
 from ringfence.web.states import Look, stage_look, task_look
 
@@ -46,14 +46,15 @@ class Latency:
 def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """What is live of a connector; a constant number of queries."""
     now, name = now_ms(), row.name
-    masker, config = Masker([row.class_name]), row.settings
-    tasks = list(Task.objects.filter(connector=name, known=True).order_by("number"))
-    hour = minutes.strips([name], now)
+    masker, config, tasks = Masker([row.class_name]), row.settings, tasks_of(row)
+    states = {(name, task.number): (task.state, task.since_ms) for task in tasks}
+    hour = minutes.strips([name], now, now={(name, minutes.ITSELF): (row.state, row.since_ms), **states})
     shown = tasks[: strip.SHOWN]
     offsets = SourceOffset.objects.filter(connector=name).order_by("-updated_ms", "partition")
     history = list(GenerationRow.objects.filter(connector=name).order_by("-generation")[:SHOWN_GENERATIONS])
     looks = {task.number: task_look(task.state) for task in shown}
     return {
+        **facts(row, tasks, masker),
         "tasks": tasks,
         "picture": line(rates(tasks, now)),
         "hour": line(strip.rates(hour, name)),

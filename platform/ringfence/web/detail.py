@@ -33,10 +33,15 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def facts(connector: Connector) -> dict[str, Any]:
-    """What stands above the tabs, on each of them."""
-    tasks = list(Task.objects.filter(connector=connector.name, known=True).order_by("number"))
-    masker, now = Masker([connector.class_name]), now_ms()
+def tasks_of(connector: Connector) -> list[Task]:
+    """In their order, without their configurations."""
+    return list(Task.objects.filter(connector=connector.name, known=True).order_by("number").defer("config"))
+
+
+def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker | None = None) -> dict[str, Any]:
+    """What stands above the tabs, on each of them. `tasks`, `masker`: where they are at hand already."""
+    tasks, now = tasks_of(connector) if tasks is None else tasks, now_ms()
+    masker = masker or Masker([connector.class_name])
     config = connector.settings
     trace = masker.scrubbed(connector.unreadable or connector.trace, config)
     return {

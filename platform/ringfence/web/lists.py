@@ -1,14 +1,18 @@
-"""The pages about all connectors: overview, list, its rows, and what the palette finds."""
+"""The pages about all connectors: overview, list, its rows, and what the palette finds.
+
+Parts are made without the request: others get them, too, so nothing of who asked first may get into them.
+"""
 
 import csv
 import io
 import time
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from ringfence.access.authorise import principal_of
@@ -16,11 +20,11 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.mirror.models import Connector
-from ringfence.web.fresh import parts, since_of
+from ringfence.web.fresh import Part, PartResponse, parts, since_of
 from ringfence.web.listing import PAGE_SIZE, chosen, listing
 from ringfence.web.overview import overview
 from ringfence.web.rows import rows_of
-from ringfence.web.views import is_fragment
+from ringfence.web.views import is_fragment, with_token
 
 FOUND = 12
 _CSV_COLUMNS = (
@@ -32,7 +36,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
-@ensure_csrf_cookie
+@with_token
 def first(request: HttpRequest) -> HttpResponse:
     """`/ui`: the overview. `?at=`: see `web.live`."""
     who = principal_of(request)
@@ -40,43 +44,48 @@ def first(request: HttpRequest) -> HttpResponse:
         return render(request, "ringfence/overview.html", {**overview(who), "section": "overview"})
 
     def make() -> str:
-        return render_to_string("ringfence/parts/overview.html", overview(who), request)
+        return render_to_string("ringfence/parts/overview.html", overview(who))
 
-    return HttpResponse(parts.get(("overview", who), since_of(request.GET.get("at", "")), make))
+    return PartResponse(parts.get(("overview", who.eyes), since_of(request.GET.get("at", "")), make))
 
 
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
-@ensure_csrf_cookie
+@with_token
 def connectors(request: HttpRequest) -> HttpResponse:
     """The list: `?q=&state=&plugin=&sort=&page=`; `&row=` once or more: those rows only. `?at=`: see `web.live`."""
     who, since_ms = principal_of(request), since_of(request.GET.get("at", ""))
     query = {key: value for key, value in request.GET.dict().items() if key not in ("at", "row")}
     if not is_fragment(request):
-        return render(request, "ringfence/connectors.html", {**listing(query, who), "section": "connectors"})
+        return render(request, "ringfence/connectors.html", {**_list(query, who), "section": "connectors"})
     if "row" in request.GET:
-        return HttpResponse(_rows(request.GET.getlist("row")[:PAGE_SIZE], who, since_ms))
+        return PartResponse(_rows(request.GET.getlist("row")[:PAGE_SIZE], who, since_ms))
 
     def make() -> str:
-        # Links keep what stands in the address, without the parameters that only fragments have.
-        request.GET = QueryDict(urlencode(query))
-        return render_to_string("ringfence/parts/list.html", listing(query, who), request)
+        return render_to_string("ringfence/parts/list.html", _list(query, who))
 
-    return HttpResponse(parts.get(("list", urlencode(sorted(query.items())), who), since_ms, make))
+    return PartResponse(parts.get(("list", urlencode(sorted(query.items())), who.eyes), since_ms, make))
 
 
-def _rows(names: list[str], who: Principal, since_ms: int) -> str:
+def _list(query: Mapping[str, str], who: Principal) -> dict[str, Any]:
+    """Links keep what stands in the address, without the parameters that only fragments have."""
+    return {**listing(query, who), "address": QueryDict(urlencode(query)), "may_create": who.may_somewhere(Verb.EDIT)}
+
+
+def _rows(names: list[str], who: Principal, since_ms: int) -> Part:
     """Those that may be seen and are there, each as its row. Many pages ask for the same ones at once."""
-    seen = who.shown(names)
-    found = {name: text for name in seen if (text := parts.find(("row", name), since_ms)) is not None}
-    missing = [name for name in seen if name not in found]
-    if missing:
+    seen = tuple(who.shown(names))
+
+    def make() -> str:
+        found = {name: part.text for name in seen if (part := parts.find(("row", name), since_ms)) is not None}
         began_ms = parts.now_ms()
-        rows = Connector.objects.filter(name__in=missing, known=True).defer("config", "trace")
-        for row in rows_of(rows, began_ms):
-            found[row.connector.name] = text = render_to_string("ringfence/parts/row.html", {"row": row})
-            parts.keep(("row", row.connector.name), began_ms, text)
-    return "".join(found[name] for name in seen if name in found)
+        missing = Connector.objects.filter(name__in=set(seen) - found.keys(), known=True).defer("config", "trace")
+        for row in rows_of(missing, began_ms):
+            text = render_to_string("ringfence/parts/row.html", {"row": row})
+            found[row.connector.name] = parts.keep(("row", row.connector.name), began_ms, text).text
+        return "".join(found[name] for name in seen if name in found)
+
+    return parts.get(("rows", seen), since_ms, make)
 
 
 @requires(GET=somewhere(Verb.VIEW))

@@ -1,13 +1,20 @@
 """The pages that show. One URL serves the page and, to htmx, the very fragment that the page includes."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from fencing.modes import lagging
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
+
+View = Callable[..., HttpResponse]
 
 TABS = (
     ("", "Overview", "activity"),
@@ -33,6 +40,17 @@ def find(name: str) -> Connector:
 
 def is_fragment(request: HttpRequest) -> bool:
     return request.headers.get("HX-Request") == "true" and request.headers.get("HX-History-Restore-Request") != "true"
+
+
+def with_token(view: View) -> View:
+    """A page brings the CSRF cookie along. A part does not: the page that asks for it has one."""
+    page = ensure_csrf_cookie(view)
+
+    @wraps(view)
+    def either(request: HttpRequest, *given: Any, **named: Any) -> HttpResponse:
+        return (view if is_fragment(request) else page)(request, *given, **named)
+
+    return either
 
 
 def gone(request: HttpRequest, name: str) -> HttpResponse:
