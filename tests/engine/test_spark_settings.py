@@ -25,6 +25,32 @@ def test_a_cluster_by_settings() -> None:
     assert FIXED.items() <= made.items()
 
 
+@pytest.mark.parametrize(
+    ("given", "share"),
+    [
+        ({"spark.master": "spark://m:7077"}, {"spark.cores.max": "10"}),
+        ({"spark.master": "spark://m:7077", "spark.executor.cores": "4"}, {"spark.cores.max": "12"}),
+        ({"spark.master": "spark://m:7077", "spark.cores.max": "30"}, {"spark.cores.max": "30"}),
+        ({"spark.master": "k8s://https://k:6443"}, {"spark.executor.instances": "5"}),
+        ({"spark.master": "yarn", "spark.executor.cores": "4"}, {"spark.executor.instances": "3"}),
+        ({"spark.master": "yarn", "spark.executor.instances": "1"}, {"spark.executor.instances": "1"}),
+        ({}, {}),
+    ],
+)
+def test_each_worker_takes_the_share_of_a_cluster_that_its_tasks_need(
+    given: dict[str, str], share: dict[str, str]
+) -> None:
+    """With Spark's defaults the first worker takes a standalone cluster whole, and the second never starts."""
+    made = spark_settings(given, 4)
+    shares = ("spark.cores.max", "spark.executor.instances")
+    assert {name: made[name] for name in shares if name in made} == share
+
+
+def test_a_share_that_cannot_be_reckoned_is_refused() -> None:
+    with pytest.raises(Invalid, match=r"spark\.executor\.cores=two cannot be used: a whole number"):
+        WorkerConfig.from_environment({"CONNECT_SPARK_MASTER": "yarn", "CONNECT_SPARK_EXECUTOR_CORES": "two"})
+
+
 def test_what_every_attempt_rests_on_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="every attempt runs once only"):
         spark_settings({"spark.task.maxFailures": "4"}, 1)

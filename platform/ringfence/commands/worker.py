@@ -3,6 +3,8 @@
 import argparse
 import os
 
+from ringfence.local.errors import LocalError
+
 DEFAULT_SLOTS = 8
 
 
@@ -15,11 +17,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"how many tasks it takes (default: {DEFAULT_SLOTS})",
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="for health checks: run none, and exit with 0 if the worker of this id is a live member of the group",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Work until SIGTERM or SIGINT."""
+    if args.check:
+        return _check(args.id)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     from ringfence.engine.worker import main
 
     return main(args.id, args.slots)
+
+
+def _check(worker_id: str) -> int:
+    """A worker stays a member only while its reconcile loop makes progress: the group knows more than a process."""
+    from fencing.errors import FencingError
+    from ringfence.engine.members import is_member
+    from ringfence.worker_config import WorkerConfig
+
+    try:
+        config = WorkerConfig.from_environment()
+        there = is_member(config.connection(f"ringfence-check-{worker_id}"), config.group_id, worker_id)
+    except FencingError as error:
+        raise LocalError(str(error)) from error
+    if not there:
+        raise LocalError(f"Group {config.group_id} has no member {worker_id}: see that worker's log")
+    print(f"{worker_id} is a member of group {config.group_id}")
+    return 0

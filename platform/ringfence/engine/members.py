@@ -14,6 +14,8 @@ from fencing.status import StatusState, WorkerRecord
 
 log = logging.getLogger(__name__)
 
+_ASKED_SECONDS = 10.0
+
 
 def live_members(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[Member]:
     """Members whose own record names the incarnation that sits in the group; others have not introduced themselves."""
@@ -46,3 +48,9 @@ def worker_modes(
         log.info("Which workers live could not be found out: %s", error)
         return None
     return {record.worker: record.mode for record in live}
+
+
+def is_member(connection: Connection, group_id: str, worker: str) -> bool:
+    """Whether a worker of this id sits in the group. Raises as `group_members`."""
+    found = group_members(connection, group_id, Deadline.after(_ASKED_SECONDS))
+    return worker in [parsed[0] for member in found if (parsed := parse_member_client_id(member.client_id))]

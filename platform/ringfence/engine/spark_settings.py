@@ -1,5 +1,6 @@
 """Which Spark the tasks run on: this machine's cores by default, or a cluster by the worker's `spark.*` settings."""
 
+import math
 import sys
 from collections.abc import Mapping
 from typing import Final
@@ -21,6 +22,8 @@ _ON_A_CLUSTER: Final = {
     "spark.executor.memory": "512m",
     "spark.executorEnv.PYTHONUNBUFFERED": "1",
     "spark.deploy.spreadOut": "true",
+    # Else an application that lives for months is ended after a handful of lost executors (Kubernetes, YARN).
+    "spark.executor.failuresValidityInterval": "1h",
 }
 
 FIXED: Final = {
@@ -35,16 +38,29 @@ FIXED: Final = {
 
 
 def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
-    """For a SparkConf. Raises ValueError for a setting that must not be changed, with the reason."""
+    """For a SparkConf. Raises ValueError for a setting that cannot be used, with the reason."""
     given = {name: value.strip() for name, value in worker.items() if name.startswith(_PREFIX)}
     for name, value in FIXED.items():
         if given.get(name, value) != value:
             raise ValueError(f"{name}={given[name]} cannot be used: it is {value}, since every attempt runs once only")
     # Old attempts may still hold a core each while new ones start, so there are twice as many.
-    master = given.get(MASTER) or f"local[{slots * 2 + 2}]"
-    local = master.startswith("local")
-    python = {} if local else {"spark.pyspark.python": sys.executable}
-    return {**_DEFAULTS, **(_ON_THIS_MACHINE if local else _ON_A_CLUSTER), **python, **given, **FIXED, MASTER: master}
+    cores = slots * 2 + 2
+    master = given.get(MASTER) or f"local[{cores}]"
+    if master.startswith("local"):
+        return {**_DEFAULTS, **_ON_THIS_MACHINE, **given, **FIXED, MASTER: master}
+    there = {**_ON_A_CLUSTER, "spark.pyspark.python": sys.executable, **given}
+    return {**_DEFAULTS, **_share(master, cores, there["spark.executor.cores"]), **there, **FIXED, MASTER: master}
+
+
+def _share(master: str, cores: int, of_each: str) -> dict[str, str]:
+    """How much of a cluster one worker takes. By Spark's own defaults the first worker has all of a standalone
+    cluster, so that a second one waits for ever, and on Kubernetes and YARN each has two executors, however many tasks
+    it is to run. of_each: an executor's cores. Raises ValueError."""
+    if not of_each.isdecimal() or int(of_each) < 1:
+        raise ValueError(f"spark.executor.cores={of_each} cannot be used: a whole number of at least 1 is expected")
+    if master.startswith("spark://"):
+        return {"spark.cores.max": str(math.ceil(cores / int(of_each)) * int(of_each))}
+    return {"spark.executor.instances": str(math.ceil(cores / int(of_each)))}
 
 
 def is_local(settings: Mapping[str, str]) -> bool:

@@ -1,0 +1,261 @@
+"""docker-compose.yml against the code that it starts, without a Docker engine."""
+
+import logging
+import re
+import zipfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyspark
+import pytest
+from django.core.management import load_command_class
+from django.urls import resolve
+
+from connectors.secret_names import secret_by_name
+from ringfence import cli, worker_config
+from ringfence.engine.spark_settings import spark_settings
+from ringfence.environment import bound_to_loopback, database
+from ringfence.worker_config import WorkerConfig
+from tests.support import database as _database  # noqa: F401 - sets Django up
+from tests.support.compose import OURS, ROOT, Service, command, filled, load, option, services, variables
+
+SERVICES = services()
+ALL = pytest.mark.parametrize("name", sorted(SERVICES))
+HEALTHY, ENDED = "service_healthy", "service_completed_successfully"
+SPARK = {name for name, service in SERVICES.items() if service.get("entrypoint", [""])[0] == "spark-class"}
+WORKERS = {name for name, service in SERVICES.items() if service.get("command", [""])[0] == "worker"}
+
+NEEDED = {
+    "web": {
+        "RINGFENCE_DATABASE_URL",
+        "RINGFENCE_REDIS_URL",
+        "RINGFENCE_HTTP",
+        "RINGFENCE_SECRET_KEY",
+        "RINGFENCE_TOKEN",
+    },
+    "migrate": {"RINGFENCE_DATABASE_URL"},
+    **{
+        name: {"RINGFENCE_DATABASE_URL", "RINGFENCE_REDIS_URL", "RINGFENCE_WORKER_CONFIG", "CONNECT_SPARK_DRIVER_HOST"}
+        for name in WORKERS
+    },
+}
+"""What each of them cannot do its work without. A secret that is not here is one that it need not know."""
+
+
+def environment(service: Service) -> dict[str, str]:
+    found: dict[str, str] = service.get("environment", {})
+    return found
+
+
+def once(service: Service) -> bool:
+    """Runs to its end."""
+    return bool(service["restart"] == "on-failure")
+
+
+@ALL
+def test_each_waits_for_what_it_needs_and_says_how_it_is(name: str) -> None:
+    service = SERVICES[name]
+    for other, how in service.get("depends_on", {}).items():
+        assert how["condition"] == (ENDED if once(SERVICES[other]) else HEALTHY), other
+    if once(service):
+        return
+    assert service["restart"] == "unless-stopped"
+    health = service["healthcheck"]
+    assert health["test"][0] == "CMD"
+    assert {"interval", "timeout", "retries"} <= health.keys()
+
+
+def test_the_roles_are_all_there() -> None:
+    assert {"kafka", "redis", "postgres", "migrate", "web", "spark-master", "spark-worker"} <= SERVICES.keys()
+    assert len(WORKERS) >= 2
+    assert SERVICES["spark-worker"]["deploy"]["replicas"] >= 2
+    assert len({option(command(SERVICES[name]), "--id") for name in WORKERS}) == len(WORKERS), "an id each"
+    for name in WORKERS:
+        assert {"kafka", "redis", "migrate", "spark-master", "spark-worker"} <= SERVICES[name]["depends_on"].keys()
+
+
+def jars_hold(main: str) -> bool:
+    """Whether Spark has the class."""
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-core_*.jar")
+    with zipfile.ZipFile(jar) as found:
+        return f"{main.replace('.', '/')}.class" in found.namelist()
+
+
+def check_command(words: list[str]) -> None:
+    """Raises for one that the image could not run."""
+    match words:
+        case ["ringfence", *arguments]:
+            cli.parser_for(arguments).parse_args(arguments)
+        case ["spark-class", main, *arguments]:
+            assert (Path(pyspark.__file__).parent / "bin" / "spark-class").exists()
+            assert jars_hold(main)
+            known = {"--host", "--port", "--webui-port", "--cores", "--memory"}
+            assert {word for word in arguments if word.startswith("-")} <= known
+        case ["python", "manage.py", name, *arguments]:
+            assert (ROOT / "manage.py").exists()
+            load_command_class("django.core", name).create_parser("manage.py", name).parse_args(arguments)
+        case ["python", "-c", code]:
+            compile(code, "healthcheck", "exec")
+        case _:
+            raise AssertionError(f"nobody knows {words}")
+
+
+@pytest.mark.parametrize("name", sorted(name for name, service in SERVICES.items() if service["image"] == OURS))
+def test_what_runs_in_our_image_is_there(name: str) -> None:
+    service = SERVICES[name]
+    assert service["build"] == "."
+    check_command(command(service))
+    if "healthcheck" in service:
+        check_command(service["healthcheck"]["test"][1:])
+
+
+def test_health_checks_ask_what_is_listened_to() -> None:
+    def asked(name: str) -> tuple[int, str]:
+        found = re.search(r"http://127\.0\.0\.1:(\d+)(/[^']*)'", " ".join(SERVICES[name]["healthcheck"]["test"]))
+        assert found is not None
+        return int(found[1]), found[2]
+
+    port, path = asked("web")
+    assert resolve(path).route == "health"
+    assert environment(SERVICES["web"])["RINGFENCE_HTTP"] == f"0.0.0.0:{port}"
+    assert SERVICES["web"]["ports"] == [f"127.0.0.1:{port}:{port}"], "and nobody else is published"
+    assert [name for name, service in SERVICES.items() if "ports" in service] == ["web"]
+    for name in SPARK:
+        assert asked(name) == (int(option(command(SERVICES[name]), "--webui-port")), "/json/")
+    for name in WORKERS:
+        words = command(SERVICES[name])
+        assert SERVICES[name]["healthcheck"]["test"][1:] == [*words[: words.index("--slots")], "--check"]
+
+
+def names_that_the_code_reads() -> set[str]:
+    found: set[str] = set()
+    for path in (ROOT / "platform" / "ringfence").rglob("*.py"):
+        found |= set(re.findall(r"""environ(?:\.get\(|\[)\s*"(RINGFENCE_\w+)""", path.read_text()))
+        found |= set(re.findall(r"""env(?:\.get\(|\[)\s*"(RINGFENCE_\w+)""", path.read_text()))
+    return found
+
+
+@ALL
+def test_each_variable_is_read_by_somebody_and_the_needed_ones_are_given(name: str) -> None:
+    given = environment(SERVICES[name])
+    assert {key for key in given if key.startswith("RINGFENCE_")} <= names_that_the_code_reads()
+    if name in NEEDED:
+        assert given.keys() == NEEDED[name]
+    elif name in SPARK:
+        assert all(key.startswith("SPARK_") for key in given), "executors know no secret of the platform's"
+        assert not variables(str(given))
+    assert all(isinstance(value, str) for value in given.values()), "YAML's numbers and booleans are spelt in its way"
+
+
+def test_addresses_lead_to_services() -> None:
+    for name, service in SERVICES.items():
+        given = environment(service)
+        for key, scheme in (("RINGFENCE_DATABASE_URL", "postgres"), ("RINGFENCE_REDIS_URL", "redis")):
+            if key in given:
+                address = urlsplit(filled(given[key]))
+                assert address.scheme == scheme
+                assert set(SERVICES[str(address.hostname)]["networks"]) & set(service["networks"]), name
+    settings = database(filled(environment(SERVICES["web"])["RINGFENCE_DATABASE_URL"]))
+    theirs = environment(SERVICES["postgres"])
+    assert (settings["USER"], settings["NAME"]) == (theirs["POSTGRES_USER"], theirs["POSTGRES_DB"])
+    assert not bound_to_loopback(environment(SERVICES["web"])["RINGFENCE_HTTP"]), "else nobody would be asked to log in"
+
+
+def test_no_secret_stands_in_the_file() -> None:
+    example = dict(re.findall(r"^(\w+)=(.*)$", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    asked = variables((ROOT / "docker-compose.yml").read_text())
+    assert {name for name, _ in asked} == example.keys()
+    assert all(words for _, words in asked), "without a value compose says where to look"
+    assert not any(example.values())
+    for service in SERVICES.values():
+        for key, value in environment(service).items():
+            if secret_by_name(key):
+                assert re.fullmatch(r"\$\{\w+:\?[^}]*\}", value), key
+            if (password := re.search(r"://[^/@:]*:([^@]*)@", value)) is not None:
+                assert re.fullmatch(r"\$\{\w+:\?[^}]*\}", password[1]), key
+    for ignored in (".gitignore", ".dockerignore"):
+        assert {".env", ".env*"} & set((ROOT / ignored).read_text().splitlines()), ignored
+
+
+@ALL
+def test_images_are_pinned(name: str) -> None:
+    image = SERVICES[name]["image"]
+    assert image == OURS or re.search(r":\d+\.\d+(\.\d+)?$", image), image
+
+
+def test_volumes_and_networks_are_declared_and_used() -> None:
+    declared = load()
+    volumes = [volume for service in SERVICES.values() for volume in service.get("volumes", [])]
+    named = {volume.partition(":")[0] for volume in volumes if not volume.startswith((".", "/"))}
+    assert named == declared["volumes"].keys()
+    for volume in volumes:
+        if volume.startswith("."):
+            here, _, mode = volume.split(":")
+            assert (ROOT / here).is_file()
+            assert mode == "ro"
+    for name, where in (
+        ("kafka", environment(SERVICES["kafka"])["KAFKA_LOG_DIRS"]),
+        ("postgres", "/var/lib/postgresql/data"),
+    ):
+        assert SERVICES[name]["volumes"] == [f"{name}:{where}"], "what has to survive"
+    networks = {name for service in SERVICES.values() for name in service["networks"]}
+    assert networks == declared["networks"].keys()
+    assert declared["networks"]["stores"]["internal"] is True
+    for name in {"kafka", *SPARK}:
+        assert SERVICES[name]["networks"] == ["cluster"], "tasks reach Kafka and the drivers, and no database"
+
+
+@pytest.fixture(params=sorted(WORKERS))
+def worker(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> tuple[Service, WorkerConfig]:
+    service = SERVICES[request.param]
+    given = environment(service)
+    (mounted,) = (volume.split(":") for volume in service["volumes"])
+    assert mounted[1] == given["RINGFENCE_WORKER_CONFIG"]
+    with caplog.at_level(logging.INFO):
+        config = WorkerConfig.from_environment({**given, "RINGFENCE_WORKER_CONFIG": str(ROOT / mounted[0])})
+    assert not caplog.records
+    return service, config
+
+
+def test_the_workers_settings_are_sound(worker: tuple[Service, WorkerConfig]) -> None:
+    service, config = worker
+    known = worker_config._DEFAULTS.keys()
+    assert not [key for key in config.settings if key not in known and not key.startswith("spark.")]
+    assert config.mode == "enabled"
+    assert environment(SERVICES["kafka"])["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{config.bootstrap}"
+    brokers = {"1"}
+    assert {value for key, value in config.settings.items() if key.endswith("replication.factor")} == brokers
+    assert service["hostname"] == config.settings["spark.driver.host"]
+    assert "cluster" in service["networks"], "where executors look for it"
+
+
+def test_the_tasks_run_on_the_spark_cluster(worker: tuple[Service, WorkerConfig]) -> None:
+    _, config = worker
+    words = command(SERVICES["spark-master"])
+    master = f"spark://{option(words, '--host')}:{option(words, '--port')}"
+    assert config.settings["spark.master"] == master
+    assert SERVICES["spark-master"]["hostname"] == option(words, "--host")
+    assert master in command(SERVICES["spark-worker"])
+
+
+def test_the_cluster_has_room_for_all_workers(worker: tuple[Service, WorkerConfig]) -> None:
+    """Also when one of the Spark workers is lost: every task keeps a core."""
+    _, config = worker
+    words, machines = command(SERVICES["spark-worker"]), int(SERVICES["spark-worker"]["deploy"]["replicas"])
+    cores, memory = int(option(words, "--cores")), int(option(words, "--memory").removesuffix("g")) * 1024
+    slots = [int(option(command(SERVICES[name]), "--slots")) for name in WORKERS]
+    wanted = [spark_settings(config.settings, count) for count in slots]
+    assert cores * machines >= sum(int(settings["spark.cores.max"]) for settings in wanted)
+    assert cores * (machines - 1) >= sum(slots)
+    of_each, megabytes = (
+        int(wanted[0]["spark.executor.cores"]),
+        int(wanted[0]["spark.executor.memory"].removesuffix("m")),
+    )
+    assert memory >= cores // of_each * megabytes
+
+
+def test_a_broken_command_is_noticed() -> None:
+    """The checks above see something."""
+    for broken in (["ringfence", "wrker"], ["ringfence", "worker", "--slots", "4"], ["spark-class", "org.apache.No"]):
+        with pytest.raises((SystemExit, AssertionError)):
+            check_command(broken)

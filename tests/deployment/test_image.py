@@ -1,0 +1,64 @@
+"""The Dockerfile against the checkout, without a Docker engine."""
+
+import re
+import tomllib
+from fnmatch import fnmatch
+
+from django.conf import settings
+
+from ringfence.local.java import MINIMUM
+from tests.support import database as _database  # noqa: F401 - sets Django up
+from tests.support.compose import ROOT
+
+LINES = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def copied() -> set[str]:
+    """Names that come out of the checkout."""
+    found: set[str] = set()
+    for line in LINES:
+        match line.split():
+            case ["COPY", *names, _] if not names[0].startswith("--from"):
+                found |= set(names)
+    return found
+
+
+def test_what_is_copied_is_there_and_not_ignored() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    for name in copied():
+        assert (ROOT / name).exists(), name
+        assert not any(fnmatch(name, pattern) for pattern in ignored), name
+
+
+def test_all_that_runs_is_copied() -> None:
+    roots = {path.split("/")[0] for path in PROJECT["tool"]["setuptools"]["package-dir"].values()}
+    pages = {str(path.relative_to(ROOT)) for path in (settings.ROOT / "templates", *settings.STATICFILES_DIRS)}
+    files = {"pyproject.toml", "constraints.txt", "manage.py", PROJECT["project"]["readme"]}
+    assert roots | pages | files <= copied()
+    assert not copied() & {"tests", ".env", "."}
+
+
+def test_what_is_installed_is_what_the_project_offers() -> None:
+    (install,) = (line for line in LINES if "pip install" in line)
+    extras = re.search(r"'\.\[([\w,-]+)\]'", install)
+    assert extras is not None
+    wanted = set(extras[1].split(","))
+    assert {"postgres", "schema-registry"} <= wanted <= PROJECT["project"]["optional-dependencies"].keys()
+    assert "-c constraints.txt" in install
+    assert "-e " in install, "templates and static files are found beside the packages"
+
+
+def test_bases_are_pinned_and_new_enough() -> None:
+    bases = [re.match(r"FROM (\S+?):(\d+)\.(\d+)\.(\d+)\S*", line) for line in LINES if line.startswith("FROM")]
+    versions = {base[1]: (int(base[2]), int(base[3])) for base in bases if base is not None}
+    assert len(versions) == len(bases)
+    assert versions["eclipse-temurin"][0] >= MINIMUM
+    least = tuple(int(part) for part in PROJECT["project"]["requires-python"].removeprefix(">=").split("."))
+    assert versions["python"] >= least
+    assert f"JAVA_HOME={next(line for line in LINES if '--from=java' in line).split()[-1]}" in "\n".join(LINES)
+
+
+def test_it_runs_as_nobody_special() -> None:
+    assert [line.split()[1] for line in LINES if line.startswith("USER")] == ["ringfence"]
+    assert LINES.index("USER ringfence") < next(i for i, line in enumerate(LINES) if line.startswith("ENTRYPOINT"))

@@ -1,0 +1,43 @@
+"""docker-compose.yml as its tests see it: merge keys resolved, variables filled in where asked."""
+
+import re
+from pathlib import Path
+from typing import Any, Final, NewType
+
+import yaml
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+OURS: Final = "ringfence:local"
+_VARIABLE: Final = re.compile(r"\$\{(\w+)(:\?[^}]*)?\}")
+
+Service = NewType("Service", dict[str, Any])
+
+
+def load() -> dict[str, Any]:
+    """The whole file."""
+    found: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return found
+
+
+def services() -> dict[str, Service]:
+    return {name: Service(service) for name, service in load()["services"].items()}
+
+
+def variables(text: str) -> list[tuple[str, str]]:
+    """Each `${NAME:?words}` in a text: the name, and the words with their mark, "" without any."""
+    return [(found[1], found[2] or "") for found in _VARIABLE.finditer(text)]
+
+
+def filled(text: str) -> str:
+    """With `x` for each variable."""
+    return _VARIABLE.sub("x", text)
+
+
+def command(service: Service) -> list[str]:
+    """What runs in the container of our image."""
+    return [*service.get("entrypoint", ["ringfence"]), *service.get("command", [])]
+
+
+def option(words: list[str], name: str) -> str:
+    """The value of `--name` in a command."""
+    return words[words.index(name) + 1]
