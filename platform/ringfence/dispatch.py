@@ -181,6 +181,17 @@ def last_records(
     return cast(dict[str, Any], _plugins("last_records", {**body, "deadline": time.time() + timeout - 3}, timeout))
 
 
+def dead_letters(asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    """A page of a connector's dead letters; see `engine.dead_letters`."""
+    return cast(dict[str, Any], _plugins("dead_letters", asked, timeout))
+
+
+def replay(asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    """Dead letters taken again. Not sent again by itself: the second would find only what the first one did."""
+    answer = _ask("ringfence.plugins.replay", "plugins", asked, Deadline.after(timeout), "a worker's replay")
+    return cast(dict[str, Any], answer["value"])
+
+
 def _plugins(task: str, arguments: Mapping[str, Any], timeout: float) -> Any:
     awaited = f"a worker's plugin process ({task.replace('_', ' ')})"
     deadline = Deadline.after(timeout)

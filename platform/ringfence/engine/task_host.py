@@ -4,8 +4,9 @@ import json
 import logging
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from connectors.api import ConfigException, Schema, SourceRecord, SourceTask
 from connectors.config_providers import ConfigProviders
@@ -25,10 +26,20 @@ from fencing.task_spec import TaskSpec
 log = logging.getLogger(__name__)
 
 
+class Configured(Protocol):
+    """What says which converters and transforms a connector has, as a `TaskSpec` does."""
+
+    @property
+    def connector_config(self) -> Mapping[str, str]: ...
+
+    @property
+    def worker_settings(self) -> Mapping[str, str]: ...
+
+
 class Conversion:
     """A connector's converters and transforms, bound once (`fencing.record_path.Convert`)."""
 
-    def __init__(self, spec: TaskSpec) -> None:
+    def __init__(self, spec: Configured) -> None:
         config, worker = spec.connector_config, spec.worker_settings
         key, value = key_converter(config, worker), value_converter(config, worker)
         headers = header_converter(config, worker)

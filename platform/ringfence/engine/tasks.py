@@ -12,6 +12,7 @@ from ringfence.celery import app
 from ringfence.engine import client_overrides, hanging, preflight, refusals, topic_tail, transactions
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.connector_offsets import ConnectorOffsets
+from ringfence.engine.dead_letters import DeadLetters
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.previews import Previews
@@ -30,6 +31,7 @@ class Services:
     refusals: Refusals
     modes: Modes
     previews: Previews
+    dead_letters: DeadLetters
 
 
 _Answer = Callable[..., dict[str, object]]
@@ -152,6 +154,41 @@ def plugins_last_records(
     def call() -> dict[str, object]:
         limit = Deadline.after(deadline - time.time())
         return _value(topic_tail.last_records(topic, config, _current().config, limit, committed_only=committed_only))
+
+    return _answered(call)
+
+
+@task(name="ringfence.plugins.dead_letters")
+def plugins_dead_letters(
+    config: dict[str, str],
+    stage: str,
+    by: str,
+    before: Sequence[Sequence[int]] | None,
+    committed_only: bool,
+    deadline: float,
+) -> dict[str, object]:
+    """A page of a connector's dead letters (`engine.dead_letters`)."""
+
+    def call() -> dict[str, object]:
+        limit = Deadline.after(deadline - time.time())
+        older = None if before is None else {each[0]: each[1] for each in before}
+        letters = _current().dead_letters
+        return _value(letters.page(config, stage, by, older, limit, committed_only=committed_only))
+
+    return _answered(call)
+
+
+@task(name="ringfence.plugins.replay")
+def plugins_replay(
+    config: dict[str, str], chosen: dict[str, Any], told: dict[str, str], secret: list[str], deadline: float
+) -> dict[str, object]:
+    """Dead letters taken again, exactly once (`engine.dead_letters`)."""
+
+    def call() -> dict[str, object]:
+        left = deadline - time.time()
+        if left <= 0:
+            raise Refusal(500, "Request timed out before anything was replayed. Send it again")
+        return _value(_current().dead_letters.replay(config, chosen, told, secret, Deadline.after(left)))
 
     return _answered(call)
 

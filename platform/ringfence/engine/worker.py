@@ -26,6 +26,7 @@ from ringfence import __version__
 from ringfence.alerts.tasks import watch
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.command_service import CommandService
+from ringfence.engine.dead_letters import DeadLetters
 from ringfence.engine.launcher import Launcher
 from ringfence.engine.leader import Leader, identity
 from ringfence.engine.members import worker_modes
@@ -113,7 +114,8 @@ class Worker:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
         refusals = Refusals(config, modes)
-        provide(Services(commands, plugins, config, refusals, modes, Previews(plugins, config)))
+        previews, letters = Previews(plugins, config), DeadLetters(plugins, config)
+        provide(Services(commands, plugins, config, refusals, modes, previews, letters))
         launcher = Launcher(config, record, reporter)
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))

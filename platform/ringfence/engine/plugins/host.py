@@ -137,6 +137,20 @@ class PluginHost:
         args = {"config": dict(config), "record": dict(record), "worker": dict(worker), "secret": list(secret)}
         return cast("dict[str, object]", self._calls.call("try_transforms", args, timeout))
 
+    def replay(
+        self,
+        config: Mapping[str, str],
+        letters: Sequence[Mapping[str, object]],
+        worker: Mapping[str, str],
+        secret: Sequence[str],
+        refused: Sequence[str],
+        timeout: float,
+    ) -> list[dict[str, object]]:
+        """What the connector's chain makes of dead letters; see `replay.again`. Its process ends afterwards."""
+        args: dict[str, object] = {"config": dict(config), "letters": list(letters), "worker": dict(worker)}
+        args |= {"secret": list(secret), "refused": list(refused)}
+        return cast("list[dict[str, object]]", self._previews.call("replay", args, timeout))
+
     def start_connector(
         self, name: str, config: Mapping[str, str], offsets: Offsets = (), timeout: float = CALL_SECONDS
     ) -> None:

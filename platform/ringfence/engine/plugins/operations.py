@@ -118,6 +118,21 @@ class Operations:
         finally:
             chain.close()
 
+    def replay(
+        self,
+        config: Mapping[str, str],
+        letters: Sequence[Mapping[str, object]],
+        worker: Mapping[str, str],
+        secret: Sequence[str],
+        refused: Sequence[str],
+    ) -> list[dict[str, object]]:
+        """See `replay.again`: what the chain as it is now makes of dead letters. Raises `BadRequest`."""
+        from ringfence.engine.plugins import replay  # it loads Kafka's client, which no other call needs
+
+        resolved = self._resolve(config)
+        hide = self._scrubber(config, resolved, secret).text
+        return replay.again(replay.Settings(resolved.config, worker), letters, frozenset(refused), hide)
+
     def _scrubber(self, config: Mapping[str, str], resolved: Resolved, secret: Sequence[str]) -> Scrubber:
         """Knows the values of config providers, of passwords by their definition, and of the `secret` settings."""
         known = validation.redactor(validation.find_for(self._registry, config), resolved.config).secrets

@@ -1,0 +1,126 @@
+"""A connector's dead letters and their replay, for pages and REST alike: asked of a worker, secrets hidden."""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from connectors.delivery_settings import DEAD_LETTERS
+from ringfence import dispatch
+from ringfence.api.errors import bad_request
+from ringfence.api.masking import Masker
+from ringfence.mirror.models import Connector
+
+LEVELS: Final = ("read_committed", "read_uncommitted")
+STAGES: Final = ("TRANSFORMATION", "HEADER_CONVERTER", "KEY_CONVERTER", "VALUE_CONVERTER")
+MOST_PLACES: Final = 500
+LONGEST_REASON: Final = 1000
+READ_SECONDS, REPLAY_SECONDS = 20.0, 60.0
+_LONGEST_CLASS: Final = 500
+_BEFORE: Final = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18}){0,99}")
+_TEXTS: Final = ("class", "error", "message", "trace", "topic", "source_partition", "source_offset")
+
+Places = Sequence[tuple[int, int]]
+
+
+def topic_of(row: Connector) -> str:
+    """Where the connector keeps its dead letters; "" where it keeps none."""
+    return row.settings.get(DEAD_LETTERS, "").strip()
+
+
+def found(row: Connector, *, stage: str = "", by: str = "", before: str = "", level: str = LEVELS[0]) -> dict[str, Any]:
+    """`topic`, `letters`, `before` (a text for the next page, "" after the last), `partitions`, `at_most`, `complete`.
+
+    Keys and values as `web.decoding` takes them. Raises `ConnectError`, `Refused`.
+    """
+    stage, by = _filters(stage, by)
+    if level not in LEVELS:
+        raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
+    if before and not _BEFORE.fullmatch(before):
+        raise bad_request("before must be what the page before said: partition:offset,partition:offset…")
+    config = _config(row)
+    asked = {
+        "config": config,
+        "stage": stage,
+        "by": by,
+        "before": [[int(number) for number in each.split(":")] for each in before.split(",")] if before else None,
+        "committed_only": level == LEVELS[0],
+        # The worker ends its reading a little earlier, so that what it has read by then is shown.
+        "deadline": time.time() + READ_SECONDS - 3,
+    }
+    answer = dispatch.dead_letters(asked, READ_SECONDS)
+    scrub = scrubber(row)
+    for letter in answer["letters"]:
+        letter.update({key: scrub(letter[key]) for key in _TEXTS})
+    older = answer["before"]
+    answer["before"] = "" if older is None else ",".join(f"{partition}:{offset}" for partition, offset in older)
+    answer["at_most"] = sum(max(0, each["end"] - each["first"]) for each in answer["partitions"])
+    return answer
+
+
+def replay(
+    row: Connector, user: str, *, places: Places | None = None, stage: str = "", by: str = "", reason: str = ""
+) -> dict[str, Any]:
+    """`topic`, `results`, `left`. Of `places`, else of all that match, the oldest first.
+
+    Raises `ConnectError`, `Refused`.
+    """
+    chosen: dict[str, Any] = {}
+    if places is None:
+        chosen["stage"], chosen["class"] = _filters(stage, by)
+    elif not 1 <= len(places) <= MOST_PLACES:
+        raise bad_request(f"From 1 to {MOST_PLACES} dead letters can be replayed at a time: nothing was replayed.")
+    else:
+        chosen["places"] = [list(place) for place in places]
+    if len(reason) > LONGEST_REASON:
+        raise bad_request(f"reason may have up to {LONGEST_REASON} characters: nothing was replayed.")
+    config = _config(row)
+    masker = Masker([row.class_name])
+    secret = sorted(key for key in config if masker.secret(row.class_name, key))
+    told = {"by": user, "at_ms": str(int(time.time() * 1000)), **({"reason": reason} if reason else {})}
+    deadline = time.time() + REPLAY_SECONDS - 5
+    asked = {"config": config, "chosen": chosen, "told": told, "secret": secret, "deadline": deadline}
+    answer = dispatch.replay(asked, REPLAY_SECONDS)
+    for result in answer["results"]:
+        result["why"] = masker.scrubbed(result["why"], config)
+    return answer
+
+
+def counted(results: Sequence[Mapping[str, Any]]) -> str:
+    """What became of them, in a line: for people and for the audit trail."""
+    topics: dict[str, int] = {}
+    for each in results:
+        if each["became"] == "written":
+            topics[each["topic"]] = topics.get(each["topic"], 0) + 1
+    parts = [f"{count} written to {topic}" for topic, count in sorted(topics.items())]
+    words = {
+        "dropped": "dropped by a transform",
+        "failed": "failed again",
+        "replayed": "replayed before",
+        "undecided": "not decided yet",
+        "missing": "not there",
+    }
+    for became, text in words.items():
+        count = sum(each["became"] == became for each in results)
+        parts += [f"{count} {text}"] if count else []
+    return ", ".join(parts) or "no dead letter matched"
+
+
+def scrubber(row: Connector) -> Callable[[str], str]:
+    """Takes the connector's secrets out of a text."""
+    masker, config = Masker([row.class_name]), row.settings
+    return lambda text: masker.scrubbed(text, config)
+
+
+def _config(row: Connector) -> dict[str, str]:
+    if not topic_of(row):
+        raise bad_request(f"{row.name} keeps no dead letters: set errors.tolerance=all and {DEAD_LETTERS}.")
+    return {**row.settings, "name": row.name}
+
+
+def _filters(stage: str, by: str) -> tuple[str, str]:
+    if stage and stage not in STAGES:
+        raise bad_request(f"stage must be one of {', '.join(STAGES)}.")
+    if len(by) > _LONGEST_CLASS:
+        raise bad_request(f"class may have up to {_LONGEST_CLASS} characters.")
+    return stage, by.strip()

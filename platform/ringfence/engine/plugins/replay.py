@@ -1,0 +1,96 @@
+"""Dead letters through a connector's chain as it is now: in the plugin process, nothing is written here."""
+
+import base64
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.api import ConfigException, ConnectorError
+from fencing.clock import SYSTEM_CLOCK
+from fencing.dead_letters import Letter, NotKept
+from fencing.ids import ConnectorName, TaskId
+from fencing.measures import Measures
+from fencing.record_errors import Call, ErrorPolicy, RecordErrors
+from ringfence.engine.plugins.display import readable
+from ringfence.engine.plugins.errors import BadRequest
+from ringfence.engine.task_host import Conversion
+
+_ERROR_LIMIT: Final = 1000
+_LONGEST_RETRY_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the chain is made of, references resolved."""
+
+    connector_config: Mapping[str, str]
+    worker_settings: Mapping[str, str]
+
+
+def again(
+    settings: Settings, letters: Sequence[Mapping[str, Any]], refused: Collection[str], hide: Callable[[str], str]
+) -> list[dict[str, object]]:
+    """`{"call", "why"}` for each: what to produce, null where a transform dropped it; `why` is not "" where it failed.
+
+    refused: topics that no record may go to. Raises `BadRequest` where the chain cannot be made.
+    """
+    try:
+        steps = Conversion(settings)
+    except ConfigException as error:
+        raise BadRequest(hide(str(error))) from error
+    config = settings.connector_config
+    policy = ErrorPolicy(retry_s=min(_LONGEST_RETRY_S, ErrorPolicy.of(config).retry_s))
+    task = TaskId(ConnectorName(config["name"]), 0)
+    errors = RecordErrors(policy, steps, task, Measures(), SYSTEM_CLOCK, time.sleep, hide)
+
+    def check(topic: str) -> None:
+        if topic in refused:
+            raise ConnectorError(f"The record would go to {topic}, which is kept for other things: change its topic")
+
+    return [_one(errors, _letter(each), check, hide) for each in letters]
+
+
+def _one(
+    errors: RecordErrors, letter: Letter, check: Callable[[str], None], hide: Callable[[str], str]
+) -> dict[str, object]:
+    try:
+        call = errors.produce_of(letter.record(), check)
+    except NotKept as error:
+        return {"call": None, "why": str(error)}
+    except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
+        notes = " ".join(getattr(error, "__notes__", ()))
+        text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"
+        return {"call": None, "why": readable(hide(f"{text} {notes}".strip()))[:_ERROR_LIMIT]}
+    return {"call": None if call is None else _shown(call), "why": ""}
+
+
+def _letter(shown: Mapping[str, Any]) -> Letter:
+    partition, offset = shown["place"]
+    headers = [(str(name), _data(value)) for name, value in shown["headers"]]
+    return Letter((partition, offset), shown["timestamp_ms"], _data(shown["key"]), _data(shown["value"]), headers)
+
+
+def _shown(call: Call) -> dict[str, object]:
+    topic, value, key, partition, _, _, timestamp, headers = call
+    pairs = [[name, _text(each)] for name, each in headers]  # type: ignore[attr-defined]
+    return {
+        "topic": topic,
+        "value": _text(value),
+        "key": _text(key),
+        "partition": partition,
+        "timestamp": timestamp,
+        "headers": pairs,
+    }
+
+
+def _text(data: object) -> str | None:
+    if data is None:
+        return None
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise ConnectorError(f"A converter made a value of type {type(data).__name__}, not bytes")
+    return base64.b64encode(data).decode("ascii")
+
+
+def _data(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
