@@ -84,7 +84,6 @@ _MIRROR: Final = {
     "emit.offset-syncs.enabled": "false",
     "sync.topic.acls.enabled": "false",
     "sync.topic.configs.enabled": "false",
-    "offset-syncs.topic.replication.factor": "1",
 }
 
 JOBS: Final = (

@@ -46,6 +46,7 @@ def chaos(up: Up, seed: int, seconds: float) -> Monkey:
     return monkey
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_half_a_minute(up: Up) -> None:
     monkey = chaos(up, seed=348, seconds=HALF_A_MINUTE)

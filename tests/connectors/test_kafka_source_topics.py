@@ -3,6 +3,7 @@
 import pytest
 
 from connectors.api import ConnectorError
+from connectors.builtin.kafka_source.cluster import source_settings, target_settings
 from connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from connectors.builtin.kafka_source.settings import CONFIG_DEF, IDENTITY, PREFIX
 from connectors.builtin.kafka_source.task import delivered_offset
@@ -81,7 +82,7 @@ def test_a_foreign_partition_is_refused(partition: dict[str, object]) -> None:
     assert KafkaSourceConnector().alter_offsets({}, [(partition, None)])
 
 
-def test_the_names_of_mirror_makers_policies_are_understood() -> None:
+def test_the_names_of_mirror_makers_settings_are_understood() -> None:
     given = {
         "topics": "a",
         "source.cluster.bootstrap.servers": "s:1",
@@ -89,5 +90,9 @@ def test_the_names_of_mirror_makers_policies_are_understood() -> None:
         "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     }
     assert not [error for value in CONFIG_DEF.validate(given) for error in value.errors]
+    aliases = {**given, "source.cluster.alias": "here", "target.cluster.alias": "there"}
+    for settings in (source_settings(aliases), target_settings(aliases)):
+        assert not settings.errors
+        assert not [name for name in settings.settings if "alias" in name]
     bad = CONFIG_DEF.validate({**given, "replication.policy.class": "my.Policy"})
     assert [value.name for value in bad if value.errors] == ["replication.policy.class"]

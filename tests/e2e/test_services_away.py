@@ -35,6 +35,7 @@ def test_redis_is_killed(platform: Up, flow: Make) -> None:
     one.settle()
 
 
+@pytest.mark.slow
 def test_the_database_is_locked_and_the_projection_catches_up(platform: Up, flow: Make) -> None:
     one = flow()
     path = f"/connectors/{one.name}"

@@ -57,6 +57,7 @@ def test_the_only_worker_is_started_again(alone: Up, stream: Make, stopwatch: No
     one.settle()
 
 
+@pytest.mark.slow
 def test_a_killed_up_leaves_no_orphans_and_the_next_one_goes_on(alone: Up, stream: Make, stopwatch: Note) -> None:
     one = stream(throughput=1000, interval_ms=300)
     family = processes.tree(alone.lock_holder)[1:]

@@ -24,7 +24,9 @@ CONSUMER_PREFIX: Final = "source.consumer."
 TARGET_PREFIX: Final = "target.cluster."
 
 _SECONDS: Final = 10.0
-_OWN: Final = frozenset({names.SOURCE_ALIAS, names.ISOLATION, names.GROUP_ID, names.SESSION_TIMEOUT_MS})
+_OWN: Final = frozenset(
+    {names.SOURCE_ALIAS, names.TARGET_ALIAS, names.ISOLATION, names.GROUP_ID, names.SESSION_TIMEOUT_MS}
+)
 """Settings of the connector that stand among those of its clients."""
 _QUEUE_KB: Final = "16384"
 """What the client reads ahead: enough for its thread and ours to overlap, little enough for a small task."""

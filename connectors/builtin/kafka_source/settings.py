@@ -9,6 +9,7 @@ TOPICS: Final = "topics"
 TOPICS_EXCLUDE: Final = "topics.exclude"
 SOURCE_ALIAS: Final = "source.cluster.alias"
 SOURCE_SERVERS: Final = "source.cluster.bootstrap.servers"
+TARGET_ALIAS: Final = "target.cluster.alias"
 TARGET_SERVERS: Final = "target.cluster.bootstrap.servers"
 ISOLATION: Final = "source.consumer.isolation.level"
 POLICY: Final = "replication.policy.class"
@@ -97,6 +98,17 @@ CONFIG_DEF: Final = (
         group="Source",
         width=Width.SHORT,
         display_name="Source alias",
+    )
+    .define(
+        TARGET_ALIAS,
+        ConfigType.STRING,
+        default="target",
+        validator=NonEmpty(),
+        importance=Importance.LOW,
+        documentation="The target cluster's name: MirrorMaker 2's configurations have one. Nothing here depends on it.",
+        group="Target",
+        width=Width.SHORT,
+        display_name="Target alias",
     )
     .define(
         POLICY,
