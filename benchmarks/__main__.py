@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, gaps, kills, lists, pages, streams
+from benchmarks import fencing, gaps, kills, latency, lists, many, pages, streams
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
@@ -24,7 +24,9 @@ _OTHERS = {
     "fence": fencing.main,
     "gaps": gaps.main,
     "kills": kills.main,
+    "latency": latency.main,
     "lists": lists.main,
+    "many": many.main,
     "pages": pages.main,
     "streams": streams.main,
 }

@@ -62,6 +62,14 @@ class Rest:
         states = [task["state"] for task in answer.json()["tasks"]]
         return len(states) if set(states) <= {"RUNNING"} else -1
 
+    def all_running(self) -> int:
+        """How many connectors there are of which every task, and there is one, is RUNNING."""
+        answer = self._client.get("/connectors", params={"expand": "status"})
+        if answer.status_code != 200:
+            return 0
+        states = [[task["state"] for task in one["status"]["tasks"]] for one in answer.json().values()]
+        return sum(bool(each) and set(each) == {"RUNNING"} for each in states)
+
     def worker_of(self, name: str, task: int) -> str:
         """The worker that runs the task, as the status names it."""
         answer = self._client.get(f"/connectors/{name}/status")

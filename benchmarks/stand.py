@@ -21,13 +21,19 @@ class Stand:
     """To be used with `with`. `sides`: the workers by name, in the order in which they are measured."""
 
     def __init__(
-        self, root: Path, plugins: tuple[Coordinate, ...] = (), nice: int = 0, slots: int | None = None
+        self,
+        root: Path,
+        plugins: tuple[Coordinate, ...] = (),
+        nice: int = 0,
+        slots: int | None = None,
+        only: str | None = None,
     ) -> None:
-        """plugins: of Kafka Connect; nice: of all that takes part; slots: of Ringfence's worker."""
+        """plugins: of Kafka Connect; nice: of all that takes part; slots: of Ringfence's worker; only: this side."""
         self._root = root
         self._plugins = plugins
         self._nice = nice
         self._slots = slots
+        self._only = only
         self._stack = ExitStack()
         self.sides: dict[str, Side] = {}
         self.bootstrap = ""
@@ -40,10 +46,10 @@ class Stand:
             kafka.start()
             self.bootstrap = kafka.bootstrap
             self._prefer(os.getpid(), kafka.process.pid)
-            self.sides = {
-                CONNECT: ConnectWorker(self._root / "connect", self.bootstrap, self._plugins),
-                OURS: RingfenceWorker(self._root / "ringfence", self.bootstrap, slots=self._slots),
-            }
+            if self._only in (None, CONNECT):
+                self.sides[CONNECT] = ConnectWorker(self._root / "connect", self.bootstrap, self._plugins)
+            if self._only in (None, OURS):
+                self.sides[OURS] = RingfenceWorker(self._root / "ringfence", self.bootstrap, slots=self._slots)
             for side in self.sides.values():
                 stack.callback(side.stop)
                 side.start()

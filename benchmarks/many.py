@@ -1,0 +1,160 @@
+"""`python -m benchmarks many`: a hundred small connectors, the time until all are RUNNING, and their memory.
+
+One task each, a record a second, on one worker of each side. Both sides are never there at once.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks.connect import VERIFIABLE
+from benchmarks.machine import describe, foot, load
+from benchmarks.processes import MIB, Tree
+from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.sides import Side
+from benchmarks.stand import CONNECT, OURS, Stand
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.local.errors import LocalError
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-many.md"
+COUNT = 100
+TOPIC = "many"
+MEMORY_FACTOR, TIME_FACTOR = 1.5, 1.0
+_LIMIT_S = 600.0
+_SETTLE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """created_s, running_s: from the first request until the last was answered, and until all tasks were RUNNING;
+    before_mib, after_mib: PSS of the worker's process tree; cpu_s: of the tree, from the first request on; idle_cores:
+    what it uses once all run."""
+
+    created_s: float
+    running_s: float
+    before_mib: float
+    after_mib: float
+    cpu_s: float
+    idle_cores: float
+
+
+def config() -> dict[str, str]:
+    """The same for both sides."""
+    converters = "org.apache.kafka.connect.storage.StringConverter"
+    return {
+        "connector.class": "org.apache.kafka.connect.tools.VerifiableSourceConnector",
+        "tasks.max": "1",
+        "topic": TOPIC,
+        "throughput": "1",
+        "exactly.once.support": "requested",
+        "key.converter": converters,
+        "value.converter": converters,
+    }
+
+
+def measure(side: Side, count: int) -> Crowd:
+    """Create them one after another, as a script would, and wait."""
+    tree = Tree(side.pid)
+    cpu = tree.cpu_seconds()
+    before = tree.memory().pss / MIB
+    names = [f"small-{number}" for number in range(count)]
+    began = time.monotonic()
+    with Rest(side.url) as rest:
+        for name in names:
+            rest.create(name, config())
+        created = time.monotonic() - began
+        while (left := count - rest.all_running()) > 0:
+            if time.monotonic() - began > _LIMIT_S:
+                raise BenchmarkError(f"{left} of {count} connectors were not RUNNING within {_LIMIT_S:.0f} s")
+            time.sleep(0.25)
+        running = time.monotonic() - began
+        used = tree.cpu_seconds() - cpu
+        time.sleep(_SETTLE_S)
+        idle_from, idle_at = tree.cpu_seconds(), time.monotonic()
+        time.sleep(_SETTLE_S)
+        idle = (tree.cpu_seconds() - idle_from) / (time.monotonic() - idle_at)
+        return Crowd(created, running, before, tree.memory().pss / MIB, used, idle)
+
+
+def table(found: Mapping[str, Sequence[Crowd]], count: int) -> str:
+    """Medians, and what was to be reached."""
+    rows = [
+        "| who | all created | all RUNNING | CPU until then | memory before | with all | each | CPU when all run |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    middle = {name: _median(crowds) for name, crowds in found.items()}
+    for name, one in middle.items():
+        rows.append(
+            f"| {name} | {one.created_s:.1f} s | {one.running_s:.1f} s | {one.cpu_s:.1f} s | {one.before_mib:.0f} MiB "
+            f"| {one.after_mib:.0f} MiB | {(one.after_mib - one.before_mib) / count:.1f} MiB "
+            f"| {one.idle_cores:.2f} cores |"
+        )
+    ours, theirs = middle[OURS], middle[CONNECT]
+    soon, small = ours.running_s / theirs.running_s, ours.after_mib / theirs.after_mib
+    rows += [
+        "",
+        "| target | measured | reached |",
+        "|---|--:|---|",
+        f"| RUNNING no later than Connect's | {soon:.2f} x | {'yes' if soon <= TIME_FACTOR else 'no'} |",
+        f"| at most {MEMORY_FACTOR:g} x Connect's memory | {small:.2f} x "
+        f"| {'yes' if small <= MEMORY_FACTOR else 'no'} |",
+    ]
+    return "\n".join(rows)
+
+
+def _median(crowds: Sequence[Crowd]) -> Crowd:
+    return Crowd(*(median(getattr(one, name) for one in crowds) for name in Crowd.__slots__))
+
+
+def page(shown: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
+    """docs/benchmarks-many.md."""
+    return f"""\
+# A hundred small connectors
+
+`make bench ARGS="many --write"` writes this page. {count} connectors of the class VerifiableSource with one task and
+one record a second each, exactly once, are created over REST one after another, on one worker of the real Kafka Connect
+4.3.0 and then on one of Ringfence (`ringfence up --slots {count + 20}`), each with a broker of its own; {rounds}
+rounds, the table holds the medians. Memory: PSS of the worker's whole process tree, {_SETTLE_S:g} s after all were
+RUNNING; Ringfence's web process, which is no part of a worker, is not in it.
+
+{shown}
+
+{foot(machine)}"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit codes as of `python -m benchmarks`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks many", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="rounds (default: 1)")
+    parser.add_argument("--count", type=int, default=COUNT, metavar="N", help=f"connectors (default: {COUNT})")
+    parser.add_argument("--who", nargs="+", choices=["connect", "ours"], default=["connect", "ours"])
+    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-many-"))
+    machine = describe() | {"load before the runs": load()}
+    found: dict[str, list[Crowd]] = {}
+    try:
+        for number in range(args.rounds):
+            for name in [CONNECT] * ("connect" in args.who) + [OURS] * ("ours" in args.who):
+                stand = Stand(root / f"{number}-{name}", (VERIFIABLE,), args.nice, slots=args.count + 20, only=name)
+                with stand:
+                    create_topics(stand.connection, [TopicSpec(TOPIC)], Deadline.after(30))
+                    found.setdefault(name, []).append(measure(stand.sides[name], args.count))
+                print(f"{number + 1}/{args.rounds} {name:13} {found[name][-1]}", flush=True)
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    if len(found) < 2:
+        return 0
+    print(table(found, args.count))
+    if args.write:
+        PAGE.write_text(page(table(found, args.count), machine, args.count, args.rounds))
+        print(f"written: {PAGE}")
+    return 0
