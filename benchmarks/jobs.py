@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from benchmarks.stand import CONNECT, OURS
@@ -46,7 +45,7 @@ class Job:
     tasks: int = 1
     partitions: int = 1
     boundary: str = "interval"
-    more: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    more: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def config(self, side: str, bootstrap: str, given: str, topic: str) -> dict[str, str]:
         """given: the input topic, or the file; topic: where the records go."""

@@ -119,8 +119,8 @@ def page(shown: str, machine: Mapping[str, str], rounds: int, seconds: float) ->
 
 `make bench ARGS="latency --write"` writes this page. VerifiableSource makes {RECORDS_S} records a second with the
 moment of their making in them; `transaction.boundary=poll` ends a transaction with each `poll`. A read_committed
-consumer on the same machine takes the difference to its own clock as each record arrives, so the commit is in it. The real Kafka
-Connect 4.3.0 and Ringfence stand on one broker and take turns: {rounds} rounds of {seconds:g} s each, after
+consumer on the same machine takes the difference to its own clock as each record arrives, so the commit is in it. The
+real Kafka Connect 4.3.0 and Ringfence stand on one broker and take turns: {rounds} rounds of {seconds:g} s each, after
 {SETTLE_S:g} s that are not counted. Milliseconds are rounded down where a record is made. The table holds the medians
 of the rounds.
 

@@ -5,17 +5,16 @@ commits; `send` only produces. Offsets are gathered, not produced: the newest on
 transaction last.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Protocol
 
 from connectors.api import RecordBatch, SourceRecord
 from connectors.api.errors import ConnectorError
+from connectors.columns import Column, alike, column_of
 from fencing.offsets import Offset, Partition, canonical
 from fencing.record_errors import RecordErrors, Steps
-
-Produce = Callable[..., None]
-"""confluent-kafka's `produce(topic, value, key, partition, on_delivery, timestamp, headers)`."""
+from fencing.sending import Produce, send_calls, send_raw
 
 
 class Convert(Steps, Protocol):
@@ -29,6 +28,17 @@ class Convert(Steps, Protocol):
         ...
 
     transforms: bool
+
+    @property
+    def column(self) -> Callable[[Column], list[bytes | None] | None] | None:
+        """The values of many records at once, transformed and converted, or None where these have to go one by one.
+        None in place of it where all have to.
+        """
+        ...
+
+
+_FEW = 4
+"""Records for which columns do not pay."""
 
 
 class GatheredOffsets:
@@ -123,6 +133,60 @@ class RecordPath:
 
     def _prepare_records(self, batch: Sequence[SourceRecord]) -> Prepared:
         prepared = Prepared(batch)
+        to_values = self._convert.column
+        if to_values is None:
+            self._one_by_one(batch, prepared)
+            return prepared
+        for run in alike(batch):
+            if len(run) < _FEW or not self._by_column(run, prepared, to_values):
+                self._one_by_one(run, prepared)
+        return prepared
+
+    def _by_column(
+        self,
+        run: Sequence[SourceRecord],
+        prepared: Prepared,
+        to_values: Callable[[Column], list[bytes | None] | None],
+    ) -> bool:
+        """All of these at once; False, and nothing is prepared, where that cannot be done."""
+        column = column_of(run)
+        if column is None:
+            return False
+        try:
+            values = to_values(column)
+            if values is None:
+                return False
+            calls = self._calls(run, column.topic, values)
+        except Exception:  # noqa: BLE001 - one by one it is raised again, by the record that is to blame
+            return False
+        self._check_topic(column.topic)
+        prepared.topics.add(column.topic)
+        prepared.calls += calls
+        prepared.size += sum(map(len, filter(None, values)))
+        partition = run[0].source_partition
+        if all(record.source_partition is partition for record in run):
+            prepared.offsets.append((partition, run[-1].source_offset))
+        else:
+            prepared.offsets += [(record.source_partition, record.source_offset) for record in run]
+        return True
+
+    def _calls(self, run: Sequence[SourceRecord], topic: str, values: list[bytes | None]) -> list[tuple[object, ...]]:
+        for record in run:
+            if record.key is not None or record.key_schema is not None or record.partition is not None:
+                break
+            if record.timestamp or record.headers:
+                break
+        else:
+            return list(zip(repeat(topic), values))
+        to_key, to_headers, calls = self._convert.key, self._convert.headers, []
+        for record, value in zip(run, values, strict=True):
+            no_key = record.key is None and record.key_schema is None
+            key = None if no_key else to_key(topic, record.key, record.key_schema)
+            headers = to_headers(topic, record.headers) if record.headers else None
+            calls.append(_call(topic, value, key, record.partition, record.timestamp, headers))
+        return calls
+
+    def _one_by_one(self, batch: Sequence[SourceRecord], prepared: Prepared) -> None:
         convert, add, offsets = self._convert, prepared.calls.append, prepared.offsets
         to_value, to_key = convert.value, convert.key
         transform = convert.record if convert.transforms else None
@@ -153,20 +217,12 @@ class RecordPath:
                     raise
                 self._try_again(record, prepared)
                 continue
-            to = -1 if out.partition is None else out.partition
             if value is not None:
                 size += len(value)
-            # Positional: confluent-kafka takes keywords at twice the price. The two None are delivery callbacks.
-            if headers is not None:
-                add((topic, value, key, to, None, None, out.timestamp or 0, headers))
-            elif out.timestamp:
-                add((topic, value, key, to, None, None, out.timestamp))
-            else:
-                add((topic, value, key, to))
+            add(_call(topic, value, key, out.partition, out.timestamp, headers))
         if partition is not None:
             offsets.append((partition, offset))
         prepared.size += size
-        return prepared
 
     def _try_again(self, record: SourceRecord, prepared: Prepared) -> None:
         """Step by step; raises what is not tolerated."""
@@ -186,78 +242,27 @@ class RecordPath:
         `full()` is called when the producer's queue is full; it makes room or raises.
         """
         if isinstance(prepared.batch, RecordBatch):
-            sent = _send_raw(prepared.batch, produce, full)
+            sent = send_raw(prepared.batch, produce, full)
         else:
-            sent = _send_calls(prepared.calls, produce, full)
+            sent = send_calls(prepared.calls, produce, full)
         for partition, offset in prepared.offsets:
             offsets.put(partition, offset)
         self.bytes += prepared.size
         return sent
 
 
-def _send_calls(calls: list[tuple[object, ...]], produce: Produce, full: Callable[[], None]) -> int:
-    position, count = 0, len(calls)
-    while position < count:
-        try:
-            for call in calls[position:] if position else calls:
-                produce(*call)
-                position += 1
-        except BufferError:
-            full()
-    return count
-
-
-def _send_raw(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> int:
-    if batch.timestamps is not None or batch.headers is not None:
-        return _send_whole(batch, produce, full)
-    topic, values, keys = batch.topic, batch.values, batch.keys
-    partition = -1 if batch.partition is None else batch.partition
-    position, count = 0, len(values)
-    while position < count:
-        try:
-            if keys is not None:
-                for position in range(position, count):  # noqa: B020 - goes on where the queue was full
-                    produce(topic, values[position], keys[position], partition)
-            elif partition < 0:
-                for value in values[position:] if position else values:
-                    produce(topic, value)
-                    position += 1
-                break
-            else:
-                for position in range(position, count):  # noqa: B020
-                    produce(topic, values[position], None, partition)
-            position = count
-        except BufferError:
-            full()
-    return count
-
-
-def _send_whole(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> int:
-    """With timestamps and headers."""
-    partition = -1 if batch.partition is None else batch.partition
-    no = repeat(None)
-    times = repeat(0) if batch.timestamps is None else (max(0, time) for time in batch.timestamps)
-    keys = no if batch.keys is None else batch.keys
-    if batch.headers is None:
-        calls: Iterator[tuple[object, ...]] = zip(
-            repeat(batch.topic), batch.values, keys, repeat(partition), no, no, times, strict=False
-        )
-    else:
-        headers = (list(each) if each else None for each in batch.headers)
-        calls = zip(repeat(batch.topic), batch.values, keys, repeat(partition), no, no, times, headers, strict=False)
-    for call in calls:
-        try:
-            produce(*call)
-        except BufferError:
-            _again(produce, call, full)
-    return len(batch)
-
-
-def _again(produce: Produce, call: tuple[object, ...], full: Callable[[], None]) -> None:
-    while True:
-        full()
-        try:
-            produce(*call)
-            return
-        except BufferError:
-            continue
+def _call(
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    partition: int | None,
+    timestamp: int | None,
+    headers: list[tuple[str, bytes | None]] | None,
+) -> tuple[object, ...]:
+    """Arguments of `produce`, positional: it takes keywords at twice the price. The two None are delivery callbacks."""
+    to = -1 if partition is None else partition
+    if headers is not None:
+        return (topic, value, key, to, None, None, timestamp or 0, headers)
+    if timestamp:
+        return (topic, value, key, to, None, None, timestamp)
+    return (topic, value, key, to)

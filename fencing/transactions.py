@@ -18,7 +18,8 @@ from fencing.kafka.translation import kafka_errors
 from fencing.measures import Measures
 from fencing.offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from fencing.offsets_copy import OffsetsCopy
-from fencing.record_path import GatheredOffsets, Prepared, Produce, RecordPath
+from fencing.record_path import GatheredOffsets, Prepared, RecordPath
+from fencing.sending import Produce
 
 log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from connectors.api import ConfigDef, ConnectorError, Schema, SchemaAndValue
+from connectors.columns import Column
 
 
 class Converter(ABC):
@@ -39,6 +40,10 @@ class Converter(ABC):
         """The same for many values at once; a converter that knows a faster way overrides it."""
         convert = self.from_record
         return [convert(topic, value, schema) for value in values]
+
+    def from_column(self, column: Column) -> list[bytes | None]:
+        """The same for the values of a column, which may be used up."""
+        return self.from_batch(column.topic, column.whole(), column.schema)
 
     def trial(self) -> None:  # noqa: B027 - optional to override
         """What follows is a trial: nothing outside may change, so ids that others would give may be left out."""

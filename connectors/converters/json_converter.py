@@ -9,8 +9,9 @@ from typing import Final
 import orjson
 
 from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, OneOf, Range, Schema, SchemaType, Struct
+from connectors.columns import Column
 from connectors.converters.base import Converter, HeaderConverter, refuse
-from connectors.converters.json_encoding import Encode, Encoders
+from connectors.converters.json_encoding import Encode, EncodeFields, Encoders
 
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _BEYOND: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
@@ -78,6 +79,7 @@ class JsonConverter(Converter, HeaderConverter):
             defaults=settings.boolean("replace.null.with.default"),
         )
         self._known: dict[Schema, tuple[bytes, Encode]] = {}
+        self._columns: dict[Schema, EncodeFields] = {}
         self._last: Schema | None = None
         self._ready: tuple[bytes, Encode] = (b"", lambda value: value)
 
@@ -98,6 +100,20 @@ class JsonConverter(Converter, HeaderConverter):
         except TypeError as error:
             raise self._refused(topic, value, error) from error
         return begin + payload + b"}" if self._envelope else payload
+
+    def from_column(self, column: Column) -> list[bytes | None]:
+        schema = column.schema
+        if schema is None or not column.structs:
+            return super().from_column(column)
+        begin, _ = self._of(schema)
+        encode = self._columns.get(schema)
+        if encode is None:
+            if len(self._columns) >= max(self._cache_size, 1):
+                self._columns.clear()
+            encode = self._columns[schema] = self._encoders.fields(schema)
+        if not self._envelope:
+            return [_dumps(encode(fields)) for fields in column.values]
+        return [begin + _dumps(encode(fields)) + b"}" for fields in column.values]
 
     def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
         return self.from_record(topic, value, schema)

@@ -15,6 +15,7 @@ from connectors.values.moments import encoded, millis
 from connectors.values.texts import number_text
 
 Encode = Callable[[object], object]
+EncodeFields = Callable[[list[Any]], object]
 _MOMENTS: Final = (DATE_NAME, TIME_NAME, TIMESTAMP_NAME)
 
 
@@ -40,6 +41,30 @@ class Encoders:
             return value if encode is None else encode(value)
 
         return top
+
+    def fields(self, schema: Schema) -> EncodeFields:
+        """Encodes a struct of this schema that is given as the list of its fields' values, which fit."""
+        names = schema.names
+        encoders = [self._present(field.schema) for field in schema.fields]
+        inner = [
+            None
+            if encode is None and field.schema.optional and field.schema.default is None
+            else self._inner(field.schema, f"field {field.name}")
+            for field, encode in zip(schema.fields, encoders, strict=True)
+        ]
+        special = [(place, to) for place, to in enumerate(encoders) if to is not None]
+
+        def encode(values: list[Any]) -> object:
+            if None in values:
+                pairs = zip(inner, values, strict=True)
+                return dict(zip(names, [each if to is None else to(each) for to, each in pairs], strict=True))
+            if special:
+                values = [*values]
+                for place, to in special:
+                    values[place] = to(values[place])
+            return dict(zip(names, values, strict=True))
+
+        return encode
 
     def _null(self, schema: Schema, encode: Encode | None, what: str) -> object:
         if schema.default is not None and self._defaults:
@@ -106,27 +131,11 @@ class Encoders:
         return encode
 
     def _struct(self, schema: Schema) -> Encode:
-        names = schema.names
-        encoders = [self._present(field.schema) for field in schema.fields]
-        inner = [
-            None
-            if encode is None and field.schema.optional and field.schema.default is None
-            else self._inner(field.schema, f"field {field.name}")
-            for field, encode in zip(schema.fields, encoders, strict=True)
-        ]
-        special = [(place, to) for place, to in enumerate(encoders) if to is not None]
+        fields = self.fields(schema)
 
         def encode(value: object) -> object:
             assert isinstance(value, Struct)
-            values = value.values
-            if None in values:
-                pairs = zip(inner, values, strict=True)
-                return dict(zip(names, [each if to is None else to(each) for to, each in pairs], strict=True))
-            if special:
-                values = [*values]
-                for place, to in special:
-                    values[place] = to(values[place])
-            return dict(zip(names, values, strict=True))
+            return fields(value._values)
 
         return encode
 

@@ -6,6 +6,7 @@ from types import new_class
 from typing import ClassVar, Final, Generic, TypeVar, cast
 
 from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, Schema, SchemaType, SourceRecord, Struct
+from connectors.columns import Column
 
 JAVA: Final = "org.apache.kafka.connect.transforms."
 """The package of the Java classes that these are twins of."""
@@ -35,6 +36,19 @@ class Transform(ABC):
 
         A changed record is a new object: the connector's own record stays as it is. Raises `ConnectorError`.
         """
+
+    @property
+    def by_column(self) -> bool:
+        """Whether `apply_column` can do it, as it is configured."""
+        return False
+
+    def apply_column(self, column: Column) -> bool:
+        """Change topic, schema and values of many records at once, exactly as `apply` changes each.
+
+        False, or any error, where that cannot be done with these: the column is thrown away, and `apply` is called
+        for each of its records. So nothing may be remembered of a column.
+        """
+        return False
 
     def close(self) -> None:  # noqa: B027 - optional to override
         """Free what `configure` took."""
@@ -153,6 +167,15 @@ def replace_null(keys: ConfigDef) -> ConfigDef:
 def values_of(struct: Struct, defaults: bool) -> list[object]:
     """A list of its own with the struct's values, in the order of its fields, for another struct. See `kept_of`."""
     return struct.filled() if defaults else [kept_of(struct, name, defaults) for name in struct.schema.names]
+
+
+def filled(schema: Schema, rows: list[list[object]]) -> list[list[object]]:
+    """The same lists, of the fields of many structs of this schema, with defaults for nulls."""
+    for place, default in schema.defaulted:
+        for row in rows:
+            if row[place] is None:
+                row[place] = default
+    return rows
 
 
 def value_of(struct: Struct, name: str, defaults: bool) -> object:

@@ -13,6 +13,7 @@ from connectors.api import (
     SourceRecord,
     Struct,
 )
+from connectors.columns import Column
 from connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, halves, kept_of, replace_null
 from connectors.transforms.paths import FieldPath, field_syntax
 
@@ -71,6 +72,24 @@ class HoistField(KeyOrValue):
             return self.changed(record, None, {self._field: value})
         made = self._schema(schema)
         return self.changed(record, made, Struct(made, {self._field: value}))
+
+    @property
+    def by_column(self) -> bool:
+        return not self.on_key
+
+    def apply_column(self, column: Column) -> bool:
+        schema, values = column.schema, column.whole()
+        if schema is None:
+            column.values = [{self._field: value} for value in values]
+            return True
+        made = self._schema(schema)
+        _, cls, limit, _ = made.quick[self._field]
+        if column.structs:
+            cls = Struct
+        if set(map(type, values)) != {cls} or (limit and not -limit <= min(values) <= max(values) < limit):
+            return False
+        column.schema, column.values = made, [[value] for value in values]
+        return True
 
 
 class ValueToKey(KeyOrValue):

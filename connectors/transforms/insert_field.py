@@ -15,7 +15,8 @@ from connectors.api import (
     Struct,
 )
 from connectors.api.schemas import INT32, STRING, TIMESTAMP
-from connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves, replace_null, values_of
+from connectors.columns import Column
+from connectors.transforms.base import KeyOrValue, Rebuilt, basics, filled, halves, replace_null, values_of
 from connectors.values.moments import to_datetime
 
 _MARKS = "A trailing ! makes it required in the schema; ? or nothing, optional."
@@ -116,16 +117,7 @@ class InsertField(KeyOrValue):
         if value is None:
             return record
         if schema is None:
-            changed = {**self.mapping(record, value)}
-            if self._topic is not None:
-                changed[self._topic.name] = record.topic
-            if self._partition is not None and record.partition is not None:
-                changed[self._partition.name] = record.partition
-            if self._timestamp is not None and record.timestamp is not None:
-                changed[self._timestamp.name] = record.timestamp
-            if self._static is not None:
-                changed[self._static.name] = self._value
-            return self.changed(record, None, changed)
+            return self.changed(record, None, self._added(self.mapping(record, value), record.topic, record))
         struct = self.struct(record, value)
         made = self._schema(struct.schema)
         values = values_of(struct, self._defaults)
@@ -138,6 +130,49 @@ class InsertField(KeyOrValue):
         if self._static is not None:
             values.append(self._value)
         return self.changed(record, made, Struct.of(made, values))
+
+    def _added(self, given: Mapping[str, object], topic: str, record: SourceRecord) -> dict[str, object]:
+        changed = {**given}
+        if self._topic is not None:
+            changed[self._topic.name] = topic
+        if self._partition is not None and record.partition is not None:
+            changed[self._partition.name] = record.partition
+        if self._timestamp is not None and record.timestamp is not None:
+            changed[self._timestamp.name] = record.timestamp
+        if self._static is not None:
+            changed[self._static.name] = self._value
+        return changed
+
+    @property
+    def by_column(self) -> bool:
+        return self._defaults and not self.on_key
+
+    def apply_column(self, column: Column) -> bool:
+        schema, topic = column.schema, column.topic
+        if schema is None:
+            pairs = zip(column.values, column.records, strict=True)
+            column.values = [self._added(self.mapping(record, value), topic, record) for value, record in pairs]
+            return True
+        if not column.structs:
+            return False
+        made = self._schema(schema)
+        rows = filled(schema, column.values)
+        records = column.records
+        if self._topic is not None:  # in the order of `self._fields`
+            for row in rows:
+                row.append(topic)
+        if self._partition is not None:
+            for row, record in zip(rows, records, strict=True):
+                row.append(record.partition)
+        if self._timestamp is not None:
+            for row, record in zip(rows, records, strict=True):
+                row.append(None if record.timestamp is None else to_datetime(record.timestamp))
+        if self._static is not None:
+            value = self._value
+            for row in rows:
+                row.append(value)
+        column.schema = made
+        return True
 
     def _rebuild(self, schema: Schema) -> Schema:
         fields = {name: inner for name, _, inner in schema.fields}

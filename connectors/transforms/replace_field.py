@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SourceRecord, Struct
-from connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves, kept_of, replace_null
+from connectors.columns import Column
+from connectors.transforms.base import KeyOrValue, Rebuilt, basics, filled, halves, kept_of, replace_null
 
 
 def parse_renames(name: str, items: list[str]) -> dict[str, str]:
@@ -69,6 +70,25 @@ class ReplaceField(KeyOrValue):
             return self.changed(record, made, Struct.of(made, [kept_of(struct, name, False) for name in names]))
         values = struct.filled()
         return self.changed(record, made, Struct.of(made, [values[place] for place in places]))
+
+    @property
+    def by_column(self) -> bool:
+        return self._defaults and not self.on_key
+
+    def apply_column(self, column: Column) -> bool:
+        schema = column.schema
+        if schema is None:
+            pairs = zip(column.values, column.records, strict=True)
+            column.values = [self._replaced(self.mapping(record, value)) for value, record in pairs]
+            return True
+        if not column.structs:
+            return False
+        made, _, places = self._schema(schema)
+        rows = filled(schema, column.values)
+        if places != list(range(len(schema.fields))):
+            column.values = [[row[place] for place in places] for row in rows]
+        column.schema = made
+        return True
 
     def _replaced(self, given: Mapping[str, object]) -> dict[str, object]:
         renames, exclude, include = self._renames, self._exclude, self._include

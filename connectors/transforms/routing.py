@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from connectors.api import ConfigDef, ConfigType, Importance, SourceRecord
+from connectors.columns import Column
 from connectors.transforms.base import JAVA, Transform
 from connectors.transforms.patterns import is_pattern, java_pattern, replacement
 
@@ -36,12 +37,26 @@ class RegexRouter(Transform):
         self._replacement = replacement("replacement", settings.string("replacement"), self._pattern)
 
     def apply(self, record: SourceRecord) -> SourceRecord | None:
-        if self._pattern.fullmatch(record.topic) is None:
+        topic = self._routed(record.topic)
+        if topic is record.topic:
             return record
         changed = record.copy()
-        # Searched anew, as Java does: a lazy pattern may replace less than the whole name.
-        changed.topic = self._pattern.sub(self._expand, record.topic, count=1)
+        changed.topic = topic
         return changed
+
+    @property
+    def by_column(self) -> bool:
+        return True
+
+    def apply_column(self, column: Column) -> bool:
+        column.topic = self._routed(column.topic)
+        return True
+
+    def _routed(self, topic: str) -> str:
+        if self._pattern.fullmatch(topic) is None:
+            return topic
+        # Searched anew, as Java does: a lazy pattern may replace less than the whole name.
+        return self._pattern.sub(self._expand, topic, count=1)
 
     def _expand(self, match: re.Match[str]) -> str:
         return "".join(part if isinstance(part, str) else match[part[0]] or "" for part in self._replacement)

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from fencing.clock import Deadline
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.reporter import Reporter
-from fencing.record_path import Produce
+from fencing.sending import Produce
 from fencing.source_task import SourceTaskRun
 from fencing.task_plugin import Plugin
 from fencing.task_spec import TaskSpec

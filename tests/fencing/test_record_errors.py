@@ -39,6 +39,7 @@ class Fragile:
 
     raw = False
     transforms = True
+    column = None
     converter_classes: Mapping[Stage, str] = {stage: f"Fragile{stage.title()}" for stage in Stage}
 
     def __init__(self) -> None:

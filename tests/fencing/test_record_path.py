@@ -15,6 +15,7 @@ class Upper:
 
     raw = False
     transforms = True
+    column = None
     converter_classes: Mapping[Stage, str] = dict.fromkeys(Stage, "Upper")
 
     @property

@@ -93,6 +93,7 @@ class Plain:
     """No transforms; values and keys are bytes already."""
 
     transforms = False
+    column = None
     transforms_by_class: Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]] = ()
     converter_classes: Mapping[Stage_, str] = dict.fromkeys(Stage_, "Plain")
 

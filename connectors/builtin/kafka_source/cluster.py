@@ -28,7 +28,7 @@ _OWN: Final = frozenset(
     {names.SOURCE_ALIAS, names.TARGET_ALIAS, names.ISOLATION, names.GROUP_ID, names.SESSION_TIMEOUT_MS}
 )
 """Settings of the connector that stand among those of its clients."""
-_QUEUE_KB: Final = "16384"
+_QUEUE_KB: Final = "4096"
 """What the client reads ahead: enough for its thread and ours to overlap, little enough for a small task."""
 _LOGS: Final = {"log_level": "0"}
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from connectors.api import ConfigException, Schema, SourceRecord, SourceTask
+from connectors.columns import Column
 from connectors.config_providers import ConfigProviders
 from connectors.converters import header_converter, key_converter, value_converter
 from connectors.plugins import load_task_class
@@ -51,6 +52,9 @@ class Conversion:
         )
         self.transforms = bool(chain)
         self.raw = not chain and value.to_bytes_is_identity and key.to_bytes_is_identity
+        self.column = self._column if all(transform.by_column for transform in chain) else None
+        self._columns = [transform.apply_column for transform in chain]
+        self._from_column = value.from_column
         self._chain = [transform.apply for transform in chain]
         self.transforms_by_class = [(type(transform).__name__, transform.apply) for transform in chain]
         self.converter_classes = {
@@ -58,6 +62,12 @@ class Conversion:
             Stage.KEY_CONVERTER: type(key).__name__,
             Stage.VALUE_CONVERTER: type(value).__name__,
         }
+
+    def _column(self, column: Column) -> list[bytes | None] | None:
+        for apply in self._columns:
+            if not apply(column):
+                return None
+        return self._from_column(column)
 
     def record(self, record: SourceRecord) -> SourceRecord | None:
         """The record after all transforms; None where one dropped it."""

@@ -1,0 +1,71 @@
+"""Records of a batch by column: the quick way of values that have one shape through transforms and converter.
+
+A record at a time, a chain of small transforms spends most of its time on making records and structs that live until
+the next transform. Here the values of many records go through together, and a struct is a plain list meanwhile. It is
+the same chain with the same results, or else it is not taken: whoever cannot go on says so, and the records take their
+own way one by one.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from connectors.api import Schema, SchemaType, SourceRecord, Struct
+
+
+class Column:
+    """Consecutive records for one topic whose values have one schema (one object), none of them null.
+
+    records: as the connector handed them over, never changed: their keys, headers, partitions and timestamps hold.
+    topic, schema (None: plain values) and values are changed by transforms in place. values: one a record; with a
+    struct's schema each is a list in the order of its fields, which belongs to the column, so that it may be changed.
+    A plain mapping belongs to the connector, and may not.
+    """
+
+    __slots__ = ("records", "schema", "topic", "values")
+
+    def __init__(self, records: Sequence[SourceRecord], topic: str, schema: Schema | None, values: list[Any]) -> None:
+        self.records = records
+        self.topic = topic
+        self.schema = schema
+        self.values = values
+
+    @property
+    def structs(self) -> bool:
+        """Whether the values are lists of fields."""
+        return self.schema is not None and self.schema.type is SchemaType.STRUCT
+
+    def whole(self) -> list[Any]:
+        """The values as a record would have them: structs as such."""
+        schema = self.schema
+        if schema is None or schema.type is not SchemaType.STRUCT:
+            return self.values
+        of = Struct.of
+        return [of(schema, fields) for fields in self.values]
+
+
+def column_of(records: Sequence[SourceRecord]) -> Column | None:
+    """Of records with one topic and one value schema; None where their values have several shapes, or are null."""
+    values: list[Any] = [record.value for record in records]
+    if None in values:
+        return None
+    schema = records[0].value_schema
+    if schema is None and values[0].__class__ is Struct:
+        schema = values[0].schema
+    if schema is not None and schema.type is SchemaType.STRUCT:
+        if not all(value.__class__ is Struct and value.schema is schema for value in values):
+            return None
+        values = [[*value.values] for value in values]
+    elif schema is None and any(value.__class__ is Struct for value in values):
+        return None
+    return Column(records, records[0].topic, schema, values)
+
+
+def alike(batch: Sequence[SourceRecord]) -> Iterator[Sequence[SourceRecord]]:
+    """The batch, cut where the topic or the value's schema (the object) changes."""
+    start = 0
+    schema, topic = batch[0].value_schema, batch[0].topic
+    for place, record in enumerate(batch):
+        if record.value_schema is not schema or (record.topic is not topic and record.topic != topic):
+            yield batch[start:place]
+            start, schema, topic = place, record.value_schema, record.topic
+    yield batch[start:] if start else batch
