@@ -81,13 +81,14 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 
 @dataclass(slots=True)
 class OpenPage:
-    """A list that somebody looks at: its rows or, where more than numbers changed, the whole list anew."""
+    """A page that somebody looks at. `shown`: the connectors on it. `connector`: it is the page of that one; else the
+    list, which fetches single rows or, where more than numbers changed, the whole list anew."""
 
     port: int
-    query: dict[str, str]
     shown: frozenset[str]
-    arrived: list[float] = field(default_factory=list)
-    """When each answer was complete."""
+    connector: str = ""
+    arrived: list[tuple[float, float]] = field(default_factory=list)
+    """Of each answer: when it was asked for, and when it was complete."""
     fetched: int = 0
     failed: int = 0
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -95,7 +96,7 @@ class OpenPage:
     async def run(self) -> None:
         stream, parts = Connection(self.port), Connection(self.port)
         try:
-            async for name, data in stream.events("/ui/events"):
+            async for name, data in stream.events(f"/ui/events{f'?connector={self.connector}' * bool(self.connector)}"):
                 if name == "hello":
                     self.ready.set()
                 elif name == "changed":
@@ -110,7 +111,13 @@ class OpenPage:
             parts.close()
 
     async def _fetch(self, parts: Connection, more: list[tuple[str, str]]) -> None:
-        answer = await parts.get("/ui/connectors?" + urlencode([*self.query.items(), *more]))
+        asked = time.time()
+        path = f"/ui/connectors/{self.connector}/" if self.connector else f"/ui/connectors?{urlencode(more)}"
+        answer = await parts.get(path)
         self.failed += answer.status != 200
         self.fetched += len(answer.body)
-        self.arrived.append(time.time())
+        self.arrived.append((asked, time.time()))
+
+    def delay(self, changed: float) -> float | None:
+        """From a change to the first complete answer that was asked for after it; None where there was none."""
+        return next((arrived - changed for asked, arrived in self.arrived if asked >= changed), None)

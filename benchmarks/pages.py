@@ -1,8 +1,8 @@
 """`python -m benchmarks pages`: what open pages cost one web process, and how soon a page begins to arrive.
 
 A throw-away database and Valkey, one `ringfence web`, and pages without browsers (`browsers`): each holds its stream
-of events open and fetches what it is told of, as `live.js` does. Once a second one connector that all of them show
-changes, in the database and in a notice, as the projector does it.
+of events open and fetches what it is told of, as `live.js` does. Once a second something changes, in the database and
+in a notice, as the projector does it: for pages that all show the same list, and for pages of a connector each.
 """
 
 import argparse
@@ -11,14 +11,14 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
 from statistics import median, quantiles
 
 from benchmarks import lists
 from benchmarks.browsers import Connection, OpenPage
+from benchmarks.changes import Changes, fill
 from benchmarks.machine import describe, foot, load
 from benchmarks.processes import Tree
 from benchmarks.rest import BenchmarkError
@@ -32,74 +32,35 @@ PATHS = ("/ui/", "/ui/connectors", "/ui/connectors?page=10", "/ui/connectors?sor
 
 
 @dataclass(frozen=True, slots=True)
+class Case:
+    """`connectors`: each page shows one of its own, else all of them the same list. `change`: "" for nothing."""
+
+    title: str
+    change: str = ""
+    connectors: bool = False
+
+
+CASES = (
+    Case("one list, nothing changes"),
+    Case("one list, numbers of a connector on it change", "numbers"),
+    Case("one list, the state of a connector on it changes", "state"),
+    Case("a connector each, nothing changes", "", connectors=True),
+    Case("a connector each, numbers of all of them change", "every number", connectors=True),
+    Case("a connector each, the state of one of them changes", "state", connectors=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
-    """`cores`: processor seconds of the web process for each second; `seconds`: from a
-    change until each page had it; `size`: KiB of a part."""
+    """`cores`: processor seconds of the web process for each second; `seconds`: from a change until a page that shows
+    it had it; `last`: until all of them had; `size`: KiB of a part."""
 
     title: str
     cores: float
     seconds: Sequence[float]
+    last: Sequence[float]
     fetches: int
     size: float
-
-
-def fill(connectors: int, tasks: int) -> list[str]:
-    """Connectors and tasks; returns the names of the first page of the list, which have an hour of minutes, too."""
-    from django.db import transaction
-
-    from ringfence.access.principal import EVERYBODY_HERE
-    from ringfence.mirror.minutes import EVERYTHING, ITSELF, minute_of
-    from ringfence.mirror.models import ClusterInfo, Minute, Worker
-    from ringfence.web.listing import PAGE_SIZE, chosen
-
-    lists.fill(connectors, tasks)
-    now_ms = int(time.time() * 1000)
-    minutes = range(minute_of(now_ms) - 60, minute_of(now_ms) + 1)
-    shown = [row.name for row in chosen({}, EVERYBODY_HERE, now_ms).shown[:PAGE_SIZE]]
-    with transaction.atomic():
-        Worker.objects.create(worker="w1", incarnation="i", mode="enabled", slots=8, version="1", since_ms=now_ms)
-        ClusterInfo.objects.create(id=1, leader="w1", since_ms=now_ms)
-        rows = [
-            Minute(connector=name, task=task, minute=minute, state="RUNNING", began="RUNNING", records=60_000)
-            for name in shown
-            for task in range(tasks)
-            for minute in minutes
-        ]
-        rows += [Minute(connector=EVERYTHING, task=ITSELF, minute=minute, records=10**8) for minute in minutes]
-        Minute.objects.bulk_create(rows, batch_size=1000)
-    return shown
-
-
-class Changes:
-    """Something new about one connector after the other, as the projector writes and tells it."""
-
-    def __init__(self, names: Sequence[str], redis_url: str) -> None:
-        from ringfence.mirror.notices import RedisNotices
-
-        self._names = cycle(names)
-        self._tell = RedisNotices(redis_url)
-        self._count = 0
-
-    def numbers(self) -> None:
-        """A progress report."""
-        from ringfence.mirror.models import Task
-        from ringfence.mirror.notices import Notice
-
-        name, self._count = next(self._names), self._count + 1
-        Task.objects.filter(connector=name, number=0).update(records_total=self._count)
-        self._tell(Notice(moved=(name,)))
-
-    def state(self) -> None:
-        """Another state, which may change the order of the list."""
-        from ringfence.mirror.models import Connector
-        from ringfence.mirror.notices import Notice
-
-        name, self._count = next(self._names), self._count + 1
-        Connector.objects.filter(name=name).update(since_ms=int(time.time() * 1000))
-        self._tell(Notice(changed=(name,)))
-
-    def nothing(self) -> None:
-        """So that the streams alone are measured."""
 
 
 async def _quiet(web: Tree, pages: Sequence[OpenPage], seconds: float = 2.0) -> None:
@@ -117,7 +78,7 @@ async def _quiet(web: Tree, pages: Sequence[OpenPage], seconds: float = 2.0) -> 
             await asyncio.sleep(seconds)
 
 
-async def hold(title: str, web: Tree, pages: Sequence[OpenPage], change: Callable[[], None], seconds: int) -> Held:
+async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Changes, seconds: int) -> Held:
     """Change something once a second for so many seconds, and wait until all pages have it."""
     running = [asyncio.create_task(page.run()) for page in pages]
     try:
@@ -128,13 +89,15 @@ async def hold(title: str, web: Tree, pages: Sequence[OpenPage], change: Callabl
         for page in pages:
             page.arrived.clear()
             page.fetched = 0
-        before, began, told = web.cpu_seconds(), time.monotonic(), list[float]()
+        before, began = web.cpu_seconds(), time.monotonic()
+        told: list[tuple[float, frozenset[str]]] = []
         for number in range(seconds):
             await asyncio.sleep(max(0.0, began + number - time.monotonic()))
-            told.append(time.time())
-            await asyncio.to_thread(change)
-        await _quiet(web, pages)
+            if case.change:
+                told.append((time.time(), await asyncio.to_thread(changes.make, case.change)))
+        await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
         cpu, took = web.cpu_seconds() - before, time.monotonic() - began
+        await _quiet(web, pages)
     finally:
         for task in running:
             task.cancel()
@@ -143,16 +106,14 @@ async def hold(title: str, web: Tree, pages: Sequence[OpenPage], change: Callabl
         raise BenchmarkError(f"A page broke off: {type(broken).__name__}: {broken}")
     if sum(page.failed for page in pages):
         raise BenchmarkError("Some parts were answered with an error: see the log of the web process")
+    delays = [[page.delay(at) for page in pages if page.shown & names] for at, names in told]
+    if any(delay is None for each in delays for delay in each):
+        raise BenchmarkError("A page never fetched what had changed")
+    known = [[delay for delay in each if delay is not None] for each in delays]
     fetches = sum(len(page.arrived) for page in pages)
-    cores = cpu / took
     size = sum(page.fetched for page in pages) / fetches / 1024 if fetches else 0.0
-    return Held(title, cores, [at for page in pages for at in _delays(told, page)], fetches, size)
-
-
-def _delays(told: Sequence[float], page: OpenPage) -> list[float]:
-    """Of each change: until the first answer after it."""
-    last = max(page.arrived, default=0.0)
-    return [next(arrived for arrived in page.arrived if arrived >= at) - at for at in told if at <= last]
+    every = [delay for each in known for delay in each]
+    return Held(case.title, cpu / took, every, [max(each) for each in known], fetches, size)
 
 
 async def first_bytes(port: int, path: str, rounds: int, web: Tree) -> tuple[float, list[float]]:
@@ -170,12 +131,17 @@ async def first_bytes(port: int, path: str, rounds: int, web: Tree) -> tuple[flo
 
 
 def held_table(found: Sequence[Held]) -> str:
-    rows = ["| | cores of the web process | parts fetched | of | median | 95 % |", "|---|--:|--:|--:|--:|--:|"]
+    rows = [
+        "| all pages show | cores of the web process | parts fetched | of | delay: median | 99 % | the last page |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
     for one in found:
-        times = ""
+        times = " | | | "
         if one.seconds:
-            times = f"{one.size:.1f} KiB | {median(one.seconds):.2f} s | {quantiles(one.seconds, n=20)[-1]:.2f} s"
-        rows.append(f"| {one.title} | {one.cores:.2f} | {one.fetches:,} | {times or ' | | '} |")
+            slow = quantiles(one.seconds, n=100)[-1]
+            last = median(one.last)
+            times = f"{one.size:.1f} KiB | {median(one.seconds):.2f} s | {slow:.2f} s | {last:.2f} s"
+        rows.append(f"| {one.title} | {one.cores:.2f} | {one.fetches:,} | {times} |")
     return "\n".join(rows)
 
 
@@ -193,26 +159,28 @@ def page(held: str, first: str, machine: Mapping[str, str], args: argparse.Names
 # What open pages cost
 
 `make bench ARGS="pages --write"` writes this page. {args.connectors:,} connectors with {args.tasks} tasks each in
-SQLite, and an hour of minutes of those on the first page; one `ringfence web`, Valkey, and {args.pages} pages that
-have the list open. They are no browsers: each holds a stream of server-sent events and fetches what it is told of, as
-the pages' scripts do. All of them show the fifty connectors of which one changes each second, for {args.seconds}
-seconds. The limit: under one core, the processor time of the web process by the clock. Numbers are told the less often
-the more pages are open (`web/live.py`), so a page may fetch once for several changes; a change of state waits
-for nobody.
+SQLite, and an hour of minutes of those that are looked at; one `ringfence web`, Valkey, and {args.pages} open pages.
+They are no browsers: each holds a stream of server-sent events and fetches what it is told of, as the pages' scripts
+do. Something changes once a second, for {args.seconds} seconds. The limit: under one core, which is the processor time
+of the web process by the clock.
 
 {held}
 
-The delay is from the change in the database until a page has the new row (or list) complete. Where only numbers of a
-connector changed a page fetches that row; where its state did, the whole list, since its place may be another one. A
-part is made once for all pages that ask for the same since the same change, and never for other eyes. The pages'
-connections and their driver ran on the same machine.
+The delay is from the change in the database until a page that shows it has an answer, complete, that it asked for
+after the change; the last column is the median of the time until all pages that show it have. On the list a page
+fetches a row where only numbers changed, and the whole list where a state did, since its place may be another one. A
+part of a list is made once for all pages that ask for the same since the same change, and never for other eyes.
+Where each page shows a connector of its own nothing can be shared.
+
+Numbers come the less often the more of the processor the web process has used in the last second (`web/pace.py`): where
+{args.pages} pages show {args.pages} connectors and all of their numbers move, each page has them some seconds later. A
+change of state waits for nobody. The pages' connections and their driver ran on the same two processors.
 
 The first byte of a page over a socket, {args.rounds} times after one warm-up:
 
 {first}
 
-With a processor of its own a request takes its processor time. Here the machine did much other work meanwhile (its load
-is below), which the times by the clock show.
+With a processor of its own a request takes its processor time, and that is what must not exceed the limit.
 
 {foot(machine)}"""
 
@@ -222,7 +190,9 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[s
     valkey = EmbeddedValkey(scratch / "valkey", free_port(), scratch / "valkey.log")
     database = scratch / "pages.sqlite3"
     lists._django(database)
-    names = fill(args.connectors, args.tasks)
+    names = fill(args.connectors, args.tasks, args.pages)
+    from ringfence.web.listing import PAGE_SIZE
+
     port = free_port()
     environment = {
         **os.environ,
@@ -238,18 +208,17 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[s
         web = process = Leashed.start("web", command, log=scratch / "web.log", cwd=scratch, env=environment)
         wait_until(lambda: accepts("127.0.0.1", port) or process.poll() is not None, 60)
         tree = Tree(process.pid)
-        changes = Changes(names, valkey.url)
 
         async def run() -> tuple[list[Held], dict[str, tuple[float, list[float]]]]:
             first = {path: await first_bytes(port, path, args.rounds, tree) for path in PATHS}
             held = []
-            for title, change in (
-                (f"{args.pages} pages, nothing changes", changes.nothing),
-                (f"{args.pages} pages, numbers of one connector a second", changes.numbers),
-                (f"{args.pages} pages, the state of one connector a second", changes.state),
-            ):
-                pages = [OpenPage(port, {}, frozenset(names)) for _ in range(args.pages)]
-                held.append(await hold(title, tree, pages, change, args.seconds))
+            for case in CASES:
+                shown, of_list = names[: args.pages], frozenset(names[:PAGE_SIZE])
+                pages = [OpenPage(port, frozenset((name,)), name) for name in shown]
+                if not case.connectors:
+                    pages = [OpenPage(port, of_list) for _ in range(args.pages)]
+                changes = Changes(shown if case.connectors else names[:PAGE_SIZE], valkey.url)
+                held.append(await hold(case, tree, pages, changes, args.seconds))
                 print(held_table(held[-1:]), flush=True)
             return held, first
 

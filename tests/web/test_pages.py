@@ -16,6 +16,7 @@ from fencing.ids import ConnectorName, Incarnation, WorkerId
 from fencing.status import State, WorkerRecord
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import Connector, Event, GenerationRow, Task
+from ringfence.web.pace import LONGEST, SHARE, SHORTEST, Pace
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector, generation
 
@@ -344,30 +345,49 @@ def test_where_many_pages_are_open_numbers_wait_and_a_change_of_state_does_not(m
     from ringfence.mirror.notices import Notice
     from ringfence.web import live
 
-    monkeypatch.setattr(live, "PACE_SECONDS", 0.0)
-    monkeypatch.setattr(live.Hub, "pace_s", 3600.0)
+    monkeypatch.setattr(Pace, "states_s", lambda pace, pages: 0.0)
+    monkeypatch.setattr(Pace, "numbers_s", lambda pace, pages: 3600.0)
     monkeypatch.setattr(live.Hub, "add", lambda hub, listener: hub._listeners.add(listener))
 
-    async def told() -> list[str]:
-        hub, stream = live.hub(), live.stream(None)
+    async def told(name: str | None) -> list[str]:
+        hub, stream = live.hub(), live.stream(name)
         seen = [await anext(stream)]
         hub.tell(Notice(moved=("a",)))
         seen.append(await asyncio.wait_for(anext(stream), 10))
-        hub.tell(Notice(moved=("a",)))
+        hub.tell(Notice(moved=("a",), other=name is not None))
         waiting = asyncio.ensure_future(anext(stream))
         done, _ = await asyncio.wait([waiting], timeout=0.2)
         assert not done, "numbers of a second ago, told again"
-        hub.tell(Notice(changed=("b",)))
+        hub.tell(Notice(changed=("a",)))
         seen.append(await asyncio.wait_for(waiting, 10))
         await stream.aclose()  # type: ignore[attr-defined]
         return [event.partition("\n")[0] if event.startswith("event") else "hello" for event in seen]
 
-    assert asyncio.run(told()) == ["hello", "event: rows", "event: changed"]
-    hub = live.Hub()
-    monkeypatch.undo()
-    assert hub.pace_s == live.PACE_SECONDS
-    hub._listeners |= {live.Listener(None) for _ in range(200)}
-    assert hub.pace_s == 200 / live.FETCHES_A_SECOND
+    assert asyncio.run(told(None)) == ["hello", "event: rows", "event: changed"]
+    assert asyncio.run(told("a")) == ["hello", "event: changed", "event: changed"]
+
+
+def test_the_more_an_event_costs_and_the_more_pages_are_open_the_less_often_numbers_are_told() -> None:
+    clock, used = [0.0], [0.0]
+    pace = Pace(lambda: clock[0], lambda: used[0])
+
+    def tell(events: int, cost: float) -> None:
+        for _ in range(events):
+            clock[0] += 1.001 / events
+            used[0] += cost
+            pace.told()
+
+    assert pace.numbers_s(200) == SHORTEST
+    tell(200, 0.001)
+    assert pace.numbers_s(200) == SHORTEST, "two hundred that share one part"
+    for _ in range(8):
+        tell(50, 0.013)
+    assert pace.numbers_s(200) == pytest.approx(200 * 0.013 / SHARE, rel=0.05)
+    assert (pace.numbers_s(2), pace.numbers_s(5000)) == (SHORTEST, LONGEST)
+    assert pace.states_s(5000) <= SHORTEST
+    before = pace.numbers_s(200)
+    tell(1, 0.9)
+    assert pace.numbers_s(200) == before, "that was something else"
 
 
 def test_without_redis_the_stream_follows_the_database(flights: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +397,7 @@ def test_without_redis_the_stream_follows_the_database(flights: FakeLeader, monk
 
     monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
     monkeypatch.setattr(live, "_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(live, "PACE_SECONDS", 0.0)
+    monkeypatch.setattr(Pace, "states_s", lambda pace, pages: 0.0)
 
     async def first_two() -> list[str]:
         stream = live.stream("flights")

@@ -15,6 +15,7 @@ import contextlib
 import json
 import logging
 import math
+import random
 import time
 import weakref
 from collections.abc import AsyncIterator
@@ -23,6 +24,7 @@ import redis.asyncio
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import Error as DatabaseError
+from django.db import close_old_connections
 from django.db.models import Sum
 from django.http import HttpRequest, StreamingHttpResponse
 from redis.exceptions import RedisError
@@ -33,13 +35,12 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.mirror.models import TopicPosition
 from ringfence.mirror.notices import ANYTHING, CHANNEL, Notice, decode
+from ringfence.web.pace import Pace
 
 HEARTBEAT_SECONDS = 15.0
-PACE_SECONDS = 0.8
-"""At most one event in this time: a page fetches its part anew for each. The last change is always told."""
-FETCHES_A_SECOND = 50
-"""Of one process, for numbers that move all the time: the more pages, the less often each hears of numbers. A change of
-state waits for nobody."""
+SPREAD_SECONDS = 0.015
+"""For each open page: over so long they are told of what is no hurry and concerns all of them. The page of a connector
+costs about that, and whoever waits for a change of state is not to wait behind two hundred of them."""
 MANY = 60
 """More names than this are not told one by one: a page shows fifty."""
 _POLL_SECONDS = 2.0
@@ -67,8 +68,8 @@ class Listener:
             urgent = whole = notice.other or bool(self.who.shown(notice.changed))
             rows = self.who.shown(notice.moved)
         else:
-            urgent = notice.other or self.name in notice.changed
-            whole, rows = urgent or self.name in notice.moved, []
+            urgent = self.name in notice.changed
+            whole, rows = urgent or notice.other or self.name in notice.moved, []
         if urgent:
             self.urgent.set()
         if whole or rows:
@@ -96,14 +97,10 @@ class Hub:
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
         self._task: asyncio.Task[None] | None = None
+        self.pace = Pace()
 
     def __len__(self) -> int:
         return len(self._listeners)
-
-    @property
-    def pace_s(self) -> float:
-        """The shortest time between two events about numbers, for each page."""
-        return max(PACE_SECONDS, len(self._listeners) / FETCHES_A_SECOND)
 
     def add(self, listener: Listener) -> None:
         self._listeners.add(listener)
@@ -160,6 +157,8 @@ def _stamp() -> object:
         return TopicPosition.objects.aggregate(sum=Sum("applied_offset"))["sum"]
     except DatabaseError:
         return None
+    finally:
+        close_old_connections()  # no request of this thread would do it
 
 
 _hubs: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = weakref.WeakKeyDictionary()
@@ -184,11 +183,15 @@ async def stream(name: str | None, who: Principal = EVERYBODY_HERE) -> AsyncIter
                 yield "event: beat\ndata: .\n\n"
                 continue
             if not listener.urgent.is_set():
+                # Lists are told together, since they get one and the same part.
+                spread = 0.0 if name is None else random.random() * SPREAD_SECONDS * len(here)  # noqa: S311
+                pause = max(spread, told_at + here.pace.numbers_s(len(here)) - loop.time())
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(listener.urgent.wait(), told_at + here.pace_s - loop.time())
+                    await asyncio.wait_for(listener.urgent.wait(), pause)
             yield listener.take()
             told_at = loop.time()
-            await asyncio.sleep(PACE_SECONDS)
+            here.pace.told()
+            await asyncio.sleep(here.pace.states_s(len(here)))
     finally:
         here.remove(listener)
 

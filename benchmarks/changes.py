@@ -1,0 +1,64 @@
+"""Connectors that open pages look at, and what changes about them."""
+
+import time
+from collections.abc import Sequence
+
+from benchmarks import lists
+
+
+def fill(connectors: int, tasks: int, looked_at: int) -> list[str]:
+    """Connectors and tasks; returns the names of the first ones of the list, which have an hour of minutes, too."""
+    from django.db import transaction
+
+    from ringfence.access.principal import EVERYBODY_HERE
+    from ringfence.mirror.minutes import EVERYTHING, ITSELF, minute_of
+    from ringfence.mirror.models import ClusterInfo, Minute, Worker
+    from ringfence.web.listing import chosen
+
+    lists.fill(connectors, tasks)
+    now_ms = int(time.time() * 1000)
+    minutes = range(minute_of(now_ms) - 60, minute_of(now_ms) + 1)
+    shown = [row.name for row in chosen({}, EVERYBODY_HERE, now_ms).shown[:looked_at]]
+    with transaction.atomic():
+        Worker.objects.create(worker="w1", incarnation="i", mode="enabled", slots=8, version="1", since_ms=now_ms)
+        ClusterInfo.objects.create(id=1, leader="w1", since_ms=now_ms)
+        rows = [
+            Minute(connector=name, task=task, minute=minute, state="RUNNING", began="RUNNING", records=60_000)
+            for name in shown
+            for task in range(tasks)
+            for minute in minutes
+        ]
+        rows += [Minute(connector=EVERYTHING, task=ITSELF, minute=minute, records=10**8) for minute in minutes]
+        Minute.objects.bulk_create(rows, batch_size=1000)
+    return shown
+
+
+class Changes:
+    """Something new about one connector after the other, as the projector writes and tells it."""
+
+    def __init__(self, names: Sequence[str], redis_url: str) -> None:
+        from ringfence.mirror.notices import RedisNotices
+
+        self._names = names
+        self._tell = RedisNotices(redis_url)
+        self._count = 0
+
+    def make(self, what: str) -> frozenset[str]:
+        """Of whom it is."""
+        from ringfence.mirror.models import Connector, Task
+        from ringfence.mirror.notices import Notice
+
+        self._count += 1
+        name = self._names[self._count % len(self._names)]
+        match what:
+            case "numbers":  # a progress report
+                Task.objects.filter(connector=name, number=0).update(records_total=self._count)
+                self._tell(Notice(moved=(name,)))
+            case "every number":
+                Task.objects.filter(connector__in=self._names, number=0).update(records_total=self._count)
+                self._tell(Notice(moved=tuple(self._names)))
+                return frozenset(self._names)
+            case "state":  # which may change the order of the list
+                Connector.objects.filter(name=name).update(since_ms=int(time.time() * 1000))
+                self._tell(Notice(changed=(name,)))
+        return frozenset((name,))
