@@ -36,6 +36,8 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
         "hanging",
         "preview",
         "try_transforms",
+        "dead_letters",
+        "replay",
     )
     for name in ("command", *asked):
         monkeypatch.setattr(dispatch, name, getattr(fake, name))

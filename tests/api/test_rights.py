@@ -63,6 +63,8 @@ CALLS: list[tuple[Verb, str, str, Any]] = [
     (Verb.VIEW_CONFIG, "get", "/connectors/{}/config", None),
     (Verb.VIEW_CONFIG, "get", "/connectors/{}/tasks", None),
     (Verb.VIEW_CONFIG, "get", "/api/v1/preflight?connector={}", None),
+    (Verb.VIEW_DATA, "get", "/api/v1/connectors/{}/dead-letters", None),
+    (Verb.OPERATE, "post", "/api/v1/connectors/{}/dead-letters/replay", {"all": True}),
     (Verb.OPERATE, "put", "/connectors/{}/pause", {}),
     (Verb.OPERATE, "post", "/connectors/{}/restart?includeTasks=true", {}),
     (Verb.OPERATE, "post", "/ui/connectors/{}/actions/stop", None),

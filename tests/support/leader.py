@@ -3,6 +3,7 @@
 For codes and bodies only. What the real ones guarantee is tested with the real ones.
 """
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -172,6 +173,40 @@ class FakeLeader:
         steps = [{**step, "record": {**before, "topic": "routed", "value": quoted}}]
         walked = {"before": {**before, "value": quoted}, "steps": steps, "outcome": "written"}
         return {**walked, "written": {**after, "topic": "routed"}, "error": ""}
+
+    def dead_letters(self, asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        self.asked.append(("dead_letters", asked["config"]["name"], dict(asked)))
+        if self.refusal is not None:
+            raise self.refusal
+        pin = str(asked["config"].get("pin", ""))
+
+        def b64(text: str) -> str:
+            return base64.b64encode(text.encode()).decode()
+
+        text = {"stage": "VALUE_CONVERTER", "class": "JsonConverter", "error": "builtins.ValueError", "topic": "t"}
+        text |= {"message": f"<b>{pin}</b> is no number", "trace": "Traceback: it broke", "task": "0"}
+        text |= {"source_partition": '{"file":"x"}', "source_offset": '{"position":7}'}
+        blank: dict[str, Any] = {**text, "timestamp_ms": 5, "seen": "committed", "key": None, "key_size": -1}
+        blank |= {"value": b64(f"a <i>line</i> {pin}"), "value_size": 20, "headers": [["h", b64("x"), 1]]}
+        states = {7: "no", 5: "yes", 3: "undecided"}
+        letters = [{**blank, "partition": 0, "offset": n, "replayed": state} for n, state in states.items()]
+        edges = [{"partition": 0, "first": 2, "end": 12}]
+        topic = asked["config"]["errors.deadletterqueue.topic.name"]
+        answer = {"topic": topic, "letters": letters, "partitions": edges, "partition_count": 1, "complete": True}
+        return {**answer, "before": None if asked["before"] else [[0, 3]]}
+
+    def replay(self, asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        self.asked.append(("replay", asked["config"]["name"], dict(asked)))
+        if self.refusal is not None:
+            raise self.refusal
+        places = asked["chosen"].get("places", [[0, 7], [0, 8]])
+        results = [
+            {"partition": p, "offset": o, "became": "failed", "topic": "", "why": f"no {asked['config'].get('pin')}"}
+            if n
+            else {"partition": p, "offset": o, "became": "written", "topic": "t", "why": ""}
+            for n, (p, o) in enumerate(places)
+        ]
+        return {"topic": "bad", "results": results, "left": 0 if "places" in asked["chosen"] else 4}
 
     def transactions(
         self,

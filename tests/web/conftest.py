@@ -28,7 +28,7 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
 
     fake = FakeLeader()
     asked = ("validate", "list_plugins", "config_keys", "preflight", "preview", "try_transforms")
-    for name in ("command", *asked):
+    for name in ("command", "dead_letters", "replay", *asked):
         monkeypatch.setattr(dispatch, name, getattr(fake, name))
     monkeypatch.setattr(masking, "config_keys", fake.config_keys)
     masking._asked_in_vain.clear()

@@ -1,5 +1,6 @@
 """A connector's dead letters and their replay, for pages and REST alike: asked of a worker, secrets hidden."""
 
+import base64
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -49,9 +50,15 @@ def found(row: Connector, *, stage: str = "", by: str = "", before: str = "", le
         "deadline": time.time() + READ_SECONDS - 3,
     }
     answer = dispatch.dead_letters(asked, READ_SECONDS)
-    scrub = scrubber(row)
+    masker = Masker([row.class_name])
+
+    def scrub(text: str) -> str:
+        return masker.scrubbed(text, config)
+
     for letter in answer["letters"]:
         letter.update({key: scrub(letter[key]) for key in _TEXTS})
+        letter.update({key: _scrubbed(letter[key], scrub) for key in ("key", "value")})
+        letter["headers"] = [[name, _scrubbed(encoded, scrub), size] for name, encoded, size in letter["headers"]]
     older = answer["before"]
     answer["before"] = "" if older is None else ",".join(f"{partition}:{offset}" for partition, offset in older)
     answer["at_most"] = sum(max(0, each["end"] - each["first"]) for each in answer["partitions"])
@@ -106,10 +113,12 @@ def counted(results: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(parts) or "no dead letter matched"
 
 
-def scrubber(row: Connector) -> Callable[[str], str]:
-    """Takes the connector's secrets out of a text."""
-    masker, config = Masker([row.class_name]), row.settings
-    return lambda text: masker.scrubbed(text, config)
+def _scrubbed(encoded: str | None, scrub: Callable[[str], str]) -> str | None:
+    """Bytes in Base64 without the connector's secrets."""
+    if encoded is None:
+        return None
+    text = base64.b64decode(encoded).decode("utf-8", "surrogateescape")
+    return base64.b64encode(scrub(text).encode("utf-8", "surrogateescape")).decode("ascii")
 
 
 def _config(row: Connector) -> dict[str, str]:
