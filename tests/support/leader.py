@@ -4,6 +4,7 @@ For codes and bodies only. What the real ones guarantee is tested with the real 
 """
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +15,7 @@ from fencing.ids import ConnectorName
 from fencing.log_levels import LoggerRecord
 from fencing.status import Removed, State
 from ringfence.dispatch import CommandResult, Refused
-from ringfence.mirror.models import ActiveTopic, Task
+from ringfence.mirror.models import ActiveTopic, GenerationRow, Task
 from ringfence.mirror.projector import Projection
 from tests.support.topics import Topic, connector_status, generation, task_status
 
@@ -78,6 +79,10 @@ class FakeLeader:
             first = len(self.config.records)
             self.config.config(*generation(name, 2, first))
             value = {"generation": first + 2}
+            self.project()
+            fenced = [{"id": f"g-{name}-{task}", "producer_id": 7 + task, "epoch": 4} for task in range(2)]
+            row = GenerationRow.objects.filter(connector=name, generation=first + 2)
+            assert row.update(stage="done", fenced=json.dumps(fenced)) == 1
         elif kind == "fence_id":
             return CommandResult(None, {"fenced": [{"id": body["id"], "producer_id": 7, "epoch": 4}]})
         elif kind == "end_hanging":

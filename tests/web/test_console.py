@@ -100,6 +100,9 @@ def test_a_fence_says_in_numbers_what_it_does_and_links_its_entry(client: Client
     entry = entry_of(text(done))
     assert (entry.action, entry.connector, entry.outcome) == ("fence", "flights", "done")
     assert "a zombie" in entry.message
+    for line in ("g-flights-0: producer 7 has epoch 4 now", "g-flights-1: producer 8 has epoch 4 now"):
+        assert line in text(done)
+        assert line in entry.message
 
 
 def test_ending_a_transaction_fences_its_id(client: Client, flights: FakeLeader) -> None:
@@ -108,7 +111,7 @@ def test_ending_a_transaction_fences_its_id(client: Client, flights: FakeLeader)
     assert "t-0" in page
     done = client.post(f"{CONSOLE}/transactions/0/fence/", {"reason": "it hangs", "confirm": "flights"})
     assert flights.asked[-1] == ("fence_id", "flights", {"id": "g-flights-0", "reason": "it hangs"})
-    assert "Producer 7 has epoch 4 now." in text(done)
+    assert "g-flights-0: producer 7 has epoch 4 now" in text(done)
     assert "epoch 4" in entry_of(text(done)).message
 
 

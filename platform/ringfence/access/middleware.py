@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
@@ -134,7 +134,7 @@ def _unknown(request: HttpRequest, nobody: Nobody) -> HttpResponse:
         response["Retry-After"] = str(nobody.wait)
         return response
     if is_page(request) and "Authorization" not in request.headers:
-        return HttpResponseRedirect(settings.LOGIN_URL)
+        return HttpResponseRedirect(_login(request))
     response = answer(
         request,
         401,
@@ -143,6 +143,16 @@ def _unknown(request: HttpRequest, nobody: Nobody) -> HttpResponse:
     )
     response["WWW-Authenticate"] = 'Basic realm="Ringfence", charset="UTF-8"'
     return response
+
+
+def _login(request: HttpRequest) -> str:
+    """The login page, which leads back to the page that was asked for."""
+    if request.method != "GET" or request.headers.get("HX-Request") == "true":
+        return str(settings.LOGIN_URL)
+    raw = getattr(request, "scope", {}).get("raw_path")
+    path = raw.decode("ascii", "replace") if raw else request.get_full_path().partition("?")[0]
+    query = request.META.get("QUERY_STRING", "")
+    return f"{settings.LOGIN_URL}?{urlencode({'next': f'{path}?{query}' if query else path})}"
 
 
 def _foreign(request: HttpRequest, host: str) -> bool:

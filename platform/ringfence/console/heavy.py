@@ -1,5 +1,6 @@
 """Heavy acts on connectors and their transactions."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -41,6 +42,13 @@ def _ids_of(row: Connector) -> int:
     return max(int(most), row.task_count)
 
 
+def _line(fenced: Mapping[str, Any]) -> str:
+    """One id that was fenced, with the numbers that its coordinator gave out for it."""
+    if fenced["producer_id"] is None:
+        return str(fenced["id"])
+    return f"{fenced['id']}: producer {fenced['producer_id']} has epoch {fenced['epoch']} now"
+
+
 def _open_effects(found: OpenNow) -> list[Effect]:
     how = "asked of Kafka now" if found.asked else "as its tasks last reported: Kafka could not be asked"
     return [
@@ -76,8 +84,9 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     def act(values: dict[str, Any]) -> Came:
         result = dispatch.command("fence_now", name, {"reason": values["reason"]}, user=_user(request))
         generation = result.value.get("generation") if isinstance(result.value, dict) else None
-        # What was fenced is reported through the events topic, and may not be in the database yet.
-        return Came(f"The round is over, and generation {generation} starts. Its tab Generations lists what was fenced")
+        fenced = [_line(each) for each in live.fenced(name, result.value)]
+        listed = "Fenced:" if fenced else "Its tab Generations lists what was fenced."
+        return Came(f"The round is over, and generation {generation} starts. {listed}", fenced)
 
     return run(request, sheet, act)
 
@@ -119,11 +128,7 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     def act(values: dict[str, Any]) -> Came:
         body = {"id": one["id"], "reason": values["reason"]}
         result = dispatch.command("fence_id", name, body, user=_user(request))
-        fenced = result.value.get("fenced") or [] if isinstance(result.value, dict) else []
-        return Came(
-            f"{one['id']} is fenced.",
-            [f"Producer {each['producer_id']} has epoch {each['epoch']} now." for each in fenced],
-        )
+        return Came(f"{one['id']} is fenced.", [_line(each) for each in live.fenced(name, result.value)])
 
     return run(request, sheet, act)
 

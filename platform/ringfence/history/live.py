@@ -1,11 +1,15 @@
 """What of a connector's earlier generations may be alive: until a fencing round is done, the old tasks may write."""
 
+import time
+from typing import Any
+
 from django.db.models import Max
 
 from ringfence.history.models import ConfigVersion
 from ringfence.mirror.models import ActiveTopic, Connector, GenerationRow
 
 _MOST = 20
+_ON_ITS_WAY_SECONDS, _LOOK_SECONDS = 2.0, 0.05
 
 
 def ids(row: Connector) -> int:
@@ -32,6 +36,30 @@ def earlier(row: Connector) -> list[dict[str, str]]:
         if generation.stage == "done":
             break  # and with it, all before are fenced
     return found
+
+
+def fenced(connector: str, answer: object) -> list[dict[str, Any]]:
+    """What a command to fence has fenced: {"id", "producer_id", "epoch"}, the numbers None where nobody told them.
+
+    Of a round the leader answers only with the generation: the ids come through the events topic, and are waited for
+    for a moment. [] where they are still on their way then.
+    """
+    value = answer if isinstance(answer, dict) else {}
+    told = value.get("fenced")
+    if told is None and value.get("generation") is not None:
+        told = _of_round(connector, value["generation"])
+    return [{"producer_id": None, "epoch": None, **each} for each in told or []]
+
+
+def _of_round(connector: str, generation: int) -> list[dict[str, Any]]:
+    until = time.monotonic() + _ON_ITS_WAY_SECONDS
+    while True:
+        row = GenerationRow.objects.filter(connector=connector, generation=generation, stage="done").first()
+        if row is not None:
+            return row.fenced_ids
+        if time.monotonic() >= until:
+            return []
+        time.sleep(_LOOK_SECONDS)
 
 
 def topics(row: Connector) -> list[str]:

@@ -17,7 +17,6 @@ from ringfence.api.errors import bad_request
 from ringfence.api.v1.base import FLAG, OwnView, told_reason
 from ringfence.api.v1.connectors import FencedShape
 from ringfence.history import live
-from ringfence.mirror.models import GenerationRow
 
 _LARGEST_ID = 300
 
@@ -162,11 +161,6 @@ class Fence(OwnView):
             result = dispatch.command("fence_id", name, {"id": wanted, "reason": reason}, user=self.user_name)
         else:
             result = dispatch.command("fence_now", name, {"reason": reason}, user=self.user_name)
-        value = result.value if isinstance(result.value, dict) else {}
-        generation = value.get("generation")
-        fenced = value.get("fenced")
-        if fenced is None and generation is not None:
-            row = GenerationRow.objects.filter(connector=name, generation=generation).first()
-            fenced = row.fenced_ids if row else None
-        shown = [{"producer_id": None, "epoch": None, **each} for each in fenced or []]
+        generation = result.value.get("generation") if isinstance(result.value, dict) else None
+        shown = live.fenced(name, result.value)
         return Response(FenceAnswerShape({"connector": name, "generation": generation, "fenced": shown}).data)
