@@ -24,6 +24,7 @@ TABS = (
     ("generations", "Generations", "layers"),
     ("config", "Config", "braces"),
     ("topics", "Topics", "database"),
+    ("dead-letters", "Dead letters", "inbox"),
     ("logs", "Logs", "scroll-text"),
     ("timeline", "Timeline", "clock"),
 )
