@@ -84,11 +84,3 @@ def test_the_example_with_transactions_commits_whole_files_and_aborts_broken_one
     while (batch := task.poll()) is not None:
         found += [(len(part.batch or ()), part.ending) for part in asked.parts(batch)]
     assert found == [(500, None), (200, Ending.COMMIT), (1, Ending.ABORT), (0, Ending.COMMIT)]
-
-
-def test_every_setting_of_the_built_ins_is_documented() -> None:
-    text = (DOCS / "connectors.md").read_text()
-    for plugin in PluginRegistry.discover().plugins:
-        if plugin.cls.__module__.startswith("connectors.builtin."):
-            for name in (*plugin.cls.config_def().keys, plugin.cls.__name__.removesuffix("Connector")):
-                assert name in text
