@@ -53,7 +53,7 @@ bench: setup ## Side by side with the real Kafka Connect: records/s, CPU and mem
 golden: setup ## Ask Kafka Connect's own transforms and converters again what the tests compare with (needs javac)
 	$(BIN)/python -m tests.connectors.golden.generate
 
-screenshots: setup ## Take the pictures in docs/screenshots anew (needs a Chromium, four minutes)
+screenshots: setup ## Take the pictures in docs/screenshots anew (needs a Chromium, a quarter of an hour)
 	$(BIN)/python -m tests.e2e.browser.screenshots
 
 lint: setup ## Check style, types and the arrows between packages

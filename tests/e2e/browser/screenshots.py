@@ -1,9 +1,7 @@
-"""`make screenshots`: docs/screenshots anew, from a platform of its own that streams real flights.
-
-RINGFENCE_TEST_UP=DIR uses a running and empty `ringfence up --data DIR --workers 2` instead.
-"""
+"""`make screenshots`: docs/screenshots anew, from a platform of its own that streams real flights for a while."""
 
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -26,7 +24,9 @@ from tests.support.waiting import eventually
 
 FOLDER = Path(__file__).parents[3] / "docs" / "screenshots"
 LIMIT_BYTES = 150_000
-_LINES_A_SECOND = 400
+_SECONDS = 600
+"""So long it streams before the first picture: curves and strips of the last hour have something to show then."""
+_LINES_A_SECOND = 200
 _COLOURS = 256
 
 SHOTS = (
@@ -91,13 +91,15 @@ def _has_offsets(rest: Rest, name: str) -> bool:
 
 @contextmanager
 def _world(folder: Path) -> Iterator[Up]:
-    """A platform with two workers and six connectors, of which one has failed, one rests and one has a past."""
-    running = os.environ.get("RINGFENCE_TEST_UP")
-    up = Up.attached(Path(running), workers=2) if running else Up(folder / "data", workers=2)
+    """A platform with two workers and six connectors, of which one has failed, one rests and one has a past.
+
+    `folder`: of the files that are read; connectors show where they stand.
+    """
     airport, weather = Airport(folder / "flights.csv"), folder / "weather.csv"
-    if not running:
-        up.start()
+    data = tempfile.TemporaryDirectory()
+    up = Up(Path(data.name), workers=2)
     try:
+        up.start()
         await_calm(up)
         airport.open()
         weather.write_text("EWR,2013-01-01T01:00,39.02\nEWR,2013-01-01T02:00,39.02\n")
@@ -110,16 +112,32 @@ def _world(folder: Path) -> Iterator[Up]:
         rest.create("clicks", _verifiable("clicks", 900, 2))
         for name in ("flights", "weather", "payments", "orders", "inventory", "clicks"):
             eventually(partial(_has_offsets, rest, name), 180, f"offsets of {name}", pause=0.2)
-        weather.unlink()
         rest.settled(200, "PUT", "/connectors/payments/config", _verifiable("payments", 200, 3, 2500))
         rest.settled(200, "PUT", "/connectors/payments/config", _verifiable("payments", 250, 4, 2500))
+        threading.Event().wait(_SECONDS * 2 / 3)
+        weather.unlink()
         rest.settled(202, "PUT", "/connectors/inventory/pause")
+        rest.settled(200, "PUT", "/connectors/orders/config", _verifiable("orders", 450, 3))
         eventually(lambda: rest.status("weather")["tasks"][0]["state"] == "FAILED", 180)
         eventually(lambda: rest.status("inventory")["connector"]["state"] == "PAUSED", 180)
+        threading.Event().wait(_SECONDS / 3)
         yield up
     finally:
         airport.close()
         up.end()
+        data.cleanup()
+
+
+@contextmanager
+def _sources() -> Iterator[Path]:
+    """A folder with a name that may be seen."""
+    parent = Path("/srv") if os.access("/srv", os.W_OK) else Path.home()
+    folder = parent / "airport"
+    folder.mkdir()  # never one that is there already
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def _small(picture: bytes) -> bytes:
@@ -153,9 +171,8 @@ def main() -> None:
     if path is None:
         raise SystemExit(f"There is no Chromium on the PATH: {program.HOW_TO_INSTALL}")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, _world(Path(folder)) as up, sync_playwright() as playwright:
+    with _sources() as folder, _world(folder) as up, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(program.ARGUMENTS))
-        threading.Event().wait(100)  # pictures of the last 90 seconds need 90 seconds
         for shot in SHOTS:
             _shoot(browser, up, *shot)
         browser.close()
