@@ -24,7 +24,7 @@ from fencing.record_errors import Call
 from fencing.transactions import TransactionalClient
 
 MOST_LETTERS: Final = 500
-MOST_BYTES: Final = 32 * 1024 * 1024
+MOST_BYTES: Final = 16 * 1024 * 1024
 _ALL: Final = 2**31 - 1
 
 

@@ -24,6 +24,7 @@ PAGES = {
     "edit": f"{_ONE}/edit",
     "edit, form": f"{_ONE}/edit?mode=form",
     "topics": f"{_ONE}/topics",
+    "dead letters": f"{_ONE}/dead-letters",
     "delete": f"{_ONE}/delete",
     "timeline": f"{_ONE}/timeline",
     "catalog": "/ui/new",

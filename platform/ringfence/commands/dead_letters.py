@@ -1,0 +1,101 @@
+"""`ringfence dead-letters`: records that no transform or converter could take, and their replay, over REST only."""
+
+import argparse
+from typing import Any
+
+from ringfence.client import output
+from ringfence.client.arguments import Actions, add_yes, run
+from ringfence.client.asking import confirmed
+from ringfence.client.exits import ClientError, Exit
+from ringfence.client.rest import Rest, segment
+
+__all__ = ["add_arguments", "run"]
+
+_STAGES = ("TRANSFORMATION", "HEADER_CONVERTER", "KEY_CONVERTER", "VALUE_CONVERTER")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = Actions(parser)
+    about = "the newest letters with what failed, 25 at a time"
+    listing = actions.add("list", _list, about, connector=True, output="table json yaml")
+    _add_filters(listing)
+    listing.add_argument("--before", metavar="PLACES", help="the next page, as the one before says")
+    about = "take records again, through the transforms and converters as they are now; each is written once"
+    replay = actions.add("replay", _replay, about, connector=True, output="table json yaml")
+    replay.add_argument("letters", metavar="PARTITION-OFFSET", nargs="*", help="as `list` shows them")
+    replay.add_argument("--all", action="store_true", help="all that match, the oldest 500")
+    _add_filters(replay)
+    replay.add_argument("--reason", help="why: it goes into the audit trail")
+    add_yes(replay)
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stage", choices=_STAGES, help="only those that failed there")
+    parser.add_argument("--class", dest="by", metavar="CLASS", help="only of this transform, converter or error")
+
+
+def _path(name: str) -> str:
+    return f"/api/v1/connectors/{segment(name)}/dead-letters"
+
+
+def _filters(args: argparse.Namespace) -> dict[str, str]:
+    given = {"stage": args.stage, "class": args.by}
+    return {key: value for key, value in given.items() if value}
+
+
+def _list(rest: Rest, args: argparse.Namespace) -> int:
+    query = {**_filters(args), **({"before": args.before} if args.before else {})}
+    found = rest.call("GET", _path(args.name), **query)
+    columns: dict[str, output.Cell] = {
+        "LETTER": _place,
+        "REPLAYED": lambda row: row["replayed"],
+        "STAGE": lambda row: row["stage"],
+        "CLASS": lambda row: row["class"],
+        "TOPIC": lambda row: row["topic"],
+        "SOURCE OFFSET": lambda row: row["source_offset"],
+        "ERROR": lambda row: f"{row['error'].rpartition('.')[2]}: {row['message'][:80]}",
+    }
+    output.listing(found["letters"], args.output, columns)
+    if found["before"] and args.output == "table":
+        print(f"Older ones: --before {found['before']}")
+    return 0
+
+
+def _replay(rest: Rest, args: argparse.Namespace) -> int:
+    if bool(args.letters) is args.all:
+        raise ClientError(Exit.USAGE, "name some letters, 0-17 for example, or give --all")
+    body: dict[str, Any] = {"reason": args.reason} if args.reason else {}
+    if args.all:
+        body |= {"all": True, **_filters(args)}
+        what = "replay all dead letters that match"
+    elif _filters(args):
+        raise ClientError(Exit.USAGE, "--stage and --class choose among --all")
+    else:
+        body["letters"] = [_letter(text) for text in args.letters]
+        what = f"replay {len(args.letters)} dead letter{'' if len(args.letters) == 1 else 's'}"
+    confirmed(args.name, what, args.yes)
+    done = rest.call("POST", f"{_path(args.name)}/replay", body)
+    columns: dict[str, output.Cell] = {
+        "LETTER": _place,
+        "OUTCOME": lambda row: row["became"],
+        "TOPIC": lambda row: row["topic"] or "-",
+        "WHY": lambda row: row["why"] or "-",
+    }
+    output.listing(done["results"], args.output, columns)
+    if done["left"] and args.output == "table":
+        print(f"{done['left']} more match: replay again for the next")
+    bad = [row for row in done["results"] if row["became"] in ("failed", "undecided", "missing")]
+    if bad:
+        raise ClientError(Exit.INVALID, f"{len(bad)} of {len(done['results'])} were not replayed")
+    return 0
+
+
+def _place(row: Any) -> str:
+    return f"{row['partition']}-{row['offset']}"
+
+
+def _letter(text: str) -> dict[str, int]:
+    partition, _, offset = text.partition("-")
+    if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
+        raise ClientError(Exit.USAGE, f"{text} names no letter: partition and offset, as in 0-17")
+    return {"partition": int(partition), "offset": int(offset)}
