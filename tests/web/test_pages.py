@@ -398,6 +398,32 @@ def test_the_more_an_event_costs_and_the_more_pages_are_open_the_less_often_numb
     assert pace.numbers_s(200) == before, "that was something else"
 
 
+def test_lists_are_told_to_look_again_and_a_connector_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringfence.web import live
+
+    async def never(hub: live.Hub) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(live.Hub, "_listen", never)
+    monkeypatch.setattr(live, "TICK_SECONDS", 0.05)
+
+    async def told() -> list[str]:
+        streams = [live.stream(None), live.stream(None), live.stream("flights")]
+        assert all(["hello" in await anext(stream) for stream in streams])
+        quiet = asyncio.ensure_future(anext(streams[2]))
+        seen = await asyncio.wait_for(asyncio.gather(*(anext(stream) for stream in streams[:2])), 10)
+        assert not quiet.done()
+        quiet.cancel()
+        await asyncio.gather(quiet, return_exceptions=True)
+        for stream in streams:
+            await stream.aclose()  # type: ignore[attr-defined]
+        return seen
+
+    one, other = asyncio.run(told())
+    assert re.fullmatch(r"event: changed\ndata: \d{13}\n\n", one)
+    assert one == other, "so that one part serves both"
+
+
 def test_without_redis_the_stream_follows_the_database(flights: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.conf import settings
 

@@ -38,6 +38,9 @@ from ringfence.mirror.notices import ANYTHING, CHANNEL, Notice, decode
 from ringfence.web.pace import Pace
 
 HEARTBEAT_SECONDS = 15.0
+TICK_SECONDS = 10.0
+"""Lists and the overview are fetched anew so often where nothing changes: what was reported grows old by itself. Told
+from here and not asked for by each page's own clock, so that all of them get one and the same part."""
 SPREAD_SECONDS = 0.015
 """For each open page: over so long they are told of what is no hurry and concerns all of them. The page of a connector
 costs about that, and whoever waits for a change of state is not to wait behind two hundred of them."""
@@ -78,6 +81,12 @@ class Listener:
             self._rows.update(rows)
             self.changed.set()
 
+    def look_again(self, at_ms: int) -> None:
+        """Wake the page though nothing was told."""
+        self._at_ms = at_ms
+        self._whole = True
+        self.changed.set()
+
     def take(self) -> str:
         """The event that tells all that came since the last one."""
         self.changed.clear()
@@ -96,7 +105,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
         self.pace = Pace()
 
     def __len__(self) -> int:
@@ -104,19 +113,32 @@ class Hub:
 
     def add(self, listener: Listener) -> None:
         self._listeners.add(listener)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._listen())
+        if not self._tasks or any(task.done() for task in self._tasks):
+            self._end()
+            self._tasks = asyncio.create_task(self._listen()), asyncio.create_task(self._tick())
 
     def remove(self, listener: Listener) -> None:
         self._listeners.discard(listener)
-        if not self._listeners and self._task is not None:
-            self._task.cancel()
-            self._task = None
+        if not self._listeners:
+            self._end()
+
+    def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = ()
 
     def tell(self, notice: Notice) -> None:
         at_ms = int(time.time() * 1000)
         for listener in self._listeners:
             listener.tell(notice, at_ms)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            at_ms = int(time.time() * 1000)
+            for listener in self._listeners:
+                if listener.name is None:
+                    listener.look_again(at_ms)
 
     async def _listen(self) -> None:
         while True:
