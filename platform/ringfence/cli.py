@@ -40,6 +40,7 @@ COMMANDS = (
     ),
     Command("web", "ringfence.commands.web", "run the web process: REST, pages, events"),
     Command("worker", "ringfence.commands.worker", "run one worker: it may lead, and runs the tasks placed on it"),
+    Command("executor", "ringfence.commands.executor", "run a Spark executor, where Spark on Kubernetes asks for one"),
     Command("connectors", "ringfence.commands.connectors", "list, create, change, pause, restart, delete, over REST"),
     Command("tasks", "ringfence.commands.tasks", "list and restart tasks, over REST"),
     Command("offsets", "ringfence.commands.offsets", "show, set, reset, keep and restore source offsets, over REST"),

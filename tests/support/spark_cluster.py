@@ -96,7 +96,7 @@ class Cluster:
 
     def busy(self, bootstrap: str) -> Leashed:
         """The one worker where a task is connected to this broker."""
-        (found,) = [worker for worker in self.workers if any(bootstrap in _peers(one) for one in self.tasks_of(worker))]
+        (found,) = [worker for worker in self.workers if bootstrap in peers(worker.pid)]
         return found
 
     def stop(self) -> None:
@@ -139,9 +139,12 @@ class Runs:
         return spec
 
 
-def _peers(process: psutil.Process) -> set[str]:
-    try:
-        found = process.net_connections(kind="tcp")
-    except psutil.Error:
-        return set()
-    return {f"{one.raddr[0]}:{one.raddr[1]}" for one in found if one.status == psutil.CONN_ESTABLISHED}
+def peers(pid: int) -> set[str]:
+    """Where the process and its descendants are connected to."""
+    found: set[str] = set()
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        with suppress(psutil.Error):
+            for one in process.net_connections(kind="tcp"):
+                if one.status == psutil.CONN_ESTABLISHED:
+                    found.add(f"{one.raddr[0]}:{one.raddr[1]}")
+    return found
