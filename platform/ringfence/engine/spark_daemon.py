@@ -10,7 +10,7 @@ import importlib
 import sys
 from importlib.machinery import PathFinder
 
-_ARCHIVES = ("pyspark.zip", "-src.zip")
+_ARCHIVES = ("pyspark.zip", "-src.zip", ".jar")
 # PySpark itself loads its worker only after each fork, since pandas and pyarrow, if a job needs them, start threads.
 # Our jobs need neither, and nothing here starts a thread.
 _SHARED = ("pyspark.worker", "connectors.plugins", "ringfence.engine.spark_host", "ringfence.engine.task_host")
@@ -21,6 +21,10 @@ def _prefer_installed() -> None:
     installed = [entry for entry in sys.path if not entry.endswith(_ARCHIVES)]
     if all(PathFinder.find_spec(name, installed) for name in ("pyspark", "py4j")):
         sys.path[:] = installed
+        for entry in [each for each in sys.path_importer_cache if each.endswith(_ARCHIVES)]:
+            # PySpark invalidates Python's caches in every new process, and such an importer reads its archive's
+            # whole directory again then, Spark's own jar among them: 14 MiB of each task.
+            del sys.path_importer_cache[entry]
 
 
 if __name__ == "__main__":
