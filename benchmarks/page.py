@@ -28,9 +28,14 @@ Connect and Ringfence on one broker, both exactly once, through the same file of
 
 {listed(targets(results))}
 
-How long it takes to fence the transactional ids of many tasks: [benchmarks-fencing.md](benchmarks-fencing.md). How
-long a task's records stay away when its worker is killed: [benchmarks-kills.md](benchmarks-kills.md). What
-lists of 1,000 connectors cost: [benchmarks-lists.md](benchmarks-lists.md).
+Beside the real Kafka Connect, too: copies from Kafka to Kafka and a chain of transforms
+([benchmarks-streams.md](benchmarks-streams.md)), a record's time on its way
+([benchmarks-latency.md](benchmarks-latency.md)), a hundred small connectors
+([benchmarks-many.md](benchmarks-many.md)), the gap of a reconfiguration ([benchmarks-gaps.md](benchmarks-gaps.md)).
+By ourselves: how long it takes to fence the transactional ids of many tasks
+([benchmarks-fencing.md](benchmarks-fencing.md)), how long a task's records stay away when its worker is killed
+([benchmarks-kills.md](benchmarks-kills.md)), what lists of 1,000 connectors and 200 open pages cost
+([benchmarks-lists.md](benchmarks-lists.md), [benchmarks-pages.md](benchmarks-pages.md)).
 
 ## How it is measured
 
