@@ -89,6 +89,10 @@ def _has_offsets(rest: Rest, name: str) -> bool:
     return bool(rest.expect(200, "GET", f"/connectors/{name}/offsets")["offsets"])
 
 
+def _failed(rest: Rest) -> bool:
+    return bool(rest.status("weather")["tasks"][0]["state"] == "FAILED")
+
+
 @contextmanager
 def _world(folder: Path) -> Iterator[Up]:
     """A platform with two workers and six connectors, of which one has failed, one rests and one has a past.
@@ -118,7 +122,7 @@ def _world(folder: Path) -> Iterator[Up]:
         weather.unlink()
         rest.settled(202, "PUT", "/connectors/inventory/pause")
         rest.settled(200, "PUT", "/connectors/orders/config", _verifiable("orders", 450, 3))
-        eventually(lambda: rest.status("weather")["tasks"][0]["state"] == "FAILED", 180)
+        eventually(lambda: _failed(rest), 180)
         eventually(lambda: rest.status("inventory")["connector"]["state"] == "PAUSED", 180)
         threading.Event().wait(_SECONDS / 3)
         yield up
@@ -141,16 +145,17 @@ def _sources() -> Iterator[Path]:
 
 
 def _small(picture: bytes) -> bytes:
-    """The same picture with a palette, which is all that a page needs."""
+    """The same picture with a palette, in which what is small keeps its colour, too."""
     with Image.open(BytesIO(picture)) as image:
         out = BytesIO()
-        reduced = image.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+        reduced = image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         reduced.save(out, "PNG", optimize=True)
         return out.getvalue()
 
 
 def _shoot(browser: Browser, up: Up, name: str, address: str, width: int, theme: str) -> None:
     visitor = Visitor(browser, up.rest.url, width=width, theme=theme)
+    eventually(lambda: _failed(up.rest), 180)  # between two of the attempts to start it again
     try:
         page = visitor.go(address)
         page.wait_for_load_state("load")
