@@ -5,9 +5,10 @@ commits; `send` only produces. Offsets are gathered, not produced: the newest on
 transaction last.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Protocol
+from typing import Final, Protocol
 
 from connectors.api import RecordBatch, SourceRecord
 from connectors.api.errors import ConnectorError
@@ -15,6 +16,8 @@ from connectors.columns import Column, alike, column_of
 from fencing.offsets import Offset, Partition, canonical
 from fencing.record_errors import RecordErrors, Steps
 from fencing.sending import Produce, send_calls, send_raw
+
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Convert(Steps, Protocol):
@@ -39,6 +42,19 @@ class Convert(Steps, Protocol):
 
 _FEW = 4
 """Records for which columns do not pay."""
+
+
+def check_name(topic: str) -> None:
+    """Raises `ConnectorError` for what no broker takes as a topic's name.
+
+    The client would only say, of one transaction after another, that some record could not be delivered.
+    """
+    if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
+        raise ConnectorError(
+            f"The task produced a record to {topic[:300]!r}, which cannot be a topic: a name has 1 to 249 characters, "
+            "a-z, A-Z, 0-9, '.', '_' and '-'. Correct the setting that names the topic, or the transform that makes "
+            "the name, then restart the task"
+        )
 
 
 class GatheredOffsets:
@@ -100,6 +116,7 @@ class RecordPath:
         self._offsets_topic = offsets_topic
         self._errors = errors
         self._ensure = ensure
+        self._legal: set[str] = set()
         self.bytes = 0
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
@@ -114,6 +131,9 @@ class RecordPath:
                 f"The task produced a record to {topic}, which holds its own source offsets: it could be taken for an "
                 "offset. Send records to another topic, or give the connector another offsets.storage.topic"
             )
+        if topic not in self._legal:
+            check_name(topic)
+            self._legal.add(topic)
         if self._ensure is not None:
             self._ensure(topic)
 

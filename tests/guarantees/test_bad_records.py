@@ -113,3 +113,14 @@ def test_with_the_workers_no_the_rules_are_not_used(stage: Stage) -> None:
     stage.start(Script(limit=10), config, worker={"topic.creation.enable": "false"})
     eventually(lambda: stage.offset() == 10, 60, "the last source offset", pause=0.1)
     assert topic_identity(stage.connection, topic, Deadline.after(30))[1] == [0], "the broker has made it"
+
+
+def test_a_topic_that_cannot_be_fails_the_task_at_once(stage: Stage) -> None:
+    config = {"topic": "flights of today", "errors.tolerance": "all"}
+    stage.configure(config)
+    stage.count()
+    ended = stage.start(Script(limit=10), config).ended()
+    assert ended.trace is not None
+    assert "cannot be a topic" in ended.trace
+    assert "Correct the setting" in ended.trace
+    assert stage.offset() == 0

@@ -63,6 +63,8 @@ def test_no_record_goes_to_a_topic_of_the_cluster() -> None:
     (kept,) = made(BARE, letter(RECORD), refused=frozenset({"t"}))
     assert kept["call"] is None
     assert "kept for other things" in kept["why"]
+    (nowhere,) = made(BARE, letter(SourceRecord({}, None, "no topic", b"x")))
+    assert "cannot be a topic" in nowhere["why"]
 
 
 def test_a_chain_that_cannot_be_made_is_refused_without_secrets() -> None:

@@ -12,6 +12,7 @@ from fencing.dead_letters import Letter, NotKept
 from fencing.ids import ConnectorName, TaskId
 from fencing.measures import Measures
 from fencing.record_errors import Call, ErrorPolicy, RecordErrors
+from fencing.record_path import check_name
 from ringfence.engine.plugins.display import readable
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.task_host import Conversion
@@ -45,6 +46,7 @@ def again(
     errors = RecordErrors(policy, steps, task, Measures(), SYSTEM_CLOCK, time.sleep, hide)
 
     def check(topic: str) -> None:
+        check_name(topic)
         if topic in refused:
             raise ConnectorError(f"The record would go to {topic}, which is kept for other things: change its topic")
 
