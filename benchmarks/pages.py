@@ -97,7 +97,9 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
                 told.append((time.time(), await asyncio.to_thread(changes.make, case.change)))
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
         cpu, took = web.cpu_seconds() - before, time.monotonic() - began
-        await _quiet(web, pages)
+        async with asyncio.timeout(120):
+            while any(page.delay(at) is None for at, names in told for page in pages if page.shown & names):
+                await asyncio.sleep(0.5)
     finally:
         for task in running:
             task.cancel()

@@ -388,7 +388,7 @@ def test_the_more_an_event_costs_and_the_more_pages_are_open_the_less_often_numb
     assert pace.numbers_s(200) == SHORTEST
     tell(200, 0.001)
     assert pace.numbers_s(200) == SHORTEST, "two hundred that share one part"
-    for _ in range(8):
+    for _ in range(15):
         tell(50, 0.013)
     assert pace.numbers_s(200) == pytest.approx(200 * 0.013 / SHARE, rel=0.05)
     assert (pace.numbers_s(2), pace.numbers_s(5000)) == (SHORTEST, LONGEST)
@@ -396,6 +396,9 @@ def test_the_more_an_event_costs_and_the_more_pages_are_open_the_less_often_numb
     before = pace.numbers_s(200)
     tell(1, 0.9)
     assert pace.numbers_s(200) == before, "that was something else"
+    for _ in range(3):
+        tell(200, 0.001)
+    assert pace.numbers_s(200) == SHORTEST, "a minute of much work is forgotten in seconds"
 
 
 def test_lists_are_told_to_look_again_and_a_connector_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ SHARE = 0.6
 """Of one core: so much may the pages cost that are told of numbers as often as that allows."""
 _LOOK_SECONDS, _ENOUGH = 1.0, 10
 """Between two looks, and the events that make one worth it: the rest of the process costs something, too."""
-_NEW = 0.5
-"""How much a look counts beside those before it."""
+_MORE, _LESS = 0.3, 0.8
+"""How much a look counts beside those before it. A second that cost much is forgotten soon: often it was something
+else, as when the process begins, and numbers that come late are what people see."""
 _STATES = 0.3
 
 
@@ -38,7 +39,7 @@ class Pace:
         used = self._used()
         if self._told >= _ENOUGH:
             cost = (used - self._then) / self._told
-            self._cost += (cost - self._cost) * (_NEW if self._cost else 1.0)
+            self._cost += (cost - self._cost) * (_MORE if cost > self._cost else _LESS)
         self._looked, self._then, self._told = now, used, 0
 
     def numbers_s(self, pages: int) -> float:
