@@ -174,9 +174,10 @@ fetches a row where only numbers changed, and the whole list where a state did, 
 part of a list is made once for all pages that ask for the same since the same change, and never for other eyes.
 Where each page shows a connector of its own nothing can be shared.
 
-Numbers come the less often the more of the processor the web process has used in the last second (`web/pace.py`): where
-{args.pages} pages show {args.pages} connectors and all of their numbers move, each page has them some seconds later. A
-change of state waits for nobody. The pages' connections and their driver ran on the same two processors.
+Numbers come the less often the more pages are open and the more processor time each event has cost lately
+(`web/pace.py`): where {args.pages} pages show {args.pages} connectors and all of their numbers move, each page has them
+some seconds later. A change of state waits for nobody. The pages' connections and their driver ran on the same two
+processors.
 
 The first byte of a page over a socket, {args.rounds} times after one warm-up:
 
