@@ -1,24 +1,24 @@
 """`python -m benchmarks latency`: how long a record is on its way, one transaction for each `poll`.
 
-VerifiableSource on both sides, with the moment of its making in each record; a read_committed consumer looks at the
-clock when it gets one.
+Records are written to a topic at an even rate, each with the moment in it. KafkaSource on one side and MirrorMaker 2's
+source connector on the other copy them; a read_committed consumer of the copy looks at the clock when it gets one.
 """
 
 import argparse
-import json
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
-from benchmarks.connect import VERIFIABLE
+from benchmarks.connect import MIRROR
+from benchmarks.jobs import BYTES, Job
 from benchmarks.machine import describe, foot, load
 from benchmarks.rest import BenchmarkError, Rest
-from benchmarks.sides import Side
 from benchmarks.stand import CONNECT, OURS, Stand
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics
@@ -30,26 +30,34 @@ SETTLE_S = 8.0
 MEDIAN_FACTOR, HIGH_FACTOR = 1.5, 1.0
 
 
-def config(topic: str) -> dict[str, str]:
-    """The same for both sides."""
-    converters = "org.apache.kafka.connect."
-    return {
-        "connector.class": "org.apache.kafka.connect.tools.VerifiableSourceConnector",
-        "tasks.max": "1",
-        "topic": topic,
-        "throughput": str(RECORDS_S),
-        "complete.record.data": "true",
-        "exactly.once.support": "requested",
-        "transaction.boundary": "poll",
-        "key.converter": f"{converters}storage.StringConverter",
-        "value.converter": f"{converters}json.JsonConverter",
-        "value.converter.schemas.enable": "false",
-    }
+class Beat:
+    """Writes to a topic at an even rate until it is closed, on a thread of its own."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        self._topic = topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        began, number = time.monotonic(), 0
+        while not self._stop.is_set():
+            self._producer.produce(self._topic, b"%d" % time.time_ns())
+            self._producer.poll(0)
+            number += 1
+            self._stop.wait(max(0.0, began + number / RECORDS_S - time.monotonic()))
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(10)
+        self._producer.flush(10)
 
 
-def measure(stand: Stand, side: Side, topic: str, seconds: float) -> list[float]:
+def measure(stand: Stand, name: str, given: str, alias: str, seconds: float) -> list[float]:
     """Milliseconds of each record that arrived, once the connector has run for a while."""
-    create_topics(stand.connection, [TopicSpec(topic)], Deadline.after(30))
+    side, topic = stand.sides[name], f"{alias}.{given}"
+    create_topics(stand.connection, [TopicSpec(given), TopicSpec(topic)], Deadline.after(30))
     consumer = Consumer(
         {
             "bootstrap.servers": stand.bootstrap,
@@ -61,28 +69,35 @@ def measure(stand: Stand, side: Side, topic: str, seconds: float) -> list[float]
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[float] = []
+    job = Job(alias, "", "topic", 0, 20, 0.0, boundary="poll", more=BYTES)
+    beat = Beat(stand.bootstrap, given)
     try:
         with Rest(side.url) as rest:
-            rest.create(topic, config(topic))
+            rest.create(topic, job.config(name, stand.bootstrap, given, topic))
             try:
-                began: float | None = None
-                limit = time.monotonic() + 60 + seconds
-                while began is None or time.monotonic() < began + SETTLE_S + seconds:
-                    if time.monotonic() > limit:
-                        raise BenchmarkError(f"{topic}: no records came\n{rest.trouble(topic)}")
-                    message = consumer.poll(0.5)
-                    now = time.time() * 1000
-                    value = message.value() if message is not None and message.error() is None else None
-                    if value is None:
-                        continue
-                    began = began or time.monotonic()
-                    if time.monotonic() > began + SETTLE_S:
-                        found.append(now - json.loads(value)["time_ms"])
+                return _arrivals(consumer, seconds, lambda: rest.trouble(topic))
             finally:
                 rest.delete(topic)
     finally:
+        beat.close()
         consumer.close()
+
+
+def _arrivals(consumer: Consumer, seconds: float, trouble: Callable[[], str | None]) -> list[float]:
+    found: list[float] = []
+    began: float | None = None
+    limit = time.monotonic() + 60 + seconds
+    while began is None or time.monotonic() < began + SETTLE_S + seconds:
+        if time.monotonic() > limit:
+            raise BenchmarkError(f"no records came\n{trouble()}")
+        message = consumer.poll(0.5)
+        now = time.time_ns()
+        value = message.value() if message is not None and message.error() is None else None
+        if value is None:
+            continue
+        began = began or time.monotonic()
+        if time.monotonic() > began + SETTLE_S:
+            found.append((now - int(value)) / 1e6)
     return found
 
 
@@ -117,12 +132,12 @@ def page(shown: str, machine: Mapping[str, str], rounds: int, seconds: float) ->
     return f"""\
 # A record's time on its way
 
-`make bench ARGS="latency --write"` writes this page. VerifiableSource makes {RECORDS_S} records a second with the
-moment of their making in them; `transaction.boundary=poll` ends a transaction with each `poll`. A read_committed
-consumer on the same machine takes the difference to its own clock as each record arrives, so the commit is in it. The
-real Kafka Connect 4.3.0 and Ringfence stand on one broker and take turns: {rounds} rounds of {seconds:g} s each, after
-{SETTLE_S:g} s that are not counted. Milliseconds are rounded down where a record is made. The table holds the medians
-of the rounds.
+`make bench ARGS="latency --write"` writes this page. {RECORDS_S} records a second are written to a topic, evenly, each
+with the moment in it. MirrorMaker 2's source connector in the real Kafka Connect 4.3.0, and KafkaSource in Ringfence,
+copy them, exactly once, with `transaction.boundary=poll`: each `poll` is a transaction. A read_committed consumer of
+the copy takes the difference to its clock as each record arrives: the way through the source topic, the connector and the
+commit is in it. Both stand on one broker and take turns: {rounds} rounds of {seconds:g} s each, after {SETTLE_S:g} s
+that are not counted. The table holds the medians of the rounds.
 
 {shown}
 
@@ -141,11 +156,11 @@ def main(argv: Sequence[str]) -> int:
     machine = describe() | {"load before the runs": load()}
     found: dict[str, list[list[float]]] = {CONNECT: [], OURS: []}
     try:
-        with Stand(root, (VERIFIABLE,), args.nice) as stand:
+        with Stand(root, (MIRROR,), args.nice) as stand:
             for number in range(args.rounds):
-                for name, side in stand.sides.items():
-                    topic = f"latency-{number}-{name.lower().replace(' ', '-')}"
-                    times = measure(stand, side, topic, args.seconds)
+                for name in stand.sides:
+                    alias = f"l{number}{name[0].lower()}"
+                    times = measure(stand, name, f"latency-{alias}", alias, args.seconds)
                     found[name].append(times)
                     shown = ", ".join(f"{one:.1f}" for one in spread(times))
                     print(f"{number + 1}/{args.rounds} {name:13} median, 99 %, longest: {shown} ms", flush=True)
