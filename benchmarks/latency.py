@@ -135,9 +135,9 @@ def page(shown: str, machine: Mapping[str, str], rounds: int, seconds: float) ->
 `make bench ARGS="latency --write"` writes this page. {RECORDS_S} records a second are written to a topic, evenly, each
 with the moment in it. MirrorMaker 2's source connector in the real Kafka Connect 4.3.0, and KafkaSource in Ringfence,
 copy them, exactly once, with `transaction.boundary=poll`: each `poll` is a transaction. A read_committed consumer of
-the copy takes the difference to its clock as each record arrives: the way through the source topic, the connector and the
-commit is in it. Both stand on one broker and take turns: {rounds} rounds of {seconds:g} s each, after {SETTLE_S:g} s
-that are not counted. The table holds the medians of the rounds.
+the copy takes the difference to its clock as each record arrives: the way through the source topic, the connector and
+the commit is in it. Both stand on one broker and take turns: {rounds} rounds of {seconds:g} s each, after
+{SETTLE_S:g} s that are not counted. The table holds the medians of the rounds.
 
 {shown}
 

@@ -192,12 +192,16 @@ class RecordPath:
 
     def _calls(self, run: Sequence[SourceRecord], topic: str, values: list[bytes | None]) -> list[tuple[object, ...]]:
         for record in run:
-            if record.key is not None or record.key_schema is not None or record.partition is not None:
+            if record.key is not None or record.key_schema is not None:
                 break
-            if record.timestamp or record.headers:
+            if record.partition is not None or record.headers:
                 break
         else:
-            return list(zip(repeat(topic), values))
+            times, same = [record.timestamp or 0 for record in run], repeat(topic)
+            if not any(times):
+                return list(zip(same, values, strict=False))
+            no = repeat(None)
+            return list(zip(same, values, no, repeat(-1), no, no, times, strict=False))
         to_key, to_headers, calls = self._convert.key, self._convert.headers, []
         for record, value in zip(run, values, strict=True):
             no_key = record.key is None and record.key_schema is None

@@ -1,0 +1,93 @@
+"""Ready bytes by the batch, and the same one record at a time: the very same goes to the producer."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.api import RecordBatch, SourceRecord
+from connectors.builtin.file_stream.task import FileStreamSourceTask
+from connectors.builtin.kafka_source.runs import Run
+from connectors.builtin.kafka_source.task import KafkaSourceTask
+from connectors.builtin.verifiable.task import VerifiableSourceTask
+from fencing.record_path import GatheredOffsets, RecordPath
+from ringfence.engine.task_host import Conversion
+from tests.connectors.fakes import FakeContext
+from tests.engine.test_columns import Given
+
+JAVA = "org.apache.kafka.connect."
+BYTES = f"{JAVA}converters.ByteArrayConverter"
+STRING = f"{JAVA}storage.StringConverter"
+
+
+def produced(batch: RecordBatch | list[SourceRecord], converter: str = BYTES) -> tuple[list[Any], list[Any]]:
+    """Topic, value, key, partition, timestamp and headers of each record; the offsets behind them."""
+    config = {"key.converter": converter, "value.converter": converter, "header.converter": BYTES}
+    path, offsets, calls = RecordPath(Conversion(Given(config, {}))), GatheredOffsets(), []
+    path.send(path.prepare(batch), lambda *call: calls.append(call), lambda: None, offsets)
+    whole = [(call + (None, -1, None, None, 0, None)[len(call) - 2 :])[:8] for call in calls]
+    return [(*call[:4], call[6], call[7] or None) for call in whole], offsets.take()
+
+
+columns = st.integers(1, 8).flatmap(
+    lambda size: st.tuples(
+        st.lists(st.none() | st.binary(max_size=5), min_size=size, max_size=size),
+        st.lists(st.none() | st.binary(max_size=3), min_size=size, max_size=size),
+        st.lists(
+            st.none() | st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.binary(max_size=2)), max_size=2),
+            min_size=size,
+            max_size=size,
+        ),
+        st.lists(st.sampled_from([-1, 0, 1_700_000_000_000]), min_size=size, max_size=size),
+    )
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(columns)
+def test_kafka_source(parts: tuple[list[Any], list[Any], list[Any], list[int]]) -> None:
+    values, keys, headers, times = parts
+    run = Run("orders", 3, values, keys, headers, times, list(range(40, 40 + len(values))))
+    made = []
+    for raw in (True, False):
+        task = KafkaSourceTask()
+        task.context = FakeContext(raw=raw)
+        task._raw_headers, task._alias = True, "here"
+        task._partitions, task._targets = {}, {}
+        task._rename = functools.partial("here.{}".format)
+        made.append(task._batch(run))
+    assert isinstance(made[0], RecordBatch)
+    assert isinstance(made[1], list)
+    assert produced(made[0]) == produced(made[1])
+
+
+def test_file_stream(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\n\nz\xc3\xbcrich\nnot \xff utf-8\n" + b"x" * 300 + b"\n")
+    found = []
+    for raw in (True, False):
+        task = FileStreamSourceTask()
+        task.context = FakeContext(raw=raw)
+        task.start({"file": str(path), "topic": "t"})
+        batch = task.poll()
+        task.stop()
+        assert isinstance(batch, RecordBatch) is raw
+        assert batch
+        records, offsets = produced(batch if isinstance(batch, RecordBatch) else list(batch), STRING)
+        found.append(([record[:4] for record in records], offsets))  # a single record says when it was read
+    assert found[0] == found[1]
+
+
+def test_verifiable_source() -> None:
+    found = []
+    for raw in (True, False):
+        task = VerifiableSourceTask()
+        task.context = FakeContext(raw=raw)
+        task.start({"name": "v", "id": "4", "topic": "t", "throughput": "-1"})
+        batch = task.poll()
+        assert isinstance(batch, RecordBatch) is raw
+        assert batch
+        found.append(produced(batch if isinstance(batch, RecordBatch) else list(batch), STRING))
+    assert found[0] == found[1]
