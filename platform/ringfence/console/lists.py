@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
@@ -42,6 +43,11 @@ class ReadOnly(ModelAdmin):  # type: ignore[misc]
     list_per_page = 50
     show_full_result_count = False
     title: ClassVar[str]
+
+    @property
+    def media(self) -> forms.Media:
+        """No scripts: Django's (jQuery and 85 kB in all) are for actions, inline rows, pop-ups and slugs."""
+        return forms.Media()
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return principal_of(request).may_everywhere(Verb.ADMIN)

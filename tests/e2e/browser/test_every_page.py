@@ -46,6 +46,6 @@ def test_a_page_is_for_everybody(visitor: Visitor, scene: Scene, name: str) -> N
     found += [f"narrow: {violation}" for violation in axe.sizes(page)]
     if wider := visitor.overflow():
         found.append(f"narrow: {wider} pixels wider than the window: {visitor.what_overflows()}")
-    if weight > LIMIT_BYTES and not name.startswith("console"):  # that is unfold's weight
+    if weight > LIMIT_BYTES:
         found.append(f"{weight} bytes")
     assert found == [], "\n".join(found)
