@@ -11,7 +11,8 @@ SQLITE_BUSY_SECONDS = 20
 # WAL lets pages read while the projection writes; NORMAL is enough, since the rows can be made again from Kafka.
 _SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;"
 
-# A connection serves the next requests of its thread, too; one that has died meanwhile is made anew.
+# A connection serves the next requests of its thread, too; one that has died meanwhile is made anew. Not to SQLite: a
+# connection there does not notice that its file was taken away or replaced, and a new one costs next to nothing.
 _KEPT = {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 
 
@@ -40,7 +41,6 @@ def database(url: str) -> dict[str, object]:
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": str(Path(path or "ringfence.sqlite3").absolute()),
-            **_KEPT,
             "OPTIONS": {
                 "timeout": SQLITE_BUSY_SECONDS,
                 # A transaction that begins to write in the middle cannot wait for another writer: it fails at once.

@@ -31,6 +31,7 @@ def test_a_killed_leader_is_followed_by_another(platform: Up, flow: Make, stopwa
     one.settle()
 
 
+@pytest.mark.slow
 def test_a_leader_that_slept_spoils_nothing_of_what_came_meanwhile(platform: Up, flow: Make) -> None:
     before = flow(throughput=100)
     old = leader(platform)

@@ -8,6 +8,7 @@ from typing import Any
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -18,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from fencing.kafka.settings import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import new_kafka
+from tests.support.waiting import eventually
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 USERS = ("root", "fencer", "leader")
@@ -51,7 +53,7 @@ class Harsh:
         return Connection(self.kafka.bootstrap, self.login(user))
 
     def grant(self, user: str, kind: ResourceType, name: str, *operations: AclOperation) -> None:
-        """On every resource whose name begins with `name`."""
+        """On every resource whose name begins with `name`; in force when this returns."""
         admin = AdminClient(self.connection().librdkafka())  # type: ignore[arg-type]
         prefixed, allow = ResourcePatternType.PREFIXED, AclPermissionType.ALLOW
         wanted: list[Any] = [
@@ -59,6 +61,16 @@ class Harsh:
         ]
         for future in admin.create_acls(wanted).values():
             future.result(30)
+        # The controller has answered; the broker, which checks, follows it.
+        which = AclBindingFilter(
+            kind, name, ResourcePatternType.PREFIXED, f"User:{user}", "*", AclOperation.ANY, AclPermissionType.ANY
+        )
+        granted = {operation.value for operation in operations}
+        eventually(
+            lambda: granted <= {found.operation.value for found in admin.describe_acls(which).result(10)},
+            30,
+            "the broker knows the grant",
+        )
 
 
 @contextmanager
