@@ -8,7 +8,9 @@ from tests.e2e.flow import Flow
 from tests.e2e.up import Up
 
 
-@pytest.mark.parametrize("interval_ms", [0, 300], ids=["poll", "interval"])
+@pytest.mark.parametrize(
+    "interval_ms", [pytest.param(0, id="poll", marks=pytest.mark.slow), pytest.param(300, id="interval")]
+)
 def test_more_tasks_and_fewer_again(platform: Up, flow: Callable[..., Flow], interval_ms: int) -> None:
     one = flow(throughput=2000, interval_ms=interval_ms)
     for tasks in (3, 1, 2):

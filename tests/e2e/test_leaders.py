@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 
+import pytest
 import redis
 from celery import Celery
 

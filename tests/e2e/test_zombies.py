@@ -23,7 +23,9 @@ def moved(one: Flow, victim: str, timeout: float) -> bool:
     return eventually(lambda: one.worker_of() != victim, timeout, f"another worker than {victim}", pause=0.1)
 
 
-@pytest.mark.parametrize("interval_ms", [0, 300], ids=["poll", "interval"])
+@pytest.mark.parametrize(
+    "interval_ms", [pytest.param(0, id="poll", marks=pytest.mark.slow), pytest.param(300, id="interval")]
+)
 def test_the_whole_worker(platform: Up, flow: Make, stopwatch: Note, interval_ms: int) -> None:
     one = flow(throughput=1000, interval_ms=interval_ms)
     victim = one.worker_of()
@@ -62,7 +64,9 @@ def beside_others(flow: Make, **options: int) -> tuple[Flow, Flow]:
     return one, alone
 
 
-@pytest.mark.parametrize("interval_ms", [0, 300], ids=["poll", "interval"])
+@pytest.mark.parametrize(
+    "interval_ms", [pytest.param(0, id="poll", marks=pytest.mark.slow), pytest.param(300, id="interval")]
+)
 def test_only_the_task(platform: Up, flow: Make, interval_ms: int) -> None:
     one, alone = beside_others(flow, throughput=1000, interval_ms=interval_ms)
     victim = one.worker_of()

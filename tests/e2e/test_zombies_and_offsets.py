@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.e2e import processes
 from tests.e2e.checker import source_offsets
 from tests.e2e.flow import OFFSETS, Flow
@@ -10,6 +12,7 @@ from tests.e2e.up import Up
 Make = Callable[..., Flow]
 
 
+@pytest.mark.slow
 def test_reset_offsets_beside_a_zombie(platform: Up, flow: Make) -> None:
     one = flow(throughput=1000, interval_ms=300)
     rest, path = platform.rest, f"/connectors/{one.name}"
