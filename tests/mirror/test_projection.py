@@ -96,6 +96,21 @@ def test_the_late_word_of_a_superseded_attempt_changes_nothing(batches: int) -> 
     assert list(Task.objects.values_list("state", "worker", "attempt")) == [("RUNNING", "w2", 2)]
 
 
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_task_keeps_its_version_while_others_report_for_it(batches: int) -> None:
+    """Worker and leader say that it is to be placed, or lost, and do not know its class."""
+    running(1)
+    told = replace(task_status("c", 0, State.RUNNING), version="1.2")
+    status = Topic()
+    status.records = [*status.status(*[connector_status("c", State.RUNNING)] * 2)]
+    status.status(told)
+    if batches == 2:
+        project("status", status)
+    status.status(replace(told, attempt=2, state=State.UNASSIGNED, version=None))
+    project("status", status)
+    assert list(Task.objects.values_list("state", "attempt", "version")) == [("UNASSIGNED", 2, "1.2")]
+
+
 def test_a_connector_without_tasks_is_not_healthy() -> None:
     running(tasks=0)
     assert Connector.objects.get().health == "UNHEALTHY"

@@ -97,8 +97,11 @@ def _newest(
     for found, record in decoded:
         key = record.key or b""
         if isinstance(found, TaskStatus):
-            if not replaces(found, held.get(key)):
+            before = held.get(key)
+            if not replaces(found, before):
                 continue
+            if found.version is None and before is not None:
+                found = replace(found, version=before.version)  # a task alone knows its own
             startups.task(held.get(key), found)
             _tell(history, held.get(key), found, record.timestamp_ms)
             held[key] = found
@@ -118,12 +121,12 @@ def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms:
 def _held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
     """What the rows say of these connectors' tasks, by key, as far as a newer report is compared with it."""
     rows = Task.objects.filter(connector__in=connectors).exclude(state="")
-    known = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms")
+    known = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version")
     held = {}
-    for name, number, state, worker, generation, attempt, since_ms in known:
+    for name, number, state, worker, generation, attempt, since_ms, version in known:
         task = TaskId(ConnectorName(name), number)
         found = TaskStatus(task, State(state), WorkerId(worker), Generation(generation), attempt, NOBODY)
-        held[f"status-task-{task}".encode()] = replace(found, since_ms=since_ms)
+        held[f"status-task-{task}".encode()] = replace(found, since_ms=since_ms, version=version or None)
     return held
 
 
