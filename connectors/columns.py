@@ -36,10 +36,9 @@ class Column:
 
     def whole(self) -> list[Any]:
         """The values as a record would have them: structs as such."""
-        schema = self.schema
-        if schema is None or schema.type is not SchemaType.STRUCT:
+        schema, of = self.schema, Struct.of
+        if schema is None or not self.structs:
             return self.values
-        of = Struct.of
         return [of(schema, fields) for fields in self.values]
 
 

@@ -17,6 +17,9 @@ _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATAC
 _BEYOND: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 _ESCAPE: Final = re.compile(rb"\\(?:u00[0-9a-f]{2}|.)")
 
+_Ready = tuple[bytes, Encode, EncodeFields]
+"""Of a schema: how its records begin, what encodes a value, and what a struct that is given as a list of its fields."""
+
 
 class JsonConverter(Converter, HeaderConverter):
     """JSON as Kafka Connect writes it: `{"schema": …, "payload": …}`, or the bare value with `schemas.enable=false`.
@@ -78,10 +81,9 @@ class JsonConverter(Converter, HeaderConverter):
             decimals_as_numbers=settings.string("decimal.format").upper() == "NUMERIC",
             defaults=settings.boolean("replace.null.with.default"),
         )
-        self._known: dict[Schema, tuple[bytes, Encode]] = {}
-        self._columns: dict[Schema, EncodeFields] = {}
+        self._known: dict[Schema, _Ready] = {}
         self._last: Schema | None = None
-        self._ready: tuple[bytes, Encode] = (b"", lambda value: value)
+        self._ready: _Ready = (b"", lambda value: value, lambda fields: fields)
 
     def configure_headers(self, config: Mapping[str, str]) -> None:
         self.configure(config, is_key=False)
@@ -94,7 +96,7 @@ class JsonConverter(Converter, HeaderConverter):
                 plain = self._plain(topic, value)
                 return b'{"schema":null,"payload":' + plain + b"}" if self._envelope else plain
             schema = value.schema
-        begin, encode = self._ready if schema is self._last else self._of(schema)
+        begin, encode, _ = self._ready if schema is self._last else self._of(schema)
         try:
             payload = _dumps(encode(value))
         except TypeError as error:
@@ -105,12 +107,7 @@ class JsonConverter(Converter, HeaderConverter):
         schema = column.schema
         if schema is None or not column.structs:
             return super().from_column(column)
-        begin, _ = self._of(schema)
-        encode = self._columns.get(schema)
-        if encode is None:
-            if len(self._columns) >= max(self._cache_size, 1):
-                self._columns.clear()
-            encode = self._columns[schema] = self._encoders.fields(schema)
+        begin, _, encode = self._of(schema)
         if not self._envelope:
             return [_dumps(encode(fields)) for fields in column.values]
         return [begin + _dumps(encode(fields)) + b"}" for fields in column.values]
@@ -118,14 +115,13 @@ class JsonConverter(Converter, HeaderConverter):
     def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
         return self.from_record(topic, value, schema)
 
-    def _of(self, schema: Schema) -> tuple[bytes, Encode]:
-        """How a record with this schema begins, and what encodes its value."""
+    def _of(self, schema: Schema) -> _Ready:
         ready = self._known.get(schema)
         if ready is None:
             if len(self._known) >= max(self._cache_size, 1):
                 self._known.clear()
             begin = b'{"schema":' + _dumps(self.schema_json(schema)) + b',"payload":'
-            ready = self._known[schema] = (begin, self._encoders.encoder(schema))
+            ready = self._known[schema] = (begin, self._encoders.encoder(schema), self._encoders.fields(schema))
         self._last, self._ready = schema, ready
         return ready
 

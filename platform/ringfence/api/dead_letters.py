@@ -113,6 +113,12 @@ def counted(results: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(parts) or "no dead letter matched"
 
 
+def told(done: Mapping[str, Any], reason: str) -> str:
+    """What the audit entry of a replay says."""
+    said = f"replayed dead letters of {done['topic']}: {counted(done['results'])}"
+    return f"{reason}. {said}" if reason else said
+
+
 def _scrubbed(encoded: str | None, scrub: Callable[[str], str]) -> str | None:
     """Bytes in Base64 without the connector's secrets."""
     if encoded is None:

@@ -3,7 +3,6 @@
 A replay converts in a plugin process and writes here, with the connector's own producer settings.
 """
 
-import base64
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from fencing.replays import Became, Converted, Replays, Result
 from fencing.targets import ways
 from fencing.task_clients import connector_producer
 from fencing.topic_creation import TopicMaker, TopicRules
+from ringfence.engine.base64_text import decoded, encoded
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
@@ -189,11 +189,13 @@ def _letter(record: TailRecord, replay: Replay) -> dict[str, object]:
         "seen": record.seen.value,
         "replayed": replay.value,
         **{key: (ours.get(PREFIX + name) or b"").decode("utf-8", "replace") for key, name in _TOLD.items()},
-        "key": _text(record.key),
+        "key": encoded(record.key),
         "key_size": record.key_size,
-        "value": _text(record.value),
+        "value": encoded(record.value),
         "value_size": record.value_size,
-        "headers": [[name, _text(value), size] for name, value, size in record.headers if not name.startswith(PREFIX)],
+        "headers": [
+            [name, encoded(value), size] for name, value, size in record.headers if not name.startswith(PREFIX)
+        ],
     }
 
 
@@ -213,9 +215,9 @@ def _sent(letter: Letter) -> dict[str, object]:
     return {
         "place": list(letter.place),
         "timestamp_ms": letter.timestamp_ms,
-        "key": _text(letter.key),
-        "value": _text(letter.value),
-        "headers": [[name, _text(value)] for name, value in letter.headers],
+        "key": encoded(letter.key),
+        "value": encoded(letter.value),
+        "headers": [[name, encoded(value)] for name, value in letter.headers],
     }
 
 
@@ -225,14 +227,6 @@ def _received(made: Mapping[str, Any]) -> Converted:
     call = made["call"]
     if call is None:
         return Converted()
-    headers = [(str(name), _data(value)) for name, value in call["headers"]]
-    produce = (call["topic"], _data(call["value"]), _data(call["key"]), call["partition"], None, None)
+    headers = [(str(name), decoded(value)) for name, value in call["headers"]]
+    produce = (call["topic"], decoded(call["value"]), decoded(call["key"]), call["partition"], None, None)
     return Converted(cast(Call, (*produce, call["timestamp"], headers)))
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode("ascii")
-
-
-def _data(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)

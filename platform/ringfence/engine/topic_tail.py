@@ -1,12 +1,12 @@
 """The last records of a topic that a connector writes to, as a worker reads them: for the Topics tab."""
 
-import base64
 from collections.abc import Mapping
 
 from fencing.clock import Deadline
 from fencing.errors import FencingError
 from fencing.kafka.tail import Limits, Tail, tail
 from fencing.targets import ways
+from ringfence.engine.base64_text import encoded
 from ringfence.engine.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
@@ -36,11 +36,11 @@ def _as_json(found: Tail) -> dict[str, object]:
                 "offset": each.offset,
                 "timestamp_ms": each.timestamp_ms,
                 "seen": each.seen.value,
-                "key": _text(each.key),
+                "key": encoded(each.key),
                 "key_size": each.key_size,
-                "value": _text(each.value),
+                "value": encoded(each.value),
                 "value_size": each.value_size,
-                "headers": [[name, _text(value), size] for name, value, size in each.headers],
+                "headers": [[name, encoded(value), size] for name, value, size in each.headers],
             }
             for each in found.records
         ],
@@ -51,7 +51,3 @@ def _as_json(found: Tail) -> dict[str, object]:
         "partition_count": found.partitions,
         "complete": found.complete,
     }
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()

@@ -102,8 +102,8 @@ def _newest(
                 continue
             if found.version is None and before is not None:
                 found = replace(found, version=before.version)  # a task alone knows its own
-            startups.task(held.get(key), found)
-            _tell(history, held.get(key), found, record.timestamp_ms)
+            startups.task(before, found)
+            _tell(history, before, found, record.timestamp_ms)
             held[key] = found
         elif isinstance(found, Removed):
             held.pop(key, None)

@@ -114,9 +114,8 @@ def replay(request: HttpRequest, name: str) -> HttpResponse:
             done = letters.replay(row, user, stage=stage, by=by, reason=reason)
     except (ConnectError, Refused) as error:
         return _ask(request, row, failed(request, error, reason), problem=error.message, reason=reason)
+    note(request, letters.told(done, reason))
     said = letters.counted(done["results"])
-    told = f"replayed dead letters of {done['topic']}: {said}"
-    note(request, f"{reason}. {told}" if reason else told)
     rows = [(each, _BECAME[each["became"]]) for each in done["results"]]
     response = ask(request, row, "letters_replayed", {"said": said, "rows": rows, "left": done["left"]})
     if is_fragment(request):

@@ -162,8 +162,7 @@ class Replay(OwnView):
         done = dead_letters.replay(
             row, self.user_name, places=places, stage=texts["stage"], by=texts["class"], reason=reason
         )
-        said = f"replayed dead letters of {done['topic']}: {dead_letters.counted(done['results'])}"
-        note(self.request._request, f"{reason}. {said}" if reason else said)
+        note(self.request._request, dead_letters.told(done, reason))
         return Response({"connector": name, "results": done["results"], "left": done["left"]})
 
 

@@ -1,6 +1,5 @@
 """Dead letters through a connector's chain as it is now: in the plugin process, nothing is written here."""
 
-import base64
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from fencing.ids import ConnectorName, TaskId
 from fencing.measures import Measures
 from fencing.record_errors import Call, ErrorPolicy, RecordErrors
 from fencing.record_path import check_name
+from ringfence.engine.base64_text import decoded, encoded
 from ringfence.engine.plugins.display import readable
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.task_host import Conversion
@@ -69,8 +69,8 @@ def _one(
 
 def _letter(shown: Mapping[str, Any]) -> Letter:
     partition, offset = shown["place"]
-    headers = [(str(name), _data(value)) for name, value in shown["headers"]]
-    return Letter((partition, offset), shown["timestamp_ms"], _data(shown["key"]), _data(shown["value"]), headers)
+    headers = [(str(name), decoded(value)) for name, value in shown["headers"]]
+    return Letter((partition, offset), shown["timestamp_ms"], decoded(shown["key"]), decoded(shown["value"]), headers)
 
 
 def _shown(call: Call) -> dict[str, object]:
@@ -87,12 +87,6 @@ def _shown(call: Call) -> dict[str, object]:
 
 
 def _text(data: object) -> str | None:
-    if data is None:
-        return None
-    if not isinstance(data, bytes | bytearray | memoryview):
+    if data is not None and not isinstance(data, bytes | bytearray | memoryview):
         raise ConnectorError(f"A converter made a value of type {type(data).__name__}, not bytes")
-    return base64.b64encode(data).decode("ascii")
-
-
-def _data(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
+    return encoded(data)
