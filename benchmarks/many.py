@@ -143,7 +143,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         for number in range(args.rounds):
             for name in [CONNECT] * ("connect" in args.who) + [OURS] * ("ours" in args.who):
-                stand = Stand(root / f"{number}-{name}", (VERIFIABLE,), args.nice, slots=args.count + 20, only=name)
+                stand = Stand(root / f"{number}-{name}", (VERIFIABLE,), args.nice, slots=args.count + 20, who=(name,))
                 with stand:
                     create_topics(stand.connection, [TopicSpec(TOPIC)], Deadline.after(30))
                     found.setdefault(name, []).append(measure(stand.sides[name], args.count))

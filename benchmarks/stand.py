@@ -1,6 +1,7 @@
 """What a comparison stands on: one broker, the real Kafka Connect and Ringfence beside each other, all exactly once."""
 
 import os
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -26,14 +27,15 @@ class Stand:
         plugins: tuple[Coordinate, ...] = (),
         nice: int = 0,
         slots: int | None = None,
-        only: str | None = None,
+        who: Collection[str] = (CONNECT, OURS),
     ) -> None:
-        """plugins: of Kafka Connect; nice: of all that takes part; slots: of Ringfence's worker; only: this side."""
+        """plugins: of Kafka Connect; nice: of all that takes part; slots: of Ringfence's worker; who: which
+        sides there are."""
         self._root = root
         self._plugins = plugins
         self._nice = nice
         self._slots = slots
-        self._only = only
+        self._who = who
         self._stack = ExitStack()
         self.sides: dict[str, Side] = {}
         self.bootstrap = ""
@@ -45,15 +47,15 @@ class Stand:
             stack.callback(kafka.kill)
             kafka.start()
             self.bootstrap = kafka.bootstrap
-            self._prefer(os.getpid(), kafka.process.pid)
-            if self._only in (None, CONNECT):
+            self.prefer(os.getpid(), kafka.process.pid)
+            if CONNECT in self._who:
                 self.sides[CONNECT] = ConnectWorker(self._root / "connect", self.bootstrap, self._plugins)
-            if self._only in (None, OURS):
+            if OURS in self._who:
                 self.sides[OURS] = RingfenceWorker(self._root / "ringfence", self.bootstrap, slots=self._slots)
             for side in self.sides.values():
                 stack.callback(side.stop)
                 side.start()
-                self._prefer(side.pid)
+                self.prefer(side.pid)
             self._stack = stack.pop_all()
         return self
 
@@ -65,6 +67,7 @@ class Stand:
         """The benchmark's own."""
         return Connection(self.bootstrap, {"log_level": "0"}, client_id="benchmark")
 
-    def _prefer(self, *pids: int) -> None:
+    def prefer(self, *pids: int) -> None:
+        """Let these take part at the niceness of all others."""
         for pid in pids if self._nice else ():
             prefer(pid, self._nice)
