@@ -1,8 +1,8 @@
 """A Schema Registry for tests: the REST API that clients of it use, over HTTP or HTTPS, with users and passwords.
 
-It keeps subjects, versions and ids as a real one does (one id for one text, however often it is registered), and reads
-each schema with the parser of its form before it takes it. It does not compare versions: what it is told to call
-incompatible is.
+For what a real one (tests/support/apicurio.py) cannot be made to do: ask for tokens, be broken, count. It keeps
+subjects and ids as that does (one id for one text, however often it is registered), and reads each schema with the
+parser of its form before it takes it. It does not compare versions.
 """
 
 import base64
@@ -38,7 +38,6 @@ class Registry:
         self.ids: dict[tuple[str, str], int] = {}
         self.subjects: dict[str, list[int]] = {}
         self.requests: list[tuple[str, str]] = []
-        self.incompatible: set[str] = set()
         self.serialized: dict[str, bytes] = {}
         """Descriptors of .proto files by their text: a real registry compiles them, this one must be told."""
         self.broken = False
@@ -108,36 +107,22 @@ class Registry:
             match method, parts:
                 case "POST", ["subjects", subject, "versions"]:
                     return {"id": self._register(subject, body)}
-                case "POST", ["subjects", subject]:
-                    return self._lookup(subject, body)
                 case "GET", ["schemas", "ids", number]:
                     found = self.schema(int(number))
                     if "format=serialized" in path:
                         found["schema"] = base64.b64encode(self.serialized[found["schema"]]).decode()
                     return found
-                case "GET", ["subjects", subject, "versions", "latest"] if self.subjects.get(subject):
-                    known = self.subjects[subject]
-                    return {"subject": subject, "version": len(known), "id": known[-1], **self.schema(known[-1])}
                 case _:
                     raise Refused(404, 40401, f"not found: {method} {path}")
 
     def _register(self, subject: str, body: Json) -> int:
         text, kind = body["schema"], body.get("schemaType", "AVRO")
         _check(text, kind)
-        if subject in self.incompatible:
-            raise Refused(409, 409, "Schema being registered is incompatible with an earlier schema")
         number = self.ids.setdefault((text, kind), len(self.ids) + 1)
         known = self.subjects.setdefault(subject, [])
         if number not in known:
             known.append(number)
         return number
-
-    def _lookup(self, subject: str, body: Json) -> Json:
-        number = self.ids.get((body["schema"], body.get("schemaType", "AVRO")))
-        known = self.subjects.get(subject, [])
-        if number is None or number not in known:
-            raise Refused(404, 40403, "Schema not found")
-        return {"subject": subject, "version": known.index(number) + 1, "id": number, **self.schema(number)}
 
 
 def _check(text: str, kind: str) -> None:

