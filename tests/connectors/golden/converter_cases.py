@@ -34,7 +34,7 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 KEYED = Schema(optional(STRING).type, optional=True)
 
 
-def _given() -> Iterator[tuple[Schema | None, object]]:
+def given() -> Iterator[tuple[Schema | None, object]]:
     """Schemas and values."""
     yield None, None
     for schema in (INT8, INT16, INT32, INT64):
@@ -115,7 +115,7 @@ def cases() -> Iterator[Json]:
         (STORAGE + "StringConverter", {"converter.encoding": "UTF-16BE"}),
         *((name, {}) for name in simple),
     )
-    for schema, value in _given():
+    for schema, value in given():
         shown = {"schema": schema_json(schema), "value": value_json(schema, value)}
         for name, config in configs:
             yield {"kind": "converter", "class": name, "config": config, "key": False, **shown}

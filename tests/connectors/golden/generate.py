@@ -1,11 +1,12 @@
 """Makes the golden files: `.venv/bin/python -m tests.connectors.golden.generate`. Needs Java 17 with its compiler.
 
-The cases (`transform_cases.py`, `converter_cases.py`) run through the classes of the real Kafka Connect, whose jars
-come from Maven Central once (`ringfence.local.jars`); what they answer is kept beside the cases in
-`transforms.json.gz` and `converters.json.gz`. The tests compare with these files and need no Java. Run it again after
-a change of the cases.
+The cases (`transform_cases.py`, `converter_cases.py`) run through the classes of the real Kafka Connect, those of
+`avro_cases.py` through the AvroConverter of Apicurio, with its registry. All jars come from Maven Central once
+(`ringfence.local.jars`). What they answer is kept beside the cases in `transforms.json.gz`, `converters.json.gz` and
+`avro.json.gz`: the tests compare with these files and need no Java. Run it again after a change of the cases.
 """
 
+import base64
 import gzip
 import json
 import subprocess
@@ -13,31 +14,73 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.connect import JARS
-from ringfence.local.jars import resolve
+from ringfence.local.jars import Coordinate, resolve
 from ringfence.local.java import find_java
-from tests.connectors.golden import converter_cases, transform_cases
+from tests.connectors.golden import avro_cases, converter_cases, transform_cases
 from tests.connectors.golden.codec import Json
+from tests.support.apicurio import Apicurio
 
 HERE = Path(__file__).resolve().parent
+# Its AvroConverter has the code of Confluent's, which is not on Maven Central. The last one that says all it needs.
+APICURIO = (Coordinate("io.apicurio", "apicurio-registry-utils-converter", "2.6.13.Final"),)
 
 
 def main() -> None:
-    jars = resolve("connect", JARS)
-    java = find_java()
+    connect = resolve("connect", JARS)
     with tempfile.TemporaryDirectory() as scratch:
-        classes = Path(scratch)
-        compiler = str(java.with_name("javac")) if java.with_name("javac").exists() else "javac"
-        subprocess.run([compiler, "-cp", f"{jars}/*", "-d", scratch, str(HERE / "Golden.java")], check=True)
+        compile_to(Path(scratch), connect)
         for name, module in (("transforms", transform_cases), ("converters", converter_cases)):
-            given, made = classes / "cases.json", classes / "made.json"
-            given.write_text(json.dumps(list(module.cases())))
-            command = [str(java), "-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"]
-            command += ["-cp", f"{classes}:{jars}/*", "Golden", str(given), str(made)]
-            subprocess.run(command, check=True)
-            answered = json.loads(made.read_text())
-            lines = ",\n".join(json.dumps(each, sort_keys=True) for each in answered)
-            (HERE / f"{name}.json.gz").write_bytes(gzip.compress(f"[\n{lines}\n]\n".encode(), mtime=0))
-            print(name, len(answered))
+            keep(name, answered(Path(scratch), connect, list(module.cases())))
+        keep("avro", registered(Path(scratch), resolve("apicurio-converter", APICURIO)), sort_keys=False)
+
+
+def compile_to(classes: Path, jars: Path) -> None:
+    java = find_java()
+    compiler = str(java.with_name("javac")) if java.with_name("javac").exists() else "javac"
+    subprocess.run([compiler, "-cp", f"{jars}/*", "-d", str(classes), str(HERE / "Golden.java")], check=True)
+
+
+def answered(classes: Path, jars: Path, cases: list[Json]) -> list[Json]:
+    """The cases with what the classes in `jars` make of them."""
+    given, made = classes / "cases.json", classes / "made.json"
+    given.write_text(json.dumps(cases))
+    command = [str(find_java()), "-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"]
+    subprocess.run([*command, "-cp", f"{classes}:{jars}/*", "Golden", str(given), str(made)], check=True)
+    answers: list[Json] = json.loads(made.read_text())
+    return answers
+
+
+def registered(classes: Path, jars: Path) -> list[Json]:
+    """Avro's cases: each answer as the registered schema (`avro`) and the bytes behind the id."""
+    registry = Apicurio(classes / "registry")
+    registry.start()
+    try:
+        own = {
+            "apicurio.registry.url": registry.url.replace("/ccompat/v7", "/registry/v2"),
+            "apicurio.registry.auto-register": "true",
+            "apicurio.registry.headers.enabled": "false",
+            "apicurio.registry.id-handler": "io.apicurio.registry.serde.Legacy4ByteIdHandler",
+            "apicurio.registry.use-id": "contentId",
+        }
+        answers = answered(
+            classes, jars, [{**case, "config": {**case["config"], **own}} for case in avro_cases.cases()]
+        )
+        for answer in answers:
+            answer["config"] = {name: value for name, value in answer["config"].items() if name not in own}
+            if answer.get("result") is not None:
+                data = base64.b64decode(answer["result"])
+                answer["result"] = base64.b64encode(data[5:]).decode()
+                kept = registry.get(f"schemas/ids/{int.from_bytes(data[1:5], 'big')}")
+                answer["avro"] = kept["schema"]
+        return answers
+    finally:
+        registry.kill()
+
+
+def keep(name: str, answers: list[Json], *, sort_keys: bool = True) -> None:
+    lines = ",\n".join(json.dumps(each, sort_keys=sort_keys) for each in answers)
+    (HERE / f"{name}.json.gz").write_bytes(gzip.compress(f"[\n{lines}\n]\n".encode(), mtime=0))
+    print(name, len(answers))
 
 
 def load(name: str) -> list[Json]:

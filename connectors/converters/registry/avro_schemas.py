@@ -1,0 +1,237 @@
+"""Avro's form of Kafka Connect's schemas, word for word that of Confluent's AvroConverter."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from connectors.api import ConnectorError, Schema, SchemaType, Struct
+from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, STRING, TIME_NAME, TIMESTAMP_NAME
+from connectors.converters.json_encoding import signed_bytes, unscaled_value
+from connectors.values.moments import encoded
+from connectors.values.texts import number_text
+
+_NAMESPACE: Final = "io.confluent.connect.avro"
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PRECISION: Final = "64"
+# Parameters of a schema that was Avro once.
+_OWN_PRECISION: Final = "connect.decimal.precision"
+_DOC: Final = f"{_NAMESPACE}.record.doc"
+_FIELD_DOC: Final = f"{_NAMESPACE}.field.doc."
+_FIELD_DEFAULT: Final = f"{_NAMESPACE}.field.default"
+_TYPES: Final = {
+    SchemaType.INT8: "int",
+    SchemaType.INT16: "int",
+    SchemaType.INT32: "int",
+    SchemaType.INT64: "long",
+    SchemaType.FLOAT32: "float",
+    SchemaType.FLOAT64: "double",
+    SchemaType.BOOLEAN: "boolean",
+    SchemaType.STRING: "string",
+    SchemaType.BYTES: "bytes",
+}
+LOGICAL: Final = {
+    DECIMAL_NAME: "decimal",
+    DATE_NAME: "date",
+    TIME_NAME: "time-millis",
+    TIMESTAMP_NAME: "timestamp-millis",
+}
+_WRITING: Final = ("type", "name", "namespace", "fields", "items", "values")
+Json = Any
+
+
+def avro_schema(schema: Schema) -> Json:
+    """The Avro schema, in the order in which Confluent's converter tells it. Raises `ConnectorError`."""
+    return _Schemas(schema).union(schema)
+
+
+def for_writing(shown: Json) -> Json:
+    """The same without what a writer need not know, some of which not every Avro library takes."""
+    if isinstance(shown, list):
+        return [for_writing(each) for each in shown]
+    if isinstance(shown, dict):
+        return {name: for_writing(shown[name]) for name in _WRITING if name in shown}
+    return shown
+
+
+def pairs(schema: Schema) -> bool:
+    """Whether a map is an array of keys with values: Avro's maps know plain texts only as keys."""
+    return schema.keys is not None and (schema.keys.type is not STRING.type or schema.keys.optional)
+
+
+class _Schemas:
+    """One whole. A record that comes up again is named, not told again."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._told: dict[str, object] = {}
+        self._nameless: dict[Schema, str] = {}
+        self._space = ""
+        self._repeated = {name for name, count in Counter(_names(schema)).items() if count > 1}
+
+    def union(self, schema: Schema) -> Json:
+        """The schema, with null where it is optional: first, unless it has a default."""
+        shown = self._plain(schema)
+        if not schema.optional:
+            return shown
+        return ["null", shown] if schema.default is None else [shown, "null"]
+
+    def _plain(self, schema: Schema) -> Json:
+        """The schema of values that are not null."""
+        match schema.type:
+            case SchemaType.STRUCT:
+                shown = self._struct(schema)
+                if isinstance(shown, str):
+                    return shown
+            case SchemaType.ARRAY:
+                assert schema.values is not None
+                shown = {"type": "array", "items": self.union(schema.values)}
+            case SchemaType.MAP:
+                assert schema.values is not None
+                if pairs(schema):
+                    shown = {"type": "array", "items": self._entry(schema)}
+                else:
+                    shown = {"type": "map", "values": self.union(schema.values)}
+            case _:
+                shown = {"type": _TYPES[schema.type]}
+        if schema.name == DECIMAL_NAME:
+            shown["scale"] = int(schema.parameters.get("scale", "0"))
+            shown["precision"] = int(schema.parameters.get(_OWN_PRECISION, _PRECISION))
+        shown |= _metadata(schema)
+        return shown if len(shown) > 1 else shown["type"]
+
+    def _struct(self, schema: Schema) -> Any:
+        same = schema.but(optional=False, default=None)
+        name = schema.name
+        if name is None:
+            number = len(self._nameless) + 1
+            name = self._nameless.setdefault(same, "ConnectDefault" if number == 1 else f"ConnectDefault{number}")
+            name = f"{_NAMESPACE}.{name}"
+        fields = [(field, inner, schema.parameters.get(_FIELD_DOC + field)) for field, _, inner in schema.fields]
+        return self._record(name, same, fields, schema.parameters.get(_DOC))
+
+    def _entry(self, schema: Schema) -> Any:
+        assert schema.keys is not None
+        assert schema.values is not None
+        name = f"{_NAMESPACE}.MapEntry" if schema.name is None else schema.name
+        fields = [("key", schema.keys, None), ("value", schema.values, None)]
+        shown = self._record(name, (schema.keys, schema.values), fields, None)
+        if isinstance(shown, dict) and schema.name is not None:
+            shown["connect.internal.type"] = "MapEntry"
+        return shown
+
+    def _record(
+        self, full_name: str, same: object, fields: Sequence[tuple[str, Schema, str | None]], doc: str | None
+    ) -> Any:
+        """A record, or its name where it was told before. same: equal for what may be one record."""
+        space, _, name = full_name.rpartition(".")
+        _check(name)
+        if not space and name in self._repeated:
+            # Only Java's parser would find it again: to others a bare name is one of the namespace around it.
+            space = self._space
+        full = f"{space}.{name}" if space else name
+        if full in self._told:
+            if self._told[full] == same:
+                return name if space == self._space else full
+            raise ConnectorError(
+                f"Two structs, or maps whose keys are no texts, have the name {full} in Avro: give each schema its own."
+            )
+        self._told[full] = same
+        shown: dict[str, Json] = {"type": "record", "name": name}
+        if space != self._space:
+            shown["namespace"] = space
+        if doc is not None:
+            shown["doc"] = doc
+        around, self._space = self._space, space
+        shown["fields"] = [self._field(*each) for each in fields]
+        self._space = around
+        return shown
+
+    def _field(self, name: str, schema: Schema, doc: str | None) -> Json:
+        _check(name)
+        shown: dict[str, Json] = {"name": name, "type": self.union(schema)}
+        if doc is not None:
+            shown["doc"] = doc
+        if schema.default is not None:
+            if _can_be_told(schema, schema.default):
+                shown["default"] = _default(schema, schema.default)
+        elif schema.optional:
+            shown["default"] = None
+        return shown
+
+
+def _names(schema: Schema) -> Iterator[str]:
+    """The names of records within, as often as they come up."""
+    if schema.name is not None and (schema.type is SchemaType.STRUCT or pairs(schema)):
+        yield schema.name
+    for inner in (*(field.schema for field in schema.fields), schema.keys, schema.values):
+        if inner is not None:
+            yield from _names(inner)
+
+
+def _check(name: str) -> None:
+    if _IDENTIFIER.fullmatch(name) is None:
+        raise ConnectorError(f"{name} is no name in Avro: use letters, digits and _; ReplaceField renames fields.")
+
+
+def _metadata(schema: Schema) -> dict[str, Json]:
+    """What a Kafka Connect that reads needs to make the same schema again, and what Avro calls logical types."""
+    shown: dict[str, Json] = {}
+    if schema.doc is not None:
+        shown["connect.doc"] = schema.doc
+    if schema.version is not None:
+        shown["connect.version"] = schema.version
+    parameters = {name: value for name, value in schema.parameters.items() if name != _FIELD_DEFAULT}
+    if parameters:
+        shown["connect.parameters"] = parameters
+    if schema.default is not None and _FIELD_DEFAULT not in schema.parameters:
+        shown["connect.default"] = _default(schema, schema.default)
+    if schema.name is not None:
+        shown["connect.name"] = schema.name
+    if schema.type in (SchemaType.INT8, SchemaType.INT16):
+        shown["connect.type"] = schema.type.value
+    if schema.name in LOGICAL:
+        shown["logicalType"] = LOGICAL[schema.name]
+    return shown | {name: value for name, value in parameters.items() if name.startswith("avro")}
+
+
+def _can_be_told(schema: Schema, value: object) -> bool:
+    """Whether Avro takes a default: pairs, which are records there, it does not take as pairs."""
+    if isinstance(value, Struct):
+        return all(
+            _can_be_told(field.schema, each) for field, each in zip(value.schema.fields, value.filled(), strict=True)
+        )
+    if isinstance(value, list) and schema.values is not None:
+        return all(_can_be_told(schema.values, each) for each in value)
+    if isinstance(value, Mapping) and schema.values is not None:
+        return not value if pairs(schema) else all(_can_be_told(schema.values, each) for each in value.values())
+    return True
+
+
+def _default(schema: Schema, value: object) -> Json:
+    """A default as JSON; bytes as Latin 1, as Avro says."""
+    if value is None:
+        return None
+    if schema.name == DECIMAL_NAME:
+        value = signed_bytes(unscaled_value(value, int(schema.parameters.get("scale", "0"))))  # type: ignore[arg-type]
+    elif schema.name in LOGICAL:
+        return encoded(schema.name, value)
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, float) and not math.isfinite(value):
+        return number_text(value)
+    if isinstance(value, float) and schema.type is SchemaType.FLOAT32:
+        return float(number_text(value, 32))  # 1.1, not 1.100000023841858
+    if isinstance(value, Struct):
+        fields = zip(value.schema.fields, value.filled(), strict=True)
+        return {field.name: _default(field.schema, each) for field, each in fields}
+    if isinstance(value, list):
+        assert schema.values is not None
+        return [_default(schema.values, each) for each in value]
+    if isinstance(value, Mapping):
+        assert schema.keys is not None
+        assert schema.values is not None
+        if pairs(schema):
+            return [[_default(schema.keys, key), _default(schema.values, each)] for key, each in value.items()]
+        return {key: _default(schema.values, each) for key, each in value.items()}
+    return value
