@@ -20,11 +20,16 @@ _MOMENTS: Final = (DATE_NAME, TIME_NAME, TIMESTAMP_NAME)
 
 
 class Encoders:
-    """decimals_as_numbers: `decimal.format`; defaults: `replace.null.with.default`."""
+    """decimals_as_numbers: `decimal.format`; defaults: `replace.null.with.default`.
 
-    def __init__(self, *, decimals_as_numbers: bool, defaults: bool) -> None:
+    entries: maps whose keys are no texts, or may be null, are lists of objects with `key` and `value`; else lists of
+    lists, and only where the keys are no texts.
+    """
+
+    def __init__(self, *, decimals_as_numbers: bool, defaults: bool, entries: bool = False) -> None:
         self._decimals_as_numbers = decimals_as_numbers
         self._defaults = defaults
+        self._entries = entries
 
     def encoder(self, schema: Schema) -> Encode:
         """Checks and encodes a value of this schema. Raises `ConnectorError`."""
@@ -120,12 +125,16 @@ class Encoders:
 
     def _map(self, schema: Schema) -> Encode:
         keys, values = self._inner(schema.keys, "key"), self._inner(schema.values, "value")
+        entries = self._entries
         as_object = schema.keys is not None and schema.keys.type is SchemaType.STRING
+        as_object = as_object and not (entries and schema.keys is not None and schema.keys.optional)
 
         def encode(value: object) -> object:
             assert isinstance(value, Mapping)
             if as_object:
                 return {keys(key): values(each) for key, each in value.items()}
+            if entries:
+                return [{"key": keys(key), "value": values(each)} for key, each in value.items()]
             return [[keys(key), values(each)] for key, each in value.items()]
 
         return encode

@@ -149,6 +149,13 @@ def test_a_schema_may_grow_as_the_registry_allows(kind: str, level: str, side: S
     assert number(side.written(kind, Struct(OTHER, {"id": "text"}))) > second
 
 
+def test_json_structs_that_hold_nothing_else_may_grow(side: Side) -> None:
+    side.written("JsonSchemaConverter", ONE, object_additional_properties="false")
+    side.registry.compatible(side.subject, "BACKWARD")
+    side.written("JsonSchemaConverter", Struct(GROWN, {"id": 2, "more": 3}), object_additional_properties="false")
+    assert len(side.versions()) == 2
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_may_not_be_registered_has_to_be_known(kind: str, side: Side) -> None:
     for value in (ONE, Struct(GROWN, {"id": 1})):  # no subject, then no such schema under it

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from jsonschema import Draft7Validator
 
 from connectors.api import ConfigException, ConfigType, ConnectorError, RetriableError, Schema, Struct
 from connectors.api.schemas import INT64, STRING, array, decimal, mapping, optional, struct
@@ -80,6 +81,27 @@ def test_a_proto_file_says_what_the_schema_says(registry: Registry) -> None:
         "  int64 id = 1;\n  repeated .a.B.Inner all = 2;\n  map<string, int64> by_name = 3;\n  optional string s = 4;\n"
         "  message Inner {\n    .confluent.type.Decimal x = 1;\n  }\n}\n"
     )
+
+
+def test_a_message_within_another_has_no_fields_name(registry: Registry) -> None:
+    schema = struct({"inner": struct({"x": INT64}, "other.inner"), "y": INT64}, "a.B")
+    written(registry, "ProtobufConverter", Struct(schema, {"inner": {"x": 1}, "y": 2}))
+    assert registry.schema(1)["schema"] == (
+        'syntax = "proto3";\npackage a;\n\nmessage B {\n  .a.B.innerMessage inner = 1;\n  int64 y = 2;\n'
+        "  message innerMessage {\n    int64 x = 1;\n  }\n}\n"
+    )
+
+
+@pytest.mark.parametrize("keys", [INT64, optional(STRING)], ids=["numbers", "texts that may be null"])
+def test_json_maps_whose_keys_are_no_texts_are_lists_of_entries(keys: Schema, registry: Registry) -> None:
+    key = 7 if keys is INT64 else "seven"
+    data = written(registry, "JsonSchemaConverter", Struct(struct({"m": mapping(keys, INT64)}), {"m": {key: 1}}))
+    assert json.loads(data[5:]) == {"m": [{"key": key, "value": 1}]}
+    shown = json.loads(registry.schema(1)["schema"])["properties"]["m"]
+    assert (shown["type"], shown["connect.type"], shown["items"]["type"]) == ("array", "map", "object")
+    entry = shown["items"]["properties"]
+    assert [(name, entry[name]["connect.index"]) for name in entry] == [("key", 0), ("value", 1)]
+    Draft7Validator(json.loads(registry.schema(1)["schema"])).validate(json.loads(data[5:]))
 
 
 @pytest.mark.parametrize("kind", ["AvroConverter", "JsonSchemaConverter", "ProtobufConverter"])

@@ -10,8 +10,8 @@ from connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Str
 from connectors.api.schemas import DECIMAL_NAME
 from connectors.api.structs import fit
 from connectors.converters.json_encoding import signed_bytes, unscaled_value
-from connectors.converters.registry.avro_schemas import LOGICAL, avro_schema, for_writing, pairs
-from connectors.converters.registry.base import RegistryConverter, Write
+from connectors.converters.registry.avro_schemas import LOGICAL, avro_schema, for_writing
+from connectors.converters.registry.base import RegistryConverter, Write, pairs
 from connectors.converters.registry.settings import load
 from connectors.values.moments import encoded
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from connectors.api import ConnectorError, Schema, SchemaType, Struct
-from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, STRING, TIME_NAME, TIMESTAMP_NAME
+from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connectors.converters.json_encoding import signed_bytes, unscaled_value
+from connectors.converters.registry.base import pairs
 from connectors.values.moments import encoded
 from connectors.values.texts import number_text
 
@@ -53,11 +54,6 @@ def for_writing(shown: Json) -> Json:
     if isinstance(shown, dict):
         return {name: for_writing(shown[name]) for name in _WRITING if name in shown}
     return shown
-
-
-def pairs(schema: Schema) -> bool:
-    """Whether a map is an array of keys with values: Avro's maps know plain texts only as keys."""
-    return schema.keys is not None and (schema.keys.type is not STRING.type or schema.keys.optional)
 
 
 class _Schemas:

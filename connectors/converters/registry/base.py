@@ -13,6 +13,11 @@ Write = Callable[[object], bytes]
 """A value as bytes, without the id."""
 
 
+def pairs(schema: Schema) -> bool:
+    """Whether a map is written as a list of keys with values: the maps of Avro and of JSON know plain texts only."""
+    return schema.keys is not None and (schema.keys.type is not STRING.type or schema.keys.optional)
+
+
 class RegistryConverter(Converter):
     """Writes a zero byte, the schema's id in four bytes, and the value.
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 import orjson
 
 from connectors.api import ConfigDef, ConfigType, Importance, OneOf, ParsedConfig, Schema, SchemaType
-from connectors.api.schemas import DECIMAL_NAME, STRING
+from connectors.api.schemas import DECIMAL_NAME
 from connectors.converters.json_encoding import Encoders
-from connectors.converters.registry.base import RegistryConverter, Write
+from connectors.converters.registry.base import RegistryConverter, Write, pairs
 from connectors.converters.registry.settings import registry_settings
 
 _TYPES: Final = {
@@ -33,18 +33,28 @@ class JsonSchemaConverter(RegistryConverter):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return registry_settings().define(
-            "decimal.format",
-            ConfigType.STRING,
-            default="BASE64",
-            validator=OneOf("BASE64", "NUMERIC", ignore_case=True),
-            importance=Importance.LOW,
-            documentation="How decimals are written: BASE64 of their digits as bytes, or NUMERIC.",
+        return (
+            registry_settings()
+            .define(
+                "decimal.format",
+                ConfigType.STRING,
+                default="BASE64",
+                validator=OneOf("BASE64", "NUMERIC", ignore_case=True),
+                importance=Importance.LOW,
+                documentation="How decimals are written: BASE64 of their digits as bytes, or NUMERIC.",
+            )
+            .define(
+                "object.additional.properties",
+                ConfigType.BOOLEAN,
+                default=True,
+                documentation="Whether structs may hold more than their fields; where not, they may grow fields.",
+            )
         )
 
     def prepare(self, settings: ParsedConfig) -> None:
         self._as_numbers = settings.string("decimal.format").upper() == "NUMERIC"
-        self._encoders = Encoders(decimals_as_numbers=self._as_numbers, defaults=True)
+        self._encoders = Encoders(decimals_as_numbers=self._as_numbers, defaults=True, entries=True)
+        self._open = settings.boolean("object.additional.properties")
 
     def form(self, schema: Schema) -> tuple[str, Write]:
         encode = self._encoders.encoder(schema)
@@ -79,15 +89,21 @@ class JsonSchemaConverter(RegistryConverter):
             case SchemaType.MAP:
                 assert schema.keys is not None
                 assert schema.values is not None
-                if schema.keys.type is STRING.type:
+                if not pairs(schema):
                     values = self._shown(schema.values)
                     return {"type": "object", "connect.type": "map", "additionalProperties": values}
-                pair = {"type": "array", "items": [self._shown(schema.keys), self._shown(schema.values)]}
-                return {"type": "array", "connect.type": "map", "items": pair}
+                entry = {"key": self._shown(schema.keys, 0), "value": self._shown(schema.values, 1)}
+                items = {"type": "object", "properties": entry}
+                return {"type": "array", "connect.type": "map", "items": items}
             case SchemaType.STRUCT:
                 fields = {name: self._shown(inner, place) for name, place, inner in schema.fields}
                 required = [name for name, _, inner in schema.fields if not inner.optional and inner.default is None]
-                return {"type": "object", "properties": fields, **({"required": required} if required else {})}
+                shown: dict[str, Json] = {"type": "object", "properties": fields}
+                if required:
+                    shown["required"] = required
+                if not self._open:
+                    shown["additionalProperties"] = False
+                return shown
             case _:
                 name, connect = _TYPES[schema.type]
                 if schema.name == DECIMAL_NAME and self._as_numbers:

@@ -49,6 +49,7 @@ class ProtoFile:
         self._proto = load("google.protobuf.descriptor_pb2")
         self._count = 0
         self._told: dict[str, Schema] = {}
+        self._fields: dict[str, frozenset[str]] = {}
         package, _, name = (schema.name or self._unnamed()).rpartition(".")
         self._file = self._proto.FileDescriptorProto(name=f"{name}.proto", syntax="proto3")
         if package:
@@ -84,6 +85,7 @@ class ProtoFile:
         """Fills the descriptor of one message. path: its whole name, with a dot before it."""
         _check(name)
         message.name = name
+        self._fields[path] = frozenset(schema.names)
         for number, (field_name, _, inner) in enumerate(schema.fields, start=1):
             _check(field_name)
             field = message.field.add(name=field_name, number=number)
@@ -112,6 +114,8 @@ class ProtoFile:
             field.type = getattr(field, f"TYPE_{SCALARS[schema.type].upper()}")
         elif schema.type is SchemaType.STRUCT:
             name = (schema.name or self._unnamed()).rpartition(".")[2]
+            if name in self._fields[path]:
+                name += "Message"  # fields and messages within one share their names
             field.type, field.type_name = field.TYPE_MESSAGE, f"{path}.{name}"
             told = self._told.get(f"{path}.{name}")
             if told is None:
