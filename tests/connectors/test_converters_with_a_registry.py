@@ -168,7 +168,7 @@ def test_what_may_not_be_registered_has_to_be_known(kind: str, side: Side) -> No
 
 @pytest.mark.parametrize("kind", ["AvroConverter", "JsonSchemaConverter"])
 def test_a_schema_in_other_words_is_found_where_schemas_are_normalized(kind: str, side: Side) -> None:
-    number(side.written(kind, ONE))
+    side.written(kind, ONE)
     text = side.versions()[0]["schema"]
     turned = json.dumps(dict(reversed(json.loads(text).items())), indent=1)
     other = Side(side.registry, f"{side.topic}-turned")
@@ -220,14 +220,8 @@ def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
 
 def consumed(stage: Stage) -> list[Message]:
     """All committed records, as a consumer gets them."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": stage.connection.bootstrap,
-            "group.id": stage.data,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
+    reading = {"isolation.level": "read_committed", "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": stage.connection.bootstrap, "group.id": stage.data, **reading})
     consumer.assign([TopicPartition(stage.data, 0, 0)])
     found: list[Message] = []
     try:
