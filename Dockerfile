@@ -8,14 +8,22 @@ ENV JAVA_HOME=/opt/java/openjdk PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1
 # /srv/spark: what Spark's master and workers keep; a volume that is made there is theirs.
 RUN useradd --create-home --uid 10001 ringfence && install -d -o ringfence -g ringfence /srv/spark
 WORKDIR /srv/ringfence
-COPY constraints.txt pyproject.toml README.md LICENSE manage.py ./
+# What pip has to see of us, and no more: Spark's hundreds of megabytes are a layer that a change of our code leaves as it is.
+COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY connectors/__init__.py connectors/
+COPY fencing/__init__.py fencing/
+COPY platform/ringfence/__init__.py platform/ringfence/
+# Editable, because templates and static files are found beside the packages. What goes is a shell for Scala, in no class path.
+RUN pip install -c constraints.txt -e '.[postgres,schema-registry]' \
+    && rm -r "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/connect-repl"
+COPY manage.py ./
 COPY connectors connectors
 COPY fencing fencing
 COPY platform platform
 COPY templates templates
 COPY static static
-# Editable, because templates and static files are found beside the packages.
-RUN pip install -c constraints.txt -e '.[postgres,schema-registry]'
+# Readable whatever the builder's umask was, and compiled: the user cannot write here, so each process would compile anew.
+RUN chmod -R a+rX . && python -m compileall -q connectors fencing platform
 
 USER ringfence
 EXPOSE 8083

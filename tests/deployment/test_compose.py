@@ -173,8 +173,8 @@ def test_no_secret_stands_in_the_file() -> None:
                 assert re.fullmatch(r"\$\{\w+:\?[^}]*\}", value), key
             if (password := re.search(r"://[^/@:]*:([^@]*)@", value)) is not None:
                 assert re.fullmatch(r"\$\{\w+:\?[^}]*\}", password[1]), key
-    for ignored in (".gitignore", ".dockerignore"):
-        assert {".env", ".env*"} & set((ROOT / ignored).read_text().splitlines()), ignored
+    assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
+    assert "*" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
 @ALL

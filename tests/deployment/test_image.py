@@ -24,11 +24,15 @@ def copied() -> set[str]:
     return found
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
-    ignored = (ROOT / ".dockerignore").read_text().split()
+def test_nothing_but_what_is_copied_is_in_the_context() -> None:
+    """So no secret and no local state can get in, whatever its name is."""
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+    assert lines[0] == "*"
+    let_in = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    assert let_in == {name.partition("/")[0] for name in copied()}
     for name in copied():
         assert (ROOT / name).exists(), name
-        assert not any(fnmatch(name, pattern) for pattern in ignored), name
+        assert not any(fnmatch(name, line) for line in lines[1:] if not line.startswith("!")), name
 
 
 def test_all_that_runs_is_copied() -> None:
@@ -47,6 +51,15 @@ def test_what_is_installed_is_what_the_project_offers() -> None:
     assert {"postgres", "schema-registry"} <= wanted <= PROJECT["project"]["optional-dependencies"].keys()
     assert "-c constraints.txt" in install
     assert "-e " in install, "templates and static files are found beside the packages"
+
+
+def test_a_change_of_our_code_leaves_the_installed_packages_as_they_are() -> None:
+    """Spark is in that layer: before it come only the files that pip looks at."""
+    install = next(number for number, line in enumerate(LINES) if "pip install" in line)
+    before = [line for line in LINES[:install] if line.startswith("COPY") and "--from" not in line]
+    packages = {f"{path}/__init__.py" for path in PROJECT["tool"]["setuptools"]["package-dir"].values()}
+    settings = {"pyproject.toml", "constraints.txt", "README.md", "LICENSE"}
+    assert {name for line in before for name in line.split()[1:-1]} == packages | settings
 
 
 def test_bases_are_pinned_and_new_enough() -> None:
