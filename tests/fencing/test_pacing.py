@@ -27,7 +27,7 @@ def test_it_settles_near_the_time_that_the_broker_needs() -> None:
         refusals += refused
         pause.learn(refused)
     assert abs(pause.seconds - needed) < 0.001
-    assert refusals < 2000 / 50
+    assert refusals < 2000 / 20
 
 
 def test_nobody_waits_who_comes_later_anyway() -> None:

@@ -30,6 +30,8 @@ _OWN: Final = frozenset(
 """Settings of the connector that stand among those of its clients."""
 _QUEUE_KB: Final = "4096"
 """What the client reads ahead: enough for its thread and ours to overlap, little enough for a small task."""
+_QUEUE_RECORDS: Final = "20000"
+"""The same for small records: each takes some 400 bytes more than it holds."""
 _LOGS: Final = {"log_level": "0"}
 
 Partitions = Sequence[tuple[str, int]]
@@ -154,6 +156,7 @@ def consumer(settings: Mapping[str, str], isolation: str) -> Consumer:
     return Consumer(
         {
             "queued.max.messages.kbytes": _QUEUE_KB,
+            "queued.min.messages": _QUEUE_RECORDS,
             "fetch.queue.backoff.ms": "5",
             **settings,
             **_LOGS,
