@@ -1,6 +1,7 @@
 """docker-compose.yml as its tests see it: merge keys resolved, variables filled in where asked."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NewType
 
@@ -28,9 +29,9 @@ def variables(text: str) -> list[tuple[str, str]]:
     return [(found[1], found[2] or "") for found in _VARIABLE.finditer(text)]
 
 
-def filled(text: str) -> str:
-    """With `x` for each variable."""
-    return _VARIABLE.sub("x", text)
+def filled(text: str, values: Mapping[str, str] | None = None) -> str:
+    """With its value for each variable, `x` where none is given."""
+    return _VARIABLE.sub(lambda found: (values or {}).get(found[1], "x"), text)
 
 
 def command(service: Service) -> list[str]:
