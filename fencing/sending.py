@@ -1,6 +1,6 @@
 """Handing records to the producer, also where its queue is full: the innermost loops."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 
 from connectors.api import RecordBatch
@@ -52,7 +52,9 @@ def _send_whole(batch: RecordBatch, produce: Produce, full: Callable[[], None]) 
     """With timestamps and headers."""
     partition = -1 if batch.partition is None else batch.partition
     no = repeat(None)
-    times = repeat(0) if batch.timestamps is None else (max(0, time) for time in batch.timestamps)
+    times: Iterable[int] = repeat(0) if batch.timestamps is None else batch.timestamps
+    if batch.timestamps and min(batch.timestamps) < 0:
+        times = [max(0, time) for time in batch.timestamps]
     keys = no if batch.keys is None else batch.keys
     if batch.headers is None:
         calls: Iterator[tuple[object, ...]] = zip(

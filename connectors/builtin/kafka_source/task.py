@@ -131,11 +131,17 @@ class KafkaSourceTask(SourceTask):
         failed = [message for message in messages if message.error() is not None]
         if failed:
             messages = [message for message in messages if message.error() is None]
-        for run in by_partition(messages, lambda message: (message.topic(), message.partition())):
+        for run in self._runs(messages):
             self._ready.append(self._batch(of_messages(run)))
         for message in failed:
             self._trouble(message)
         return self._ready.popleft() if self._ready else None
+
+    def _runs(self, messages: list[Message]) -> list[Sequence[Message]]:
+        """Those of each partition; with one partition to read, to look at each of them would be for nothing."""
+        if len(self._partitions) == 1 and messages:
+            return [messages]
+        return by_partition(messages, lambda message: (message.topic(), message.partition()))
 
     def _batch(self, run: Run) -> RecordBatch | list[SourceRecord]:
         source, target = self._partition((run.topic, run.partition)), self._targets[run.topic]
