@@ -1,10 +1,13 @@
 """Fixtures for all tests: a real broker, a real Valkey, unique names."""
 
 import os
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
@@ -12,11 +15,34 @@ from ringfence.local.valkey import EmbeddedValkey
 from tests.e2e.browser import chromium
 from tests.support.broker import Broker, new_kafka
 from tests.support.names import unique as unique_name
+from tests.support.parallel import ByFile, platform_first
 
 BROKER_FIXTURES = {"broker", "own_broker"}
+SHARED = pytest.StashKey[EmbeddedKafka]()
+BOOTSTRAP = "RINGFENCE_TEST_BOOTSTRAP"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Before each process of several starts: all of them share one broker."""
+    if SHARED not in node.config.stash:
+        root = tempfile.TemporaryDirectory(prefix="ringfence-test-broker-")
+        node.config.add_cleanup(root.cleanup)
+        kafka = node.config.stash[SHARED] = new_kafka(Path(root.name))
+        node.config.add_cleanup(kafka.kill)
+        if BOOTSTRAP not in os.environ:
+            kafka.start()
+    node.workerinput[BOOTSTRAP] = os.environ.get(BOOTSTRAP) or node.config.stash[SHARED].bootstrap
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        platform_first(items, config.rootpath)
     for item in items:
         if isinstance(item, pytest.Function) and BROKER_FIXTURES.intersection(item.fixturenames):
             item.add_marker("broker")
@@ -33,9 +59,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One real broker for the whole run. RINGFENCE_TEST_BOOTSTRAP=host:port uses a running one instead."""
-    bootstrap = os.environ.get("RINGFENCE_TEST_BOOTSTRAP")
+    bootstrap = getattr(request.config, "workerinput", os.environ).get(BOOTSTRAP)
     if bootstrap:
         yield Broker(bootstrap)
         return

@@ -1,0 +1,28 @@
+"""Two processes that share a run: one begins with the tests of a whole platform, the other with all the rest.
+
+Most tests wait for a broker most of their time, so that two of them get on beside each other on two cores.
+"""
+
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+_PLATFORM = "tests/e2e/"
+
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """The tests of one file stay together, and so do all that share the platform, which is started once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
+
+
+def scope_of(nodeid: str) -> str:
+    """What is run by one process."""
+    return _PLATFORM if nodeid.startswith(_PLATFORM) else nodeid.partition("::")[0]
+
+
+def platform_first(items: list[pytest.Item], root: Path) -> None:
+    """The longest part begins at once, or the other process would wait for it at the end."""
+    items.sort(key=lambda item: scope_of(item.path.relative_to(root).as_posix()) != _PLATFORM)
