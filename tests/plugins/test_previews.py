@@ -107,7 +107,7 @@ def test_no_secret_of_a_provider_is_shown_whole_or_in_pieces(provided: PluginHos
     config |= {"transforms.put.type": "InsertField$Value", "transforms.put.static.field": "s"}
     config |= {"transforms.put.static.value": reference}
     found = previewed(provided, config)
-    shown = json.dumps(found, ensure_ascii=False)
+    shown = json.dumps(found, ensure_ascii=False).replace(str(tmp_path), "")
     for piece in (SECRET, "sesame", "ses", "open"):
         assert piece not in shown
     assert found["records"][0]["before"]["topic"] == "t.[hidden]"
