@@ -64,14 +64,19 @@ class FileStreamSourceTask(SourceTask):
     def _records(self) -> list[SourceRecord]:
         partition, topic, now = self._partition, self._topic, int(time.time() * 1000)
         taken, positions = self._lines.take_with_positions(self._batch_size)
+        # By position: keywords cost a fifth more, of what is most of a line's time here.
         return [
             SourceRecord(
                 partition,
                 {POSITION: position},
                 topic,
                 line.decode("utf-8", "surrogateescape"),
-                timestamp=now,
-                value_schema=STRING,
+                None,
+                (),
+                now,
+                None,
+                None,
+                STRING,
             )
             for line, position in zip(taken, positions, strict=True)
         ]
