@@ -21,7 +21,7 @@ from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import Numbers, medians, numbers
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
-from benchmarks.watch import observe
+from benchmarks.watch import Observation, observe
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
@@ -64,7 +64,8 @@ class Streams:
             print(f"{job.name} warm {side}", flush=True)
         for number in range(rounds):
             for side in SIDES:
-                one = self._run(job, side, job.count)
+                seen = self._run(job, side, job.count)
+                one = numbers(seen, job.count, interval=job.boundary == "interval")
                 found[side].append(one)
                 print(
                     f"{job.name} {number + 1}/{rounds} {side:13} {one.records_s:>9,.0f} records/s "
@@ -74,7 +75,7 @@ class Streams:
                 )
         return found
 
-    def _run(self, job: Job, side: str, count: int) -> Numbers:
+    def _run(self, job: Job, side: str, count: int) -> Observation:
         stand = self._stand
         self._number += 1
         given = self._given(job, count)
@@ -85,14 +86,13 @@ class Streams:
             with Rest(worker.url) as rest:
                 rest.create(topic, job.config(side, stand.bootstrap, given, topic))
                 try:
-                    seen = observe(
+                    return observe(
                         stand.bootstrap, topic, count, worker.pid, lambda: rest.trouble(topic), 300.0, job.partitions
                     )
                 finally:
                     rest.delete(topic)
         finally:
             delete_topics(stand.connection, [topic], Deadline.after(30))
-        return numbers(seen, count, interval=job.boundary == "interval")
 
     def _given(self, job: Job, count: int) -> str:
         """The input, made when it is first needed."""
