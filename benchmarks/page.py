@@ -37,6 +37,17 @@ By ourselves: how long it takes to fence the transactional ids of many tasks
 ([benchmarks-kills.md](benchmarks-kills.md)), what lists of 1,000 connectors and 200 open pages cost
 ([benchmarks-lists.md](benchmarks-lists.md), [benchmarks-pages.md](benchmarks-pages.md)).
 
+## Where it is slower, and why
+
+- **Beside the bare loop, record by record**: a record of its own, its offset and its text cost a Python object each
+  before librdkafka sees them, about as much again as librdkafka's own work. `RecordBatch` is the way without.
+- **Small transactions** cost more CPU than the bare loop's: each carries a source offset to a second topic, whose
+  partition the coordinator adds and marks too, and is committed on a thread of its own, beside the next poll.
+- **A hundred small connectors** take about as much memory as in Kafka Connect: each task is a process, so that none
+  can take another one down.
+- **Runs differ**: a stall of the disk or of the broker's collector shows most in small transactions, on all sides
+  (rounds of the bare loop were once eleven times apart); so compare medians, and ratios within one run.
+
 ## How it is measured
 
 - **The same job.** One `FileStreamSourceConnector` with one task, created over REST, with the same settings on both
