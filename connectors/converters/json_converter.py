@@ -8,10 +8,16 @@ from typing import Final
 
 import orjson
 
-from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, OneOf, Range, Schema, SchemaType, Struct
+from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, Range, Schema, SchemaType, Struct
 from connectors.columns import Column
 from connectors.converters.base import Converter, HeaderConverter, refuse
-from connectors.converters.json_encoding import Encode, EncodeFields, Encoders
+from connectors.converters.json_encoding import (
+    Encode,
+    EncodeFields,
+    Encoders,
+    decimals_as_numbers,
+    with_decimal_format,
+)
 
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _BEYOND: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
@@ -32,7 +38,7 @@ class JsonConverter(Converter, HeaderConverter):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return (
+        settings = (
             ConfigDef()
             .define(
                 "schemas.enable",
@@ -56,21 +62,13 @@ class JsonConverter(Converter, HeaderConverter):
                 importance=Importance.HIGH,
                 documentation="The schema of messages that carry none, for readers: sources do not use it.",
             )
-            .define(
-                "decimal.format",
-                ConfigType.STRING,
-                default="BASE64",
-                validator=OneOf("BASE64", "NUMERIC", ignore_case=True),
-                importance=Importance.LOW,
-                documentation="How decimals are written: BASE64 of their digits as bytes, or NUMERIC.",
-            )
-            .define(
-                "replace.null.with.default",
-                ConfigType.BOOLEAN,
-                default=True,
-                importance=Importance.LOW,
-                documentation="Whether a null that has a default is written as the default; else as null.",
-            )
+        )
+        return with_decimal_format(settings).define(
+            "replace.null.with.default",
+            ConfigType.BOOLEAN,
+            default=True,
+            importance=Importance.LOW,
+            documentation="Whether a null that has a default is written as the default; else as null.",
         )
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
@@ -78,7 +76,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._envelope = settings.boolean("schemas.enable")
         self._cache_size = settings.integer("schemas.cache.size")
         self._encoders = Encoders(
-            decimals_as_numbers=settings.string("decimal.format").upper() == "NUMERIC",
+            decimals_as_numbers=decimals_as_numbers(settings),
             defaults=settings.boolean("replace.null.with.default"),
         )
         self._known: dict[Schema, _Ready] = {}

@@ -8,7 +8,17 @@ from typing import Any, Final
 
 import orjson
 
-from connectors.api import ConnectorError, Schema, SchemaType, Struct
+from connectors.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    Importance,
+    OneOf,
+    ParsedConfig,
+    Schema,
+    SchemaType,
+    Struct,
+)
 from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connectors.api.structs import fit
 from connectors.values.moments import encoded, millis
@@ -17,6 +27,24 @@ from connectors.values.texts import number_text
 Encode = Callable[[object], object]
 EncodeFields = Callable[[list[Any]], object]
 _MOMENTS: Final = (DATE_NAME, TIME_NAME, TIMESTAMP_NAME)
+_DECIMAL_FORMAT: Final = "decimal.format"
+
+
+def with_decimal_format(settings: ConfigDef) -> ConfigDef:
+    """The definition with the setting of all who write decimals as JSON."""
+    return settings.define(
+        _DECIMAL_FORMAT,
+        ConfigType.STRING,
+        default="BASE64",
+        validator=OneOf("BASE64", "NUMERIC", ignore_case=True),
+        importance=Importance.LOW,
+        documentation="How decimals are written: BASE64 of their digits as bytes, or NUMERIC.",
+    )
+
+
+def decimals_as_numbers(settings: ParsedConfig) -> bool:
+    """What it says."""
+    return settings.string(_DECIMAL_FORMAT).upper() == "NUMERIC"
 
 
 class Encoders:
@@ -126,8 +154,8 @@ class Encoders:
     def _map(self, schema: Schema) -> Encode:
         keys, values = self._inner(schema.keys, "key"), self._inner(schema.values, "value")
         entries = self._entries
-        as_object = schema.keys is not None and schema.keys.type is SchemaType.STRING
-        as_object = as_object and not (entries and schema.keys is not None and schema.keys.optional)
+        assert schema.keys is not None
+        as_object = schema.keys.type is SchemaType.STRING and not (entries and schema.keys.optional)
 
         def encode(value: object) -> object:
             assert isinstance(value, Mapping)

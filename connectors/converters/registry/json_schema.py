@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import orjson
 
-from connectors.api import ConfigDef, ConfigType, Importance, OneOf, ParsedConfig, Schema, SchemaType
+from connectors.api import ConfigDef, ConfigType, ParsedConfig, Schema, SchemaType
 from connectors.api.schemas import DECIMAL_NAME
-from connectors.converters.json_encoding import Encoders
+from connectors.converters.json_encoding import Encoders, decimals_as_numbers, with_decimal_format
 from connectors.converters.registry.base import RegistryConverter, Write, pairs
 from connectors.converters.registry.settings import registry_settings
 
@@ -33,26 +33,15 @@ class JsonSchemaConverter(RegistryConverter):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return (
-            registry_settings()
-            .define(
-                "decimal.format",
-                ConfigType.STRING,
-                default="BASE64",
-                validator=OneOf("BASE64", "NUMERIC", ignore_case=True),
-                importance=Importance.LOW,
-                documentation="How decimals are written: BASE64 of their digits as bytes, or NUMERIC.",
-            )
-            .define(
-                "object.additional.properties",
-                ConfigType.BOOLEAN,
-                default=True,
-                documentation="Whether structs may hold more than their fields; where not, they may grow fields.",
-            )
+        return with_decimal_format(registry_settings()).define(
+            "object.additional.properties",
+            ConfigType.BOOLEAN,
+            default=True,
+            documentation="Whether structs may hold more than their fields; where not, they may grow fields.",
         )
 
     def prepare(self, settings: ParsedConfig) -> None:
-        self._as_numbers = settings.string("decimal.format").upper() == "NUMERIC"
+        self._as_numbers = decimals_as_numbers(settings)
         self._encoders = Encoders(decimals_as_numbers=self._as_numbers, defaults=True, entries=True)
         self._open = settings.boolean("object.additional.properties")
 
