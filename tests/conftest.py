@@ -18,21 +18,27 @@ from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first
 
 BROKER_FIXTURES = {"broker", "own_broker"}
-SHARED = pytest.StashKey[EmbeddedKafka]()
+SHARED = pytest.StashKey[str]()
 BOOTSTRAP = "RINGFENCE_TEST_BOOTSTRAP"
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
     """Before each process of several starts: all of them share one broker."""
-    if SHARED not in node.config.stash:
-        root = tempfile.TemporaryDirectory(prefix="ringfence-test-broker-")
-        node.config.add_cleanup(root.cleanup)
-        kafka = node.config.stash[SHARED] = new_kafka(Path(root.name))
-        node.config.add_cleanup(kafka.kill)
-        if BOOTSTRAP not in os.environ:
-            kafka.start()
-    node.workerinput[BOOTSTRAP] = os.environ.get(BOOTSTRAP) or node.config.stash[SHARED].bootstrap
+    stash = node.config.stash
+    if SHARED not in stash:
+        stash[SHARED] = os.environ.get(BOOTSTRAP) or _shared_broker(node.config)
+    node.workerinput[BOOTSTRAP] = stash[SHARED]
+
+
+def _shared_broker(config: pytest.Config) -> str:
+    """Runs until the run is over."""
+    root = tempfile.TemporaryDirectory(prefix="ringfence-test-broker-")
+    config.add_cleanup(root.cleanup)
+    kafka = new_kafka(Path(root.name))
+    config.add_cleanup(kafka.kill)
+    kafka.start()
+    return kafka.bootstrap
 
 
 @pytest.hookimpl(optionalhook=True)
