@@ -37,14 +37,14 @@ def assign(
         return {}
     by_key = {(member.worker, member.incarnation): member for member in sorted(members)}
     load: dict[Member, list[TaskId]] = {member: [] for member in by_key.values()}
-    homeless: list[TaskId] = []
+    unassigned: list[TaskId] = []
     for task in sorted(wanted):
         member = by_key.get(current.get(task, (WorkerId(""), Incarnation(""))))
         if member is not None and len(load[member]) < member.slots:
             load[member].append(task)
         else:
-            homeless.append(task)
-    for task in homeless:
+            unassigned.append(task)
+    for task in unassigned:
         free = [member for member in load if len(load[member]) < member.slots]
         if not free:
             break

@@ -4,23 +4,20 @@ Level-triggered: called again and again with the newest state, it answers with t
 lost is simply due again; a step that was done is no longer.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Final
 
 from fencing.assignment import Member, assign
-from fencing.cluster_state import ClusterState, ConnectorState, Placement, task_ids
+from fencing.cluster_state import ClusterState, ConnectorState, task_ids
 from fencing.codec import PlacementRecord, TargetState
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.ids import ConnectorName, TaskId
 from fencing.modes import Mode
+from fencing.next_placement import ClusterView, Place, look_at, next_record, place_of, status_of
 from fencing.restarts import RestartPolicy, in_a_row, next_restart_ms
 from fencing.rounds import Round, plan
-from fencing.status import FAILED, MISCONFIGURED, State, StatusState, TaskStatus
+from fencing.status import State, StatusState, TaskStatus
 
-Place = tuple[WorkerId, Incarnation]
-
-REBALANCE_DELAY: Final = "scheduled.rebalance.max.delay.ms"
 UNFENCED_GRACE_S: Final = 300.0
 """How long a lost attempt without transactions is waited for where that key is not set: Kafka Connect's default."""
 
@@ -33,7 +30,7 @@ class Steps:
     """Connectors whose task set is older than their configuration: ask the plugin, write tasks and commit."""
     rounds: Sequence[Round]
     placements: Sequence[PlacementRecord]
-    homeless: Sequence[TaskId]
+    unassigned: Sequence[TaskId]
     """Tasks for which no worker has a slot."""
     restarting: Sequence[TaskId] = ()
     """Those of the placements that are automatic restarts of failed tasks."""
@@ -60,9 +57,9 @@ def decide(
     ]
     rounds = [due for connector in state.connectors.values() if (due := plan(connector, group_id)) is not None]
     live = {(member.worker, member.incarnation) for member in members}
-    seen = _Seen(live, not_before, held_until or {}, now, now_ms, settings or {})
-    placements, homeless, restarting = _placements(state, status, taking_tasks(state, members), seen)
-    return Steps(tasks_wanted, rounds, placements, homeless, tuple(restarting))
+    view = ClusterView(live, not_before, held_until or {}, now, now_ms, settings or {})
+    placements, unassigned, restarting = _place_tasks(state, status, taking_tasks(state, members), view)
+    return Steps(tasks_wanted, rounds, placements, unassigned, tuple(restarting))
 
 
 def taking_tasks(state: ClusterState, members: Sequence[Member]) -> list[Member]:
@@ -73,165 +70,32 @@ def taking_tasks(state: ClusterState, members: Sequence[Member]) -> list[Member]
     ]
 
 
-def status_of(status: StatusState, task: TaskId, placement: Placement | None) -> TaskStatus | None:
-    """The task's status, where it speaks of this very attempt."""
-    found = status.tasks.get(task)
-    if found is None or placement is None:
-        return None
-    mine = (found.generation, found.attempt) == (placement.generation, placement.attempt)
-    return found if mine else None
-
-
-def _where(placement: Placement) -> Place:
-    return placement.worker, placement.incarnation
-
-
 def _wanted(connector: ConnectorState) -> list[TaskId]:
     if not connector.startable or connector.target is TargetState.STOPPED:
         return []
     return task_ids(connector)
 
 
-class _Fate(Enum):
-    """What becomes of a placed task."""
-
-    STAYS = "it runs where it is"
-    MOVES = "its worker is gone: the next attempt somewhere"
-    AGAIN = "its attempt has ended: the next one, elsewhere if possible"
-    RETURNS = "its worker is back, as another incarnation"
-    RESERVED = "its next place is known; the attempt before must end first, since nothing fences it"
-    RESTS = "nothing for now"
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """All that a placement is decided by, besides the task's own placement and status."""
-
-    live: Set[Place]
-    not_before: Mapping[TaskId, float]
-    held_until: Mapping[Place, float]
-    now: float
-    now_ms: int
-    settings: Mapping[str, str]
-
-    def fate(self, connector: ConnectorState, placement: Placement, reported: TaskStatus | None, task: TaskId) -> _Fate:
-        if placement.after:
-            return _Fate.RESERVED
-        ended = reported if reported is not None and reported.ended else None
-        if ended is not None and ended.why in (FAILED, MISCONFIGURED):
-            return _Fate.AGAIN if self._restart_due(connector, placement, ended) else _Fate.RESTS
-        where = _where(placement)
-        waited_for = where not in self.live and self.now < self.held_until.get(where, 0.0)
-        # By default only what may still run is waited for; where somebody set a delay, its worker is.
-        if waited_for and (ended is None or REBALANCE_DELAY in self.settings):
-            return _Fate.RETURNS if self.back(placement.worker) else _Fate.RESTS
-        if ended is not None:
-            return _Fate.AGAIN if self.now >= self.not_before.get(task, 0.0) else _Fate.RESTS
-        return _Fate.STAYS if where in self.live else _Fate.MOVES
-
-    def over(self, placement: Placement, reported: TaskStatus | None) -> bool:
-        """Whether the attempt that `placement` comes after has ended, as far as anybody can tell.
-
-        That is said by its status; else its worker left, and was waited for. An attempt that is moved has spoken
-        before, and its worker reports an end that it cannot report itself.
-        """
-        if reported is None or (reported.generation, reported.attempt) != (placement.generation, placement.after):
-            return True
-        place = (reported.worker, reported.incarnation)
-        return reported.ended or (place not in self.live and self.now >= self.held_until.get(place, 0.0))
-
-    def back(self, worker: WorkerId) -> list[Place]:
-        """Where a worker that was away lives now; empty where it is still away."""
-        return [place for place in self.live if place[0] == worker]
-
-    def _restart_due(self, connector: ConnectorState, placement: Placement, failed: TaskStatus) -> bool:
-        if connector.target is not TargetState.RUNNING:
-            return False
-        due_ms = next_restart_ms(RestartPolicy.of(connector.config or {}, self.settings), placement, failed)
-        return due_ms is not None and self.now_ms >= due_ms
-
-
-def _placements(
-    state: ClusterState, status: StatusState, members: Sequence[Member], seen: _Seen
+def _place_tasks(
+    state: ClusterState, status: StatusState, members: Sequence[Member], view: ClusterView
 ) -> tuple[list[PlacementRecord], list[TaskId], list[TaskId]]:
-    wanted: list[TaskId] = []
-    current: dict[TaskId, Place] = {}
-    held: dict[TaskId, Placement] = {}
-    generations: dict[TaskId, Generation] = {}
-    again: set[TaskId] = set()
-    restarting: set[TaskId] = set()
-    waiting: set[TaskId] = set()
-    for connector in state.existing():
-        for task in _wanted(connector):
-            assert connector.commit is not None
-            generations[task] = connector.commit.generation
-            placement = connector.placements.get(task.task)
-            if placement is not None and placement.generation == connector.commit.generation:
-                held[task] = placement
-                reported = status_of(status, task, placement)
-                match seen.fate(connector, placement, reported, task):
-                    case _Fate.RESTS:
-                        continue
-                    case _Fate.STAYS:
-                        current[task] = _where(placement)
-                    case _Fate.RETURNS:
-                        current[task] = seen.back(placement.worker)[0]
-                    case _Fate.AGAIN:
-                        again.add(task)
-                        if reported is not None and reported.state is State.FAILED:
-                            restarting.add(task)
-                    case _Fate.RESERVED:
-                        current[task] = _where(placement)
-                        if not seen.over(placement, status.tasks.get(task)):
-                            waiting.add(task)
-                    case _Fate.MOVES:
-                        pass
-            wanted.append(task)
-    placed = assign(members, wanted, current, {task: _where(held[task]) for task in again})
-    records = []
-    for task, member in sorted(placed.items()):
-        old = held.get(task)
-        stays = old is not None and _where(old) == (member.worker, member.incarnation) and task not in again
-        attempt, after = 1, 0
-        if old is not None:
-            attempt = old.attempt + 1
-            if task in waiting:
-                after = old.after
-            elif old.after and stays:
-                attempt, stays = old.attempt, False  # its turn has come
-            elif not stays and old.mode is not Mode.ENABLED and current.get(task) == _where(old) and not old.after:
-                if not _at_work(status_of(status, task, old)):
-                    continue  # it is just starting: moved when it can say that it has ended
-                after = old.attempt
-        if stays:
-            continue
-        restarts = _restarts(old, status_of(status, task, old), task in restarting, seen.now_ms)
-        records.append(
-            PlacementRecord(
-                task,
-                member.worker,
-                member.incarnation,
-                attempt,
-                generations[task],
-                restarts,
-                placed_ms=seen.now_ms,
-                mode=member.mode,
-                after=after,
-            )
-        )
-    return records, [task for task in wanted if task not in placed], sorted(restarting & placed.keys())
-
-
-def _at_work(reported: TaskStatus | None) -> bool:
-    return reported is not None and not reported.ended and reported.state in (State.RUNNING, State.PAUSED)
-
-
-def _restarts(old: Placement | None, reported: TaskStatus | None, restarted: bool, now_ms: int) -> int:
-    """The count for the next attempt: kept where only its worker was lost, one more for a restart."""
-    if old is None:
-        return 0
-    until = reported.since_ms if restarted and reported is not None else now_ms
-    return in_a_row(old, until) + restarted
+    """Placement records, tasks without a slot, and the tasks whose placement is an automatic restart."""
+    candidates = {
+        task: candidate
+        for connector in state.existing()
+        for task in _wanted(connector)
+        if (candidate := look_at(connector, task, status, view)) is not None
+    }
+    prefer = {task: one.prefer for task, one in candidates.items() if one.prefer is not None}
+    avoid = {task: one.avoid for task, one in candidates.items() if one.avoid is not None}
+    assigned = assign(members, list(candidates), prefer, avoid)
+    records = [
+        record
+        for task, member in sorted(assigned.items())
+        if (record := next_record(candidates[task], member, view.now_ms)) is not None
+    ]
+    unassigned = [task for task in candidates if task not in assigned]
+    return records, unassigned, sorted(task for task in assigned if candidates[task].is_restart)
 
 
 def shown_restarts(state: ClusterState, status: StatusState, settings: Mapping[str, str]) -> list[TaskStatus]:
@@ -268,7 +132,7 @@ def waiting_for(
     waited: dict[Place, float] = {}
     for connector in state.existing():
         for number, placement in connector.placements.items():
-            place, mode = _where(placement), placement.mode
+            place, mode = place_of(placement), placement.mode
             leaving = status.tasks.get(TaskId(connector.name, number)) if status and placement.after else None
             if leaving is not None:
                 place, mode = (leaving.worker, leaving.incarnation), Mode.DISABLED

@@ -12,10 +12,10 @@ from connectors.config_providers import ConfigProviders
 from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
 from fencing.client_settings import effective, too_few_acks
-from fencing.decisions import REBALANCE_DELAY
 from fencing.errors import Invalid
 from fencing.kafka.settings import Connection
 from fencing.modes import MODE_KEY, Mode
+from fencing.next_placement import REBALANCE_DELAY
 from fencing.session_keys import SessionKeys
 from ringfence.engine.spark_settings import spark_settings
 

@@ -14,8 +14,9 @@ from fencing.codec import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from fencing.decisions import REBALANCE_DELAY, Place, Steps, decide, shown_restarts, waiting_for
+from fencing.decisions import Steps, decide, shown_restarts, waiting_for
 from fencing.ids import Generation, Incarnation, TaskId, WorkerId
+from fencing.next_placement import REBALANCE_DELAY, Place
 from fencing.status import FAILED, LOST, MISCONFIGURED, State, StatusState, TaskStatus
 from tests.fencing.test_cluster_state import C, config, fold, tasks
 
@@ -125,7 +126,7 @@ def test_a_failed_task_gets_no_slot_that_others_need() -> None:
     failed = said(on(one_slot, 0, 1, 3), State.FAILED, FAILED, ended=True)
     steps = due([*running(2), on(one_slot, 0, 1, 3)], [one_slot], failed)
     assert steps.placements == [on(one_slot, 1, 1, 3)]
-    assert steps.homeless == []
+    assert steps.unassigned == []
 
 
 def test_a_paused_connector_keeps_its_placements_and_a_stopped_one_has_none() -> None:
@@ -162,8 +163,8 @@ def test_tasks_without_a_slot_are_named() -> None:
     small = Member(WorkerId("a"), Incarnation("a1"), 1)
     steps = due(running(2), [small])
     assert [record.task for record in steps.placements] == [T0]
-    assert steps.homeless == [T1]
-    assert due(running(2), []).homeless == [T0, T1]
+    assert steps.unassigned == [T1]
+    assert due(running(2), []).unassigned == [T0, T1]
 
 
 def failed_on(placement: PlacementRecord, at_ms: int, why: str = FAILED) -> Mapping[TaskId, TaskStatus]:

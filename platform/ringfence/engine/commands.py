@@ -20,10 +20,10 @@ from fencing.codec import (
     TaskRecord,
 )
 from fencing.connector_logs import ConnectorLevelRecord
-from fencing.decisions import status_of
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.leadership import TopicRecord
 from fencing.log_levels import LoggerRecord
+from fencing.next_placement import status_of
 from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
 from fencing.status import State, StatusState
 from ringfence.engine.refusal import Refusal

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from fencing.assignment import Member
 from fencing.cluster_state import ClusterState
-from fencing.decisions import Place, status_of, waiting_for
+from fencing.decisions import waiting_for
 from fencing.ids import TaskId
+from fencing.next_placement import Place, status_of
 from fencing.status import FAILED, MISCONFIGURED, StatusState
 
 _FORGIVEN_SECONDS = 60.0

@@ -10,12 +10,13 @@ from fencing.assignment import Member
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState, ConnectorState, Placement
 from fencing.codec import ConfigRecord, TargetState
-from fencing.decisions import REBALANCE_DELAY, Steps, decide, shown_restarts, status_of
+from fencing.decisions import Steps, decide, shown_restarts
 from fencing.errors import Conflict, FencingError
 from fencing.fence import Fenced
 from fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
 from fencing.kafka.reporter import Reporter
 from fencing.leadership import Term
+from fencing.next_placement import REBALANCE_DELAY, status_of
 from fencing.rounds import Round, finish
 from fencing.status import (
     LOST,
