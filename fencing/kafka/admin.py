@@ -14,11 +14,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     OffsetSpec,
 )
 
+from connectors.topic_durability import MIN_ISR, add_min_isr
 from fencing.clock import Deadline
 from fencing.errors import Fatal, FencingError, Retriable
 from fencing.kafka.settings import Connection
 from fencing.kafka.translation import kafka_errors
 
+_REPLICATION = "default.replication.factor"
 _YOUNG_SECONDS = 5.0
 _BURIED_SECONDS = 60.0
 
@@ -87,9 +89,14 @@ class TopicSpec:
 
 
 def create_topics(connection: Connection, topics: Sequence[TopicSpec], deadline: Deadline) -> list[str]:
-    """Create those that are missing; the names of those created now. An existing one is left as it is."""
+    """Create those that are missing; the names of those created now. An existing one is left as it is.
+
+    One with three replicas or more gets `min.insync.replicas=2`, unless its settings or the brokers' say otherwise.
+    """
+    known = _defaults(connection, deadline) if any(topic.replication not in (1, 2) for topic in topics) else {}
     wanted = [
-        NewTopic(topic.name, topic.partitions, topic.replication, config=dict(topic.config or {})) for topic in topics
+        NewTopic(topic.name, topic.partitions, topic.replication, config=_with_min_isr(topic, known))
+        for topic in topics
     ]
     created = []
     futures = _admin(connection).create_topics(wanted, request_timeout=max(1.0, deadline.remaining))
@@ -102,6 +109,26 @@ def create_topics(connection: Connection, topics: Sequence[TopicSpec], deadline:
             if error.code != "TOPIC_ALREADY_EXISTS":
                 raise
     return created
+
+
+def _with_min_isr(topic: TopicSpec, brokers: Mapping[str, str]) -> dict[str, str]:
+    replicas = topic.replication if topic.replication > 0 else int(brokers.get(_REPLICATION, "1"))
+    return add_min_isr(topic.config or {}, replicas, int(brokers.get(MIN_ISR, "1")))
+
+
+def _defaults(connection: Connection, deadline: Deadline) -> dict[str, str]:
+    """What the brokers say about replicas of new topics; {} where this principal may not ask."""
+    try:
+        with _asking(connection, "asking for the brokers' settings"):
+            nodes = _admin(connection).describe_cluster(request_timeout=max(0.5, deadline.remaining)).result().nodes
+            resource = ConfigResource(ConfigResource.Type.BROKER, str(nodes[0].id))
+            asked = _admin(connection).describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
+            found = asked[resource].result()
+    except FencingError as error:
+        if error.code != "CLUSTER_AUTHORIZATION_FAILED":
+            raise
+        return {}
+    return {name: str(found[name].value) for name in (_REPLICATION, MIN_ISR) if name in found and found[name].value}
 
 
 def delete_topics(connection: Connection, names: Sequence[str], deadline: Deadline) -> None:

@@ -75,12 +75,16 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class TopicRights:
-    """A topic as a principal sees it. `exists` is None where the principal may not even know."""
+    """A topic as a principal sees it. `exists` is None where the principal may not even know.
+
+    replicas: of the partition that has most; 0 where that is not known.
+    """
 
     exists: bool | None
     read: May = May.UNKNOWN
     write: May = May.UNKNOWN
     describe: May = May.UNKNOWN
+    replicas: int = 0
 
 
 def _may(code: int, denied: int, allowed: frozenset[int] = _CHECKED_AND_REFUSED) -> May:
@@ -229,12 +233,12 @@ class Prober:
             if seen.error_code == _UNKNOWN_TOPIC:
                 return TopicRights(False, describe=May.YES)
             granted = getattr(seen, "authorized_operations", None)  # codes; old brokers do not tell
+            replicas = max((len(each.replica_nodes) for each in seen.partitions), default=0)
             if seen.error_code == 0 and granted:
-                return TopicRights(
-                    True, *(May.YES if code in granted else May.NO for code in (_READ, _WRITE, _DESCRIBE))
-                )
+                read, write, describe = (May.YES if code in granted else May.NO for code in (_READ, _WRITE, _DESCRIBE))
+                return TopicRights(True, read, write, describe, replicas)
             if seen.error_code == 0:
-                return TopicRights(True)
+                return TopicRights(True, replicas=replicas)
         return TopicRights(None)
 
     def create_topic(self, name: str) -> May:

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from connectors.api import ConnectorError
 from connectors.builtin.kafka_source import settings as names
 from connectors.kafka_settings.java_names import Role, Translated, merged
+from connectors.topic_durability import add_min_isr
 
 SOURCE_PREFIX: Final = "source.cluster."
 CONSUMER_PREFIX: Final = "source.consumer."
@@ -100,7 +101,9 @@ class Cluster:
     def create(self, topics: Mapping[str, TopicDefinition], replication_factor: int) -> None:
         """Create those topics that are not there yet."""
         new = [
-            NewTopic(name, wanted.partitions, replication_factor, config=dict(wanted.configs))
+            NewTopic(
+                name, wanted.partitions, replication_factor, config=add_min_isr(wanted.configs, replication_factor)
+            )
             for name, wanted in topics.items()
         ]
         for made in self._admin.create_topics(new, request_timeout=self._seconds).values() if new else ():

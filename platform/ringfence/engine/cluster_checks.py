@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.common_settings import TASKS_MAX
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
 from connectors.kafka_settings.java_names import Role, servers
+from connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from fencing.boundaries import Boundaries
 from fencing.client_settings import connection_of, producer_overrides, transaction_timeout_ms
 from fencing.errors import FencingError, Invalid
@@ -145,11 +146,15 @@ def _limits(prober: Prober, asker: Asker) -> Iterator[Check]:
         yield Check("broker version", Result.FAILED, text, "Upgrade the brokers.", decides=asker.transactional)
     if (old := findings.idempotence(prober.version)) is not None:
         yield old
+    if asker.topic:
+        yield _durability(prober, asker, asker.topic)
     if asker.transactional:
         yield findings.timeout(prober.broker_setting("transaction.max.timeout.ms"), asker.timeout_ms)
 
 
 def _as_worker(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+    yield _durability(prober, asker, asker.worker.config_topic)
+    yield _durability(prober, asker, stores.worker.name)
     if stores.own is None:
         yield _compaction("worker", prober, stores.worker.name)
     leader = leader_transactional_id(asker.worker.group_id)
@@ -160,6 +165,15 @@ def _as_worker(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[C
 def _compaction(principal: str, prober: Prober, topic: str) -> Check:
     policy = prober.topic_setting(topic, "cleanup.policy")
     return findings.compaction(principal, topic, policy, prober.topic(topic).exists if policy is None else True)
+
+
+def _durability(prober: Prober, asker: Asker, topic: str) -> Check:
+    seen = prober.topic(topic)
+    if seen.exists is False:
+        text = f"{topic} is not there yet. Created here with three replicas, it gets {MIN_ISR}=2."
+        return Check(f"durability of topic {topic}", Result.OK, text, key=EXACTLY_ONCE_SUPPORT)
+    min_isr, unclean = (prober.topic_setting(topic, name) for name in (MIN_ISR, UNCLEAN_ELECTION))
+    return findings.durability(topic, seen.replicas, min_isr, unclean, required=findings.insists(asker.config))
 
 
 def _as_producer(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
@@ -203,6 +217,7 @@ def _as_admin(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Ch
     yield findings.granted("admin", "Describe", "Topic", {offsets: seen.describe}, OFFSETS_STORAGE_TOPIC)
     if stores.own is not None:  # it is created before the first task starts
         yield _compaction("admin", prober, offsets)
+        yield _durability(prober, asker, offsets)
         if seen.exists is False:
             answer = {offsets: prober.create_topic(offsets)}
             yield findings.granted("admin", "Create", "Topic", answer, OFFSETS_STORAGE_TOPIC)

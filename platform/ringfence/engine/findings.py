@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
+from connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from fencing.kafka.probes import Holder, May
 
 _SHOWN: Final = 5
@@ -85,6 +86,34 @@ def compaction(principal: str, topic: str, policy: str | None, exists: bool | No
     text = f"{topic} has cleanup.policy={policy}: source offsets would be deleted, and records read again."
     remedy = f"Set cleanup.policy=compact on {topic}."
     return Check(name, Result.FAILED, text, remedy, OFFSETS_STORAGE_TOPIC, decides=True)
+
+
+def insists(config: Mapping[str, str]) -> bool:
+    """Whether the configuration asks for `exactly.once.support=required`."""
+    return config.get(EXACTLY_ONCE_SUPPORT, "requested").strip().lower() == "required"
+
+
+def durability(topic: str, replicas: int, min_isr: str | None, unclean: str | None, *, required: bool) -> Check:
+    """Whether an acknowledged commit in this topic outlives the loss of one broker.
+
+    min_isr, unclean: the topic's effective settings, None where they could not be read; replicas: 0 where not known.
+    """
+    name, key = f"durability of topic {topic}", EXACTLY_ONCE_SUPPORT
+    if replicas == 1:
+        return Check(name, Result.OK, f"{topic} has one replica: it is kept as well as its one broker is.", key=key)
+    if unclean == "true":
+        text = f"{topic} has {UNCLEAN_ELECTION}=true: a replica that lags may lead, and committed records are gone."
+        remedy = f"Set {UNCLEAN_ELECTION}=false on topic {topic}, or on the brokers."
+        return Check(name, Result.FAILED, text, remedy, key, decides=required)
+    if not replicas or min_isr is None or unclean is None:
+        text = f"Whether {topic} keeps what was committed when a broker is lost could not be found out."
+        return Check(name, Result.UNKNOWN, text, f"Grant DescribeConfigs and Describe on topic {topic}.", key)
+    if int(min_isr) < 2:
+        text = f"{topic} has {replicas} replicas and {MIN_ISR}={min_isr}: "
+        text += "a commit may be acknowledged while only one broker has it, and is lost with that broker."
+        more = "" if replicas > 2 else " (with a third replica, so that one broker may be away)"
+        return Check(name, Result.FAILED, text, f"Set {MIN_ISR}=2 on topic {topic}{more}.", key, decides=required)
+    return Check(name, Result.OK, f"{topic} has {replicas} replicas, {MIN_ISR}={min_isr}.", key=key)
 
 
 def idempotence(version: tuple[int, ...]) -> Check | None:

@@ -87,14 +87,9 @@ def checks(question: Question, worker: WorkerConfig) -> list[Check]:
     return [*found, *cluster_checks.checks(asker)]
 
 
-def insists(config: Mapping[str, str]) -> bool:
-    """Whether the configuration asks for `exactly.once.support=required`."""
-    return config.get(EXACTLY_ONCE_SUPPORT, "requested").strip().lower() == "required"
-
-
 def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:
     """KIP-618, "When exactly-once support is required": supported, unsupported, or null, which is unknown."""
-    key, required = EXACTLY_ONCE_SUPPORT, insists(question.config)
+    key, required = EXACTLY_ONCE_SUPPORT, findings.insists(question.config)
     failed = Result.FAILED if required else Result.UNKNOWN
     if worker.mode != "enabled":
         text = "This worker does not have exactly-once source support enabled."

@@ -17,7 +17,7 @@ from ringfence.engine import cluster_checks, findings
 from ringfence.engine.client_overrides import entry_of
 from ringfence.engine.cluster_checks import Asker
 from ringfence.engine.findings import Check
-from ringfence.engine.preflight import insists, known_tasks
+from ringfence.engine.preflight import known_tasks
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Refusals:
             log.exception("The preflight checks of connector %s were not finished", config["name"])
 
     def _check(self, config: Mapping[str, str], limit: Deadline, found: Callable[[Check], None]) -> None:
-        if self._worker.mode == "enabled" and insists(config):
+        if self._worker.mode == "enabled" and findings.insists(config):
             behind = findings.lagging(self._modes(Deadline.after(limit.slice(5))), required=True)
             if behind is not None:
                 found(behind)
