@@ -46,7 +46,7 @@ test-all: setup ## Run all tests
 	$(BIN)/pytest $(ARGS)
 
 chaos: setup ## Kill processes for minutes, and count: none missing, none twice
-	$(BIN)/pytest tests/chaos -s -o faulthandler_timeout=1700 $(ARGS)
+	$(BIN)/pytest tests/chaos -s $(ARGS)
 
 bench: setup ## Side by side with the real Kafka Connect: records/s, CPU and memory
 	$(BIN)/python -m benchmarks $(ARGS)

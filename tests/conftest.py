@@ -18,6 +18,7 @@ from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first
 
 BROKER_FIXTURES = {"broker", "own_broker"}
+pytest_plugins = ["tests.support.crashes"]
 SHARED = pytest.StashKey[str]()
 BOOTSTRAP = "RINGFENCE_TEST_BOOTSTRAP"
 
