@@ -83,6 +83,7 @@ class SourceTaskRun:
         self._view = TaskView(spec, self._report.tick, on_level)
         worker = spec.worker_settings
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
+        self._left_open = False
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
             transaction_timeout_ms(worker, spec.connector_config)
         )
@@ -102,7 +103,7 @@ class SourceTaskRun:
         if outcome.trace is None:
             self._report.ended(outcome.reason)
         else:
-            self._report.failed(outcome.trace, outcome.reason)
+            self._report.failed(outcome.trace, outcome.reason, left_open=outcome.left_open)
         self._view.close()
         self._report.flush()
         return outcome
@@ -117,7 +118,7 @@ class SourceTaskRun:
         trace = self._plugin.redact(readable(error))
         log.error("Task %s failed: %s", self._spec.task, trace)
         self._counters.measures.failed(error, self._clock)
-        return Outcome(why_of(error), trace)
+        return Outcome(why_of(error), trace, self._left_open)
 
     def _lives(self) -> Outcome:
         barren = 0
@@ -205,7 +206,7 @@ class SourceTaskRun:
                 return loop.run()  # 8
         finally:
             if transactions is not None:
-                transactions.abandon(5.0)
+                self._left_open = transactions.abandon(5.0)
             else:
                 producer.close()
             if transactions is not None and transactions.group is not None:
@@ -237,6 +238,7 @@ class SourceTaskRun:
         producer = self._new_producer(self._spec, self._timeout_ms)
         try:
             producer.init(Deadline.after(60, self._clock))  # 3
+            self._left_open = False
             if self._view.refresh(Deadline.after(60, self._clock)) is Verdict.END:  # 4
                 raise _Ended
         except BaseException:

@@ -56,7 +56,8 @@ class TaskStatus:
 
     ended: the attempt is over (it never produces again); why: a short machine word for the end or the wait
     (the constants above); since_ms: wall clock of the change; restarts: automatic ones in a row, this attempt
-    included; next_ms: wall clock of the next one, 0 where none is to come; version: the plugin's.
+    included; next_ms: wall clock of the next one, 0 where none is to come; version: the plugin's; left_open: it ended,
+    and a transaction of its transactional id may still be open.
     """
 
     task: TaskId
@@ -72,6 +73,7 @@ class TaskStatus:
     restarts: int = 0
     next_ms: int = 0
     version: str | None = None
+    left_open: bool = False
 
     @property
     def key(self) -> Attempt:
@@ -144,6 +146,7 @@ def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
                 "next_ms": record.next_ms,
                 "version": record.version,
             }
+            fields |= {"left_open": True} if record.left_open else {}
             return f"status-task-{record.task}".encode(), _json(fields)
         case TopicStatus():
             return record.key.encode(), _json(record.fields())
@@ -222,6 +225,7 @@ def _decode(text: str, value: dict[str, object]) -> StatusRecord | None:
             number("restarts", 0),
             number("next_ms", 0),
             version,
+            value.get("left_open") is True,
         )
     if text.startswith("worker-"):
         return WorkerRecord(

@@ -10,10 +10,14 @@ from fencing.record_path import Convert
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended. `trace` is None for a normal end (superseded, stopped, deleted)."""
+    """How an attempt ended. `trace` is None for a normal end (superseded, stopped, deleted).
+
+    left_open: its transactional id may have a transaction open, which the next `init` or a fence of the id ends.
+    """
 
     reason: str
     trace: str | None = None
+    left_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

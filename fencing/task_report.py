@@ -62,7 +62,9 @@ class TaskReport:
         """The producer that the next transactions go through."""
         self._producer_id, self._epoch = producer.producer_id, producer.epoch
 
-    def _status(self, state: State, why: str, *, trace: str | None = None, ended: bool = False) -> None:
+    def _status(
+        self, state: State, why: str, *, trace: str | None = None, ended: bool = False, left_open: bool = False
+    ) -> None:
         placement = self._spec.placement
         self._reporter.status(
             TaskStatus(
@@ -78,6 +80,7 @@ class TaskReport:
                 self._reporter.now_ms(),
                 placement.restarts,
                 version=self._version,
+                left_open=left_open,
             )
         )
 
@@ -88,10 +91,11 @@ class TaskReport:
         self._times.enter(state, self._clock.monotonic())
         self.progress()
 
-    def failed(self, trace: str, why: str = FAILED) -> None:
-        """FAILED, with the trace. `why` tells whether a restart may help (`fencing.restarts`)."""
+    def failed(self, trace: str, why: str = FAILED, *, left_open: bool = False) -> None:
+        """FAILED, with the trace. `why` tells whether a restart may help (`fencing.restarts`); left_open: see
+        `TaskStatus`."""
         self.progress()
-        self._status(State.FAILED, why, trace=trace, ended=True)
+        self._status(State.FAILED, why, trace=trace, ended=True, left_open=left_open)
         self.stage("failed", trace.splitlines()[-1])
 
     def ended(self, reason: str) -> None:

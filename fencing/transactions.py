@@ -12,7 +12,7 @@ from typing import Protocol
 
 from connectors.api import RecordBatch, SourceRecord
 from fencing.clock import Clock, Deadline
-from fencing.errors import Abortable
+from fencing.errors import Abortable, FencingError, UnknownOutcome
 from fencing.group_source import GroupSource, Position
 from fencing.kafka.translation import kafka_errors
 from fencing.measures import Measures
@@ -47,7 +47,7 @@ class TransactionalClient(Protocol):
 
     def commit(self, deadline: Deadline) -> None: ...
 
-    def abort(self, deadline: Deadline) -> None: ...
+    def abort(self, deadline: Deadline) -> bool: ...
 
     def send_offsets(self, offsets: Sequence[Position], group_metadata: bytes, deadline: Deadline) -> None: ...
 
@@ -117,6 +117,7 @@ class Transactions:
         self._records: list[SourceRecord] = []
         self._topics: set[str] = set()
         self._open = False
+        self._in_doubt = False
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._pending: Future[None] | None = None
         self._pending_batch = Committed((), ())
@@ -194,7 +195,6 @@ class Transactions:
         self._pending_batch = Committed(self._records, offsets, frozenset(self._topics))
         self._pending_size = self._counters.open_records
         self._records, self._topics = [], set()
-        self._open = False
         self._pending = self._committer.submit(self._commit, carried)
 
     def _commit(self, carried: Carried) -> None:
@@ -214,19 +214,29 @@ class Transactions:
         """Wait for the commit under way, if any. Raises what it raised; returns what it made durable."""
         if self._pending is None:
             return None
-        pending, self._pending = self._pending, None
-        pending.result()
+        self._await_commit(None)
         if self._copy is not None:
             self._copy.after(self._pending_batch.offsets)
         counters = self._counters
         counters.transactions += 1
-        counters.open_records = 0
-        counters.open_since = 0.0
         counters.last_commit = self._clock.wall()
         self.last_commit_at = self._clock.monotonic()
         for partition, offset in self._pending_batch.offsets:
             self._own.put(partition, offset)
         return self._pending_batch
+
+    def _await_commit(self, seconds: float | None) -> None:
+        """Open lasts until the commit is acknowledged. Raises what it raised, or `TimeoutError`."""
+        assert self._pending is not None
+        pending = self._pending
+        try:
+            pending.result(seconds)
+        except (UnknownOutcome, TimeoutError):
+            self._in_doubt = True
+            raise
+        finally:
+            self._pending = None
+        self._nothing_open()
 
     def abort(self) -> bool:
         """Abort at the connector's request; false where nothing is open. Settle the last commit first.
@@ -238,9 +248,10 @@ class Transactions:
         if not self._open:
             log.warning("The connector asked to abort a transaction in which there is nothing")
             return False
-        self._producer.abort(Deadline.after(_ABORT_S, self._clock))
+        confirmed = self._producer.abort(Deadline.after(_ABORT_S, self._clock))
         self._counters.aborted += 1
         self._nothing_open()
+        self._open = self._in_doubt = not confirmed
         return True
 
     def _nothing_open(self) -> None:
@@ -253,8 +264,9 @@ class Transactions:
         self._producer.close()
 
     def take_over(self, producer: TransactionalClient) -> None:
-        """Go on with a new life of the producer."""
+        """Go on with a new life of the producer; its `init` has ended whatever the last one left open."""
         self._producer = producer
+        self._open = self._in_doubt = False
 
     def check(self, now: SourceOffsets) -> None:
         """Raise `Abortable` unless what this life counts on is still the newest: what it committed, and what it read of
@@ -271,20 +283,34 @@ class Transactions:
                 )
         self._known = now
 
-    def abandon(self, seconds: float) -> None:
-        """Abort what is open, as far as that is possible within `seconds`, and close the producer."""
-        if self._pending is not None:
-            self._pending.cancel()
-            # A commit that hangs is left to the next life's init; its thread ends with the call's own deadline.
-            self._pending = None
-        elif self._open:
-            self._producer.abort(Deadline.after(seconds, self._clock))
+    def abandon(self, seconds: float) -> bool:
+        """Abort what is open, as far as that is possible within `seconds`, and close the producer.
+
+        True where a transaction may still be open, because its commit's outcome is unknown or the broker did not
+        confirm the abort. The next `init` of the id ends it; where no attempt follows, the leader's fence does.
+        """
+        deadline = Deadline.after(seconds, self._clock)
+        try:
+            self._end_open(deadline)
+        finally:
+            left = self._open
+            self._nothing_open()
+            self._committer.shutdown(wait=False)
+            self._producer.close()
+            if self._copy is not None:
+                self._copy.close()
+        return left
+
+    def _end_open(self, deadline: Deadline) -> None:
+        if self._pending is not None and not self._pending.cancel():
+            try:
+                self._await_commit(deadline.remaining)
+            except (FencingError, TimeoutError) as error:
+                log.info("The commit that was under way when the attempt ended: %s", str(error) or "no answer in time")
+        self._pending = None
+        if self._open and not self._in_doubt and self._producer.abort(deadline):
             self._counters.aborted += 1
-        self._nothing_open()
-        self._committer.shutdown(wait=False)
-        self._producer.close()
-        if self._copy is not None:
-            self._copy.close()
+            self._open = False
 
 
 def _as_read(offset: Offset | None) -> str | None:

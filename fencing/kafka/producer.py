@@ -196,8 +196,10 @@ class TransactionalProducer:
         with kafka_errors("reading the client's log"):
             self._producer.poll(0)
 
-    def abort(self, deadline: Deadline) -> None:
+    def abort(self, deadline: Deadline) -> bool:
         """Abort the open transaction, as far as that is possible before `deadline`; this life ends with it in any case.
+
+        True where the broker has confirmed it.
 
         Short calls, repeated: one long call hangs for all its time when a request was in flight on a broken connection,
         and the next succeeds at once. What is left open is ended by the next life's `init`, or by the broker's timeout.
@@ -207,13 +209,13 @@ class TransactionalProducer:
             try:
                 with kafka_errors(f"aborting a transaction of {self.transactional_id}"):
                     self._producer.abort_transaction(max(0.1, deadline.slice(1.0)))
-                return
+                return True
             except Retriable:
                 if deadline.expired:
-                    return
+                    return False
             except (Fenced, Fatal, Abortable) as error:
                 log.info("%s: left to the next producer of this id", error)
-                return
+                return False
 
     def close(self) -> None:
         """Drop what is queued and let the client go. An open transaction stays open until the next `init` of the id."""

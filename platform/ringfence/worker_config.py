@@ -21,6 +21,9 @@ from ringfence.engine.spark_settings import spark_settings
 
 log = logging.getLogger(__name__)
 
+LONGEST_TRANSACTION = "connector.transaction.timeout.max.ms"
+"""How long a connector may let its transactions be open at most. The default is the brokers' own limit's."""
+
 _DEFAULTS = {
     "bootstrap.servers": "127.0.0.1:9092",
     "group.id": "ringfence",
@@ -40,6 +43,7 @@ _DEFAULTS = {
     "task.shutdown.graceful.timeout.ms": "5000",
     "session.timeout.ms": "10000",
     "max.poll.interval.ms": "30000",
+    LONGEST_TRANSACTION: "900000",
     MODE_KEY: Mode.DISABLED.value,
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",

@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics
 from tests.e2e.flow import Flow
 from tests.e2e.rest import Json
 from tests.e2e.topics import CONFIGS, write
@@ -107,3 +110,30 @@ def test_a_second_worker_of_the_same_name_is_refused(platform: Up) -> None:
     assert refused.returncode == 1
     assert "A live worker in group ringfence already has the id worker-1" in refused.stderr
     assert "--id" in refused.stderr
+
+
+def test_a_commit_that_the_broker_refuses_leaves_no_transaction_open(platform: Up, flow: Make) -> None:
+    """Else every reader of committed records, and other connectors' starts, would wait for ten minutes."""
+    topic = unique("small")
+    create_topics(platform.connection, [TopicSpec(topic, config={"max.message.bytes": "100"})], Deadline.after(30))
+    config = {
+        "connector.class": "VerifiableSource",
+        "topic": topic,
+        "throughput": "1000",
+        "complete.record.data": "true",
+        "producer.override.transaction.timeout.ms": "600000",
+        "auto.restart.enabled": "false",
+    }
+    name = unique("refused")
+    platform.rest.create(name, config)
+    try:
+        eventually(lambda: failed_task(platform, name), 60, "a failed task", pause=0.05)
+        began = time.monotonic()
+        flow()
+        took = time.monotonic() - began
+        print(f"Another connector moved records {took:.1f} s after it was asked for")
+        assert took < 10  # under 2 s on a machine that does nothing else
+        (id_,) = platform.rest.expect(200, "GET", f"/api/v1/connectors/{name}/transactions")["transactions"]
+        assert not id_["open"], id_
+    finally:
+        platform.rest.settled(204, "DELETE", f"/connectors/{name}")

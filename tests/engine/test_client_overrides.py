@@ -138,3 +138,18 @@ def test_a_worker_with_transactions_does_not_start_with_fewer_acks_than_all() ->
     assert worker(CONNECT_PRODUCER_ACKS="1").mode == "disabled"
     with pytest.raises(Invalid, match="acks=1: a transactional producer needs all"):
         worker(CONNECT_PRODUCER_ACKS="1", CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT="enabled")
+
+
+def test_the_worker_says_how_long_a_transaction_may_be_open() -> None:
+    timeout, interval = "producer.override.transaction.timeout.ms", "transaction.boundary.interval.ms"
+    enabled = worker(
+        CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT="enabled", CONNECT_CONNECTOR_TRANSACTION_TIMEOUT_MAX_MS="90000"
+    )
+    (text,) = errors_of({timeout: "90001"}, enabled)[timeout]
+    assert "connector.transaction.timeout.max.ms=90000" in text
+    assert errors_of({timeout: "90000"}, enabled) == {}
+    slow = {"transaction.boundary": "interval", interval: "30001"}
+    assert "three intervals take 90003" in errors_of(slow, enabled)[interval][0]
+    assert errors_of({**slow, interval: "30000"}, enabled) == {}
+    assert errors_of({timeout: "90001"}, worker()) == {}, "without transactions it means nothing"
+    assert errors_of({timeout: "900001"}, worker(CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT="enabled"))[timeout]

@@ -69,8 +69,9 @@ class WithoutTransactions:
         self._offsets.clear()
         self._producer.flush(30)
 
-    def abort(self, deadline: Deadline) -> None:
+    def abort(self, deadline: Deadline) -> bool:
         self.spent = True
+        return True
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
         raise NotImplementedError

@@ -208,8 +208,8 @@ def test_an_abort_notices_that_somebody_else_has_committed_meanwhile(stage: Stag
     """Another holder of the transactional id delivered 0..9 beside the abort: they must not be covered once more."""
 
     class Intruded(TransactionalProducer):
-        def abort(self, deadline: Deadline) -> None:
-            super().abort(deadline)
+        def abort(self, deadline: Deadline) -> bool:
+            confirmed = super().abort(deadline)
             if not intruders:
                 other = transactional_producer(specs[0], 60_000)
                 intruders.append(other)
@@ -220,6 +220,7 @@ def test_an_abort_notices_that_somebody_else_has_committed_meanwhile(stage: Stag
                 key = encode_key(stage.connector, PARTITION)
                 other.produce(stage.topics.offsets, encode_value({"next": 10}), key)
                 other.commit(Deadline.after(30))
+            return confirmed
 
     def new_producer(spec: TaskSpec, timeout_ms: int) -> Intruded:
         specs.append(spec)

@@ -33,8 +33,9 @@ class PlainProducer:
     def commit(self, deadline: Deadline) -> None:
         self._producer.flush(deadline.remaining)
 
-    def abort(self, deadline: Deadline) -> None:
+    def abort(self, deadline: Deadline) -> bool:
         self._producer.flush(deadline.remaining)
+        return True
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
         raise NotImplementedError

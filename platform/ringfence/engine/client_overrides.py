@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from connectors.api import ConfigType
 from connectors.api.config_types import ConfigKey, ConfigValue, Importance
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from connectors.kafka_settings.java_names import BOOTSTRAP, Role
+from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC, TRANSACTION_BOUNDARY_INTERVAL_MS
+from connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role
 from connectors.kafka_settings.security import SECRETS
-from fencing.client_settings import astray, effective, too_few_acks
-from ringfence.worker_config import WorkerConfig
+from fencing.boundaries import Boundaries
+from fencing.client_settings import astray, effective, too_few_acks, transaction_timeout_ms
+from fencing.errors import Invalid
+from ringfence.worker_config import LONGEST_TRANSACTION, WorkerConfig
 
 log = logging.getLogger(__name__)
 
@@ -61,12 +63,31 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
         for name, text in effective(role, worker.settings, given).errors.items():
             errors.setdefault(name, []).append(text)
     if worker.mode == "enabled":
-        for name, text in too_few_acks(worker.settings, given).items():
+        for name, text in {**too_few_acks(worker.settings, given), **_too_long(given, worker)}.items():
             errors.setdefault(name, []).append(text)
     for name, text in astray(worker.bootstrap, worker.settings, given).items():
         if name not in errors:
             errors[name] = [text]
     return errors
+
+
+def _too_long(given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
+    """Of the transaction timeout: readers of committed records may have to wait that long for a task that is lost."""
+    limit = worker.number(LONGEST_TRANSACTION)
+    remedy = f"raise the worker's {LONGEST_TRANSACTION}={limit}, up to the brokers' transaction.max.timeout.ms"
+    configured = transaction_timeout_ms(worker.settings, given)
+    if configured > limit:
+        name = f"{Role.PRODUCER}.override.{TRANSACTION_TIMEOUT}"
+        return {name: f"Transactions may be open for {limit} ms at most, not {configured}: lower {name}, or {remedy}."}
+    try:
+        needed = Boundaries.of(given, worker.number("offset.flush.interval.ms")).transaction_timeout_ms(configured)
+    except Invalid:
+        return {}  # validation of the boundary says what is wrong
+    if needed <= limit:
+        return {}
+    name = TRANSACTION_BOUNDARY_INTERVAL_MS
+    why = f"Transactions may be open for {limit} ms at most, and three intervals take {needed}"
+    return {name: f"{why}: lower {name}, or {remedy}."}
 
 
 def _own_topic_errors(name: str, given: Mapping[str, str], worker: WorkerConfig) -> dict[str, list[str]]:

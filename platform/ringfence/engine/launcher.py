@@ -155,18 +155,21 @@ class Launcher:
                 stage="lost",
                 message=result.reason,
             )
-            self._reporter.status(self._report(spec, State.UNASSIGNED, LOST, None))
+            self._reporter.status(self._report(spec, State.UNASSIGNED, LOST, None, left_open=True))
         elif result.trace is not None:
             # Said by the task itself, too; once more in case its last report did not get out.
             log.warning("Task %s, attempt %d failed: %s", spec.task, placement.attempt, result.trace.splitlines()[-1])
-            self._reporter.status(self._report(spec, State.FAILED, result.reason, result.trace))
+            failed = self._report(spec, State.FAILED, result.reason, result.trace, left_open=result.left_open)
+            self._reporter.status(failed)
         else:
             log.info("Task %s, attempt %d ended: %s", spec.task, placement.attempt, result.reason)
             if spec.mode is not Mode.ENABLED:
                 # The leader waits for this before it lets the next attempt start elsewhere: so it is said twice, too.
                 self._reporter.status(self._report(spec, State.UNASSIGNED, SUPERSEDED, None))
 
-    def _report(self, spec: TaskSpec, state: State, why: str, trace: str | None) -> TaskStatus:
+    def _report(
+        self, spec: TaskSpec, state: State, why: str, trace: str | None, *, left_open: bool = False
+    ) -> TaskStatus:
         placement = spec.placement
         return TaskStatus(
             spec.task,
@@ -180,4 +183,5 @@ class Launcher:
             why=why,
             since_ms=self._reporter.now_ms(),
             restarts=placement.restarts,
+            left_open=left_open,
         )

@@ -21,6 +21,7 @@ from fencing.leadership import Term
 from fencing.rounds import Round
 from fencing.status import LeaderRecord, StatusState, WorkerRecord
 from fencing.targets import Way, ways
+from ringfence.engine.abandoned import AbandonedTransactions
 from ringfence.engine.commands import Plan, restart
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.hand_over import HandOver
@@ -35,6 +36,7 @@ from ringfence.engine.refusal import Refusal
 from ringfence.engine.reloads import Reloads
 from ringfence.engine.round_runner import RoundRunner
 from ringfence.engine.status_log import StatusLog
+from ringfence.engine.transactions import ways_of
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -76,6 +78,7 @@ class Leader:
         self.instances = Instances(plugins, self.offsets, self.wake)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
         self._rounds = RoundRunner(self._ways, graceful, self.wake, OffsetCarrier(self.offsets))
+        self._abandoned = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
         self._gained: GroupMetadata | None = None
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None
@@ -103,6 +106,13 @@ class Leader:
         term = self._term
         config = term.state.connector(due.connector).config if term else None
         return ways(due.target, config, self._connection, self._config.settings)
+
+    def _ways_now(self, name: ConnectorName) -> list[Way]:
+        """To where the connector's tasks write now."""
+        term = self._term
+        if term is None:
+            raise NotLeader("This worker no longer leads: the next leader does it")
+        return ways_of(term.state.connector(name), self._config)
 
     @property
     def worker_config(self) -> WorkerConfig:
@@ -155,6 +165,7 @@ class Leader:
         finally:
             self.instances.close()
             self._rounds.close()
+            self._abandoned.close()
             self._status.close()
 
     def _sit(self, stop: threading.Event) -> None:
@@ -221,6 +232,7 @@ class Leader:
             self._worker.worker,
             self._reporter,
             self._rounds,
+            self._abandoned,
             self.instances,
             self.statuses,
             self._config.settings,

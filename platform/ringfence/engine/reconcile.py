@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from fencing.abandoned import abandoned
 from fencing.active_topics import key_of
 from fencing.assignment import Member
 from fencing.clock import Deadline
@@ -29,6 +30,7 @@ from fencing.status import (
     StatusState,
     TaskStatus,
 )
+from ringfence.engine.abandoned import AbandonedTransactions
 from ringfence.engine.commands import task_set
 from ringfence.engine.instances import Instances
 from ringfence.engine.losses import Losses
@@ -52,6 +54,7 @@ class Reconciler:
         worker: WorkerId,
         reporter: Reporter,
         rounds: RoundRunner,
+        abandoned_: AbandonedTransactions,
         instances: Instances,
         status: Callable[[], StatusState],
         settings: Mapping[str, str],
@@ -62,6 +65,7 @@ class Reconciler:
         self._worker = worker
         self._reporter = reporter
         self._rounds = rounds
+        self._abandoned = abandoned_
         self._instances = instances
         self._status = status
         self._settings = settings
@@ -86,6 +90,7 @@ class Reconciler:
         due = self._decide(state)
         if due.placements:
             self._place()
+        self._end_abandoned()
         for shown in shown_restarts(state, status, self._settings):
             self._say(f"status-task-{shown.task}", shown)
         for name in due.tasks_wanted:
@@ -155,6 +160,21 @@ class Reconciler:
             found.generation != round_.generation and (found.worker, found.incarnation) in self._live
             for found in self._status().at_work(round_.connector)
         )
+
+    def _end_abandoned(self) -> None:
+        """Fence the ids of attempts that ended with a transaction open, where no next attempt was placed just now."""
+        for ended in self._abandoned.finished():
+            for last in ended.attempts:
+                self._report_abandoned(last, ended.trouble)
+                if not ended.trouble and last.ended:
+                    self._say(f"status-task-{last.task}", replace(last, left_open=False))
+        self._abandoned.start(abandoned(self._term.state, self._status(), self._live))
+
+    def _report_abandoned(self, last: TaskStatus, trouble: str) -> None:
+        stage = "its open transaction could not be ended" if trouble else "its open transaction was ended"
+        told = trouble or "Its attempt left a transaction open, so the leader fenced its transactional id"
+        attempt = {"generation": last.generation, "attempt": last.attempt, "worker": last.worker}
+        self._reporter.event("task", last.task.connector, task=last.task.task, **attempt, stage=stage, message=told)
 
     def _write_task_sets(self) -> None:
         for answer in self._instances.answers():

@@ -81,7 +81,7 @@ class SparkHost:
             self._spark.setJobGroup(group_of(spec), f"{spec.task} attempt {spec.placement.attempt}")
             (answer,) = self._spark.parallelize([spec.dumps()], 1).map(_run_once).collect()
             value = json.loads(answer)
-            result = Lost(value["lost"]) if "lost" in value else Outcome(value["reason"], value["trace"])
+            result = Lost(value["lost"]) if "lost" in value else Outcome(**value)
         except (PySparkException, Py4JError, OSError, ValueError) as error:
             first = str(error).strip().splitlines()
             result = Lost(_root_cause(first))

@@ -80,7 +80,7 @@ class Conversion:
 
 
 def run_task(text: str) -> str:
-    """Run the attempt that `TaskSpec.dumps` described to its end; the outcome as JSON (`reason`, `trace`)."""
+    """Run the attempt that `TaskSpec.dumps` described to its end; its `Outcome` as JSON."""
     spec = TaskSpec.loads(text)
     connection = spec.connection
     name = member_client_id(spec.placement.worker, spec.placement.incarnation)
@@ -90,7 +90,7 @@ def run_task(text: str) -> str:
         spec.topics.events,
     )
     outcome = run_spec(spec, reporter, tell_logs=True)
-    return json.dumps({"reason": outcome.reason, "trace": outcome.trace})
+    return json.dumps({"reason": outcome.reason, "trace": outcome.trace, "left_open": outcome.left_open})
 
 
 def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> Outcome:

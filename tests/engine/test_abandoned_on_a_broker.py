@@ -1,0 +1,52 @@
+"""The leader ends what an attempt left open: against a real broker."""
+
+from collections.abc import Callable
+
+from fencing.clock import Deadline
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.kafka.transactions import TransactionProber
+from fencing.status import FAILED, State, TaskStatus
+from fencing.targets import Way
+from ringfence.engine.abandoned import AbandonedTransactions, Ended
+from tests.support.broker import Broker
+from tests.support.waiting import eventually
+
+
+def finished(runner: AbandonedTransactions) -> Ended:
+    (ended,) = eventually(runner.finished, 60, "the fence ends")
+    return ended
+
+
+def test_an_id_is_fenced_once_and_its_transaction_is_ended(broker: Broker, unique: Callable[[str], str]) -> None:
+    where, topic, group, name = Connection(broker.bootstrap), unique("t"), unique("g"), ConnectorName(unique("c"))
+    create_topics(where, [TopicSpec(topic)], Deadline.after(30))
+    held = TransactionalProducer(where, f"{group}-{name}-0", transaction_timeout_ms=600_000)
+    held.init(Deadline.after(30))
+    held.begin()
+    held.produce(topic, b"open")
+    assert held.flush(20) == 0
+    attempt = (WorkerId("w"), Generation(7), 1, Incarnation("i"))
+    last = TaskStatus(TaskId(name, 0), State.FAILED, *attempt, "trace", ended=True, why=FAILED, left_open=True)
+    woken: list[int] = []
+    nowhere = [Way("nobody's credentials", Connection("127.0.0.1:1"))]
+    runner = AbandonedTransactions(group, lambda _: [Way("mine", where)], lambda: woken.append(1))
+    lost = AbandonedTransactions(group, lambda _: nowhere, lambda: None)
+    try:
+        runner.start([last])
+        ended = finished(runner)
+        assert (ended.attempts, ended.trouble, woken) == ([last], "", [1])
+        with TransactionProber(where) as prober:
+            (seen,) = prober.transactions([f"{group}-{name}-0"], Deadline.after(30))
+        assert not seen.open
+        runner.start([last])
+        assert runner.finished() == []
+        assert not runner._running, "it was fenced already"
+        lost.start([last])
+        assert "No broker" in finished(lost).trouble
+    finally:
+        runner.close()
+        lost.close()
+        held.close()
