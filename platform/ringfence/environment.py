@@ -1,12 +1,16 @@
 """What the settings are made from: addresses and database URLs, as pure functions."""
 
 import ipaddress
+from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 SQLITE_BUSY_SECONDS = 20
+SHORTEST_TOKEN = 24
+PROXY_SETTINGS = ("RINGFENCE_BEHIND_PROXY", "RINGFENCE_SECURE_COOKIES", "RINGFENCE_ALLOWED_HOSTS")
 
 # WAL lets pages read while the projection writes; NORMAL is enough, since the rows can be made again from Kafka.
 _SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;"
@@ -14,6 +18,20 @@ _SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA ca
 # A connection serves the next requests of its thread, too; one that has died meanwhile is made anew. Not to SQLite: a
 # connection there does not notice that its file was taken away or replaced, and a new one costs next to nothing.
 _KEPT = {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+
+
+class NoLogin(StrEnum):
+    """Who on this machine comes in without a login. An empty string in the settings: nobody."""
+
+    SAME_USER = "same-user"
+    """Only processes of the user whose process this is."""
+    MACHINE = "machine"
+    """Every user of this machine."""
+
+
+def proxy_setting(environment: Mapping[str, str]) -> str:
+    """The first setting that says a proxy stands before the server, so that everybody has to log in; "" for none."""
+    return next((name for name in PROXY_SETTINGS if environment.get(name, "").strip()), "")
 
 
 def host_of(address: str) -> str:
@@ -31,6 +49,16 @@ def bound_to_loopback(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def server_token(given: str) -> str:
+    """RINGFENCE_TOKEN. Raises ImproperlyConfigured for one that can be guessed: it may do everything, for ever."""
+    if given and len(given) < SHORTEST_TOKEN:
+        raise ImproperlyConfigured(
+            f"RINGFENCE_TOKEN has {len(given)} characters, and at least {SHORTEST_TOKEN} are needed, since it may do "
+            "everything. Make one with: openssl rand -hex 24"
+        )
+    return given
 
 
 def database(url: str) -> dict[str, object]:

@@ -2,8 +2,8 @@
 
 RINGFENCE_DATABASE_URL   sqlite:///path (default ./ringfence.sqlite3) or postgres://user:password@host:port/name
 RINGFENCE_REDIS_URL      redis://host:port/db
-RINGFENCE_HTTP           host:port that the web process is bound to; loopback means: no login is asked
-RINGFENCE_TOKEN          a token that may do everything, where RINGFENCE_HTTP is not loopback: to begin with
+RINGFENCE_HTTP           host:port that the web process is bound to
+RINGFENCE_TOKEN          a token that may do everything, to begin with; at least 24 characters
 RINGFENCE_BEHIND_PROXY   1 where a proxy stands before it: its X-Forwarded-For and X-Forwarded-Proto are believed
 RINGFENCE_SECURE_COOKIES 1 where browsers come over TLS only: cookies are never sent in clear then
 RINGFENCE_ALLOWED_HOSTS  comma separated host names to answer to; needed only behind a name of its own
@@ -19,7 +19,7 @@ import secrets
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ringfence.environment import bound_to_loopback, database, host_of
+from ringfence.environment import bound_to_loopback, database, host_of, server_token
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -27,13 +27,20 @@ DEBUG = os.environ.get("RINGFENCE_DEBUG") == "1"
 SECRET_KEY = os.environ.get("RINGFENCE_SECRET_KEY") or secrets.token_urlsafe(48)
 
 HTTP_ADDRESS = os.environ.get("RINGFENCE_HTTP", "127.0.0.1:8083")
-LOOPBACK = bound_to_loopback(HTTP_ADDRESS)
-ACCESS_TOKEN = os.environ.get("RINGFENCE_TOKEN", "")
+ACCESS_TOKEN = server_token(os.environ.get("RINGFENCE_TOKEN", ""))
+
+# Who needs no login, and where the link that logs in once is kept. From no variable: `ringfence up` alone says so, on
+# the command line of its web process (commands/web.py).
+NO_LOGIN = ""
+LOGIN_LINK: Path | None = None
 REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 
-# On loopback nobody logs in, so a foreign page that points its own name at 127.0.0.1 (DNS rebinding) must not get in.
+# Whoever needs no login has a browser, and a foreign page that points its own name at 127.0.0.1 (DNS rebinding) must
+# not get in.
 _NAMES = [name.strip() for name in os.environ.get("RINGFENCE_ALLOWED_HOSTS", "").split(",") if name.strip()]
-ALLOWED_HOSTS = [*_NAMES, "localhost", "127.0.0.1", "[::1]", host_of(HTTP_ADDRESS)] if LOOPBACK else (_NAMES or ["*"])
+ALLOWED_HOSTS = [*_NAMES, "localhost", "127.0.0.1", "[::1]", host_of(HTTP_ADDRESS)]
+if not bound_to_loopback(HTTP_ADDRESS):
+    ALLOWED_HOSTS = _NAMES or ["*"]
 
 INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",

@@ -40,7 +40,7 @@ def concrete(route: str) -> str:
 
 @pytest.fixture
 def outside(settings_of: Any) -> None:
-    settings_of(LOOPBACK=False, ACCESS_TOKEN="s3same-open", ALLOWED_HOSTS=["*"])
+    settings_of(NO_LOGIN="", ACCESS_TOKEN="s3same-open", ALLOWED_HOSTS=["*"])
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_bearer_and_basic_carry_the_token(client: Client, outside: None) -> None
 
 
 def test_an_empty_token_lets_nobody_in(client: Client, settings_of: Any) -> None:
-    settings_of(LOOPBACK=False, ACCESS_TOKEN="", ALLOWED_HOSTS=["*"])
+    settings_of(NO_LOGIN="", ACCESS_TOKEN="", ALLOWED_HOSTS=["*"])
     for given_token in ("Bearer ", "Bearer", "Basic " + base64.b64encode(b":").decode()):
         assert client.get("/connectors", headers={"authorization": given_token}).status_code == 401
 

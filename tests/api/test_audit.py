@@ -20,7 +20,7 @@ MASTER = {"authorization": "Bearer master"}
 
 @pytest.fixture(autouse=True)
 def _outside() -> Iterator[None]:
-    with override_settings(LOOPBACK=False, ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
         yield
 
 

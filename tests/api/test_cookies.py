@@ -19,7 +19,7 @@ def test_a_setting_marks_both_cookies_secure(given: str, secure: bool, monkeypat
 
 
 def test_a_login_over_the_proxy_gets_them(client: Client) -> None:
-    outside = {"LOOPBACK": False, "ACCESS_TOKEN": "master", "ALLOWED_HOSTS": ["*"], "BEHIND_PROXY": True}
+    outside = {"NO_LOGIN": "", "ACCESS_TOKEN": "master", "ALLOWED_HOSTS": ["*"], "BEHIND_PROXY": True}
     proxy = ("HTTP_X_FORWARDED_PROTO", "https")
     with override_settings(
         **outside, SESSION_COOKIE_SECURE=True, CSRF_COOKIE_SECURE=True, SECURE_PROXY_SSL_HEADER=proxy

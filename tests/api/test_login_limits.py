@@ -14,7 +14,7 @@ def _outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(throttle, "PER_ADDRESS", 6)
     monkeypatch.setattr(throttle, "PER_ACCOUNT", 3)
     with override_settings(
-        LOOPBACK=False,
+        NO_LOGIN="",
         ACCESS_TOKEN="master",
         ALLOWED_HOSTS=["*"],
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],

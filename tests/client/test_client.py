@@ -188,7 +188,7 @@ def test_contexts_carry_url_and_token_to_their_own_server_only(
     assert contexts.server(None, None) == contexts.Server("http://prod.example", "master")
     assert "master" not in repr(contexts.server(None, None))
     assert contexts.server("http://other.example", None).token == ""
-    with override_settings(LOOPBACK=False, ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
         assert cli.main(["connectors", "list"]) == 0
         assert cli.main(["connectors", "list", "--url", "http://other.example"]) == Exit.NOT_ALLOWED
         monkeypatch.setenv("RINGFENCE_TOKEN", "wrong")

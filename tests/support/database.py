@@ -19,6 +19,11 @@ _settings = {
 with patch.dict(os.environ, _settings):
     django.setup()
 
+from django.conf import settings  # noqa: E402
+
+# As with `ringfence up --no-login`; a test about logins says NO_LOGIN="".
+settings.NO_LOGIN = "machine"
+
 
 def migrate() -> None:
     """Make the tables, once."""

@@ -158,7 +158,7 @@ def test_incidents_are_shown_to_those_who_may_see_the_connector(client: Client, 
     )
     assert text(client.get("/ui/alerts", headers={"hx-request": "true"})).count("has failed") == 2
     fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    with override_settings(LOOPBACK=False, ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+    with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
         ann = User.objects.create_user("ann")
         Grant.objects.create(user=ann, what="viewer", pattern="team-*")
         headers = {"authorization": f"Bearer {tokens.create(ann, 'ci', ['admin'])[1]}"}

@@ -80,6 +80,6 @@ def _matching(field: str, pattern: str) -> Q:
 
 
 EVERYBODY_HERE = Principal("", "loopback", (ALL_RIGHTS,))
-"""On loopback nobody logs in."""
+"""Who needs no login (`access.local`)."""
 
 NOBODY = Principal("", "nobody")

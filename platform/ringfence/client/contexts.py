@@ -1,5 +1,6 @@
 """Contexts: servers by name, each with its token, in ~/.config/ringfence/contexts.json, readable by the owner only."""
 
+import contextlib
 import json
 import os
 import tempfile
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ringfence.client.exits import ClientError, Exit
+from ringfence.local.instance import default_root
 
 DEFAULT_URL = "http://127.0.0.1:8083"
 
@@ -52,6 +54,16 @@ def save(contexts: dict[str, Any]) -> None:
     Path(name).replace(target)
 
 
+def _local(url: str, token: str) -> Server:
+    """A `ringfence up` of this user has left its token in its data folder; it goes nowhere but to that very address."""
+    root = default_root()
+    if not token:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            if url == f"http://{json.loads((root / 'state.json').read_text()).get('http')}":
+                token = (root / "token").read_text().strip()
+    return Server(url, token)
+
+
 def server(url: str | None, context: str | None) -> Server:
     """--url, --context, RINGFENCE_URL, the current context, loopback: the first that is given.
 
@@ -59,11 +71,11 @@ def server(url: str | None, context: str | None) -> Server:
     """
     token = os.environ.get("RINGFENCE_TOKEN", "")
     if url or (not context and os.environ.get("RINGFENCE_URL")):
-        return Server((url or os.environ["RINGFENCE_URL"]).rstrip("/"), token)
+        return _local((url or os.environ["RINGFENCE_URL"]).rstrip("/"), token)
     stored = load()
     name = context or stored.get("current", "")
     if not name:
-        return Server(DEFAULT_URL, token)
+        return _local(DEFAULT_URL, token)
     if name not in stored["contexts"]:
         known = ", ".join(sorted(stored["contexts"])) or "none yet"
         raise ClientError(Exit.USAGE, f"There is no context {name!r} (known: {known}): see `ringfence contexts set`")

@@ -1,6 +1,7 @@
 """`ringfence up`: everything on this machine, in the foreground."""
 
 import argparse
+import os
 import signal
 import threading
 import time
@@ -15,6 +16,7 @@ from types import FrameType
 from ringfence.commands.worker import DEFAULT_SLOTS
 from ringfence.local import environment
 from ringfence.local.addresses import Address, http_address, kafka_address, text
+from ringfence.local.door import Door
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance, default_root
 from ringfence.local.kafka import EmbeddedKafka
@@ -64,6 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"tasks a worker takes (default: {DEFAULT_SLOTS})",
     )
 
+    login = parser.add_mutually_exclusive_group()
+    login.add_argument(
+        "--no-login",
+        action="store_true",
+        help="ask nobody on this machine for a login (default: your own processes need none, everybody else does)",
+    )
+    login.add_argument("--login", action="store_true", help="ask everybody for a login, your own processes too")
+
 
 def run(args: argparse.Namespace) -> int:
     """Start, tend, and stop on SIGTERM or Ctrl-C; 0 after a stop that was asked for."""
@@ -77,6 +87,7 @@ class Running:
     url: str
     bootstrap: str
     instance: Instance
+    door: Door
 
 
 Job = Callable[[Running], int | None]
@@ -93,6 +104,8 @@ def serve(args: argparse.Namespace, job: Job | None = None) -> int:
             instance.await_last_one()
             running = _start(args, instance, supervisor)
             say(f"Ringfence is ready at {running.url}")
+            for line in running.door.lines(running.url):
+                say(line)
             future = _in_background(job, running) if job else None
             while True:
                 supervisor.tend()
@@ -150,7 +163,10 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
     http = args.http or http_address(given.get("RINGFENCE_HTTP") or instance.remembered("http") or _DEFAULT_HTTP)
     if not port_is_free(*http):
         raise LocalError(f"Port {http[1]} is in use on {http[0]}: choose another with --http {http[0]}:PORT")
+    door = Door.of(given, text(http), instance, no_login=args.no_login, login=args.login)
     say(f"data, logs and process ids: {instance.root}")
+    if os.geteuid() == 0:
+        say("Running as root: connectors and their plugins read whatever root reads. Use a user of its own for this.")
 
     bootstrap = given.get("CONNECT_BOOTSTRAP_SERVERS")
     if bootstrap and args.kafka:
@@ -184,7 +200,8 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
             kafka.wait_ready()
         instance.remember("kafka", str(kafka.port))
     with stage("starting web" + "".join(f", worker-{n}" for n in range(1, args.workers + 1))):
-        supervisor.launch(PythonRole("web", ["web", "--http", text(http)], instance, env, WEB_GRACE))
+        served = ["web", "--http", text(http), *door.arguments()]
+        supervisor.launch(PythonRole("web", served, instance, door.environment(env), WEB_GRACE))
         for number in range(1, args.workers + 1):
             name = f"worker-{number}"
             arguments = ["worker", "--id", name, "--slots", str(args.slots)]
@@ -193,7 +210,7 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
         if not supervisor.tend_until(health.is_good, READY_SECONDS):
             raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")
     instance.remember("http", text(http))
-    return Running(_url(http), env["CONNECT_BOOTSTRAP_SERVERS"], instance)
+    return Running(_url(http), env["CONNECT_BOOTSTRAP_SERVERS"], instance, door)
 
 
 def _kafka(wanted: Address | None, instance: Instance) -> EmbeddedKafka:

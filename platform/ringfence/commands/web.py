@@ -1,11 +1,16 @@
 """`ringfence web`: the web process on its own, for compose and Kubernetes."""
 
 import argparse
+import logging
 import os
+from pathlib import Path
 
+from ringfence.environment import NoLogin, bound_to_loopback, proxy_setting
 from ringfence.local.addresses import http_address
 from ringfence.local.errors import LocalError
 from ringfence.local.process import port_is_free
+
+log = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="where to listen (default: $RINGFENCE_HTTP or 127.0.0.1:8083)",
     )
+    # For `ringfence up`, which says both to its web process.
+    parser.add_argument("--no-login", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--login-link", type=Path, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,9 +33,10 @@ def run(args: argparse.Namespace) -> int:
     host, port = args.http
     if not port_is_free(host, port):
         raise LocalError(f"Port {port} is in use on {host}: choose another with --http HOST:PORT")
-    # The application asks for accounts unless it is bound to loopback, so it has to know where it is bound.
+    # The names that it answers to depend on where it is bound.
     os.environ["RINGFENCE_HTTP"] = f"{host}:{port}"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
+    _open_door(args.no_login, args.login_link, f"{host}:{port}")
     server = uvicorn.Server(
         uvicorn.Config(
             "ringfence.asgi:application",
@@ -36,8 +45,35 @@ def run(args: argparse.Namespace) -> int:
             lifespan="off",
             access_log=False,
             log_level="info",
+            # Ours reads X-Forwarded-… where RINGFENCE_BEHIND_PROXY says so; uvicorn would believe any local process.
+            proxy_headers=False,
             timeout_graceful_shutdown=5,  # event streams never end by themselves
         )
     )
     server.run()
     return 0 if server.started else 1
+
+
+def _open_door(no_login: str, login_link: Path | None, address: str) -> None:
+    """Set who needs no login. Raises LocalError where that would let in more than this machine."""
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        secure = bool(settings.BEHIND_PROXY or settings.SESSION_COOKIE_SECURE)
+    except ImproperlyConfigured as error:
+        raise LocalError(str(error)) from error
+    if no_login:
+        proxy = proxy_setting(os.environ)
+        if proxy:
+            raise LocalError(f"{proxy} is set, so a proxy passes requests of others on: everybody has to log in")
+        if not bound_to_loopback(address):
+            raise LocalError(f"{address} can be reached from other machines: everybody has to log in")
+        settings.NO_LOGIN = NoLogin(no_login)
+    settings.LOGIN_LINK = login_link
+    if not bound_to_loopback(address) and not secure:
+        log.warning(
+            "%s can be reached from other machines, and passwords and tokens cross the network in clear: put a proxy "
+            "with TLS before it (docs/deployment.md)",
+            address,
+        )

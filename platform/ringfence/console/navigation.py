@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.principal import NOBODY, Principal
+from ringfence.access.principal import EVERYBODY_HERE, NOBODY, Principal
 from ringfence.access.verbs import Verb
 
 Allowed = Callable[[Principal], bool]
@@ -70,6 +69,6 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     ]
 
 
-def environment(_request: HttpRequest) -> list[str] | None:
-    """Said on every page where nobody logs in."""
-    return ["No login asked", "warning"] if settings.LOOPBACK else None
+def environment(request: HttpRequest) -> list[str] | None:
+    """Said on every page to whom no login is asked of."""
+    return ["No login asked", "warning"] if principal_of(request) is EVERYBODY_HERE else None

@@ -82,6 +82,12 @@ class Instance:
             self._write("secret-key", secrets.token_urlsafe(48))
         return path.read_text().strip()
 
+    def server_token(self) -> str:
+        """Made anew at each start: what stands in a file of an earlier one is worth nothing. For its owner only."""
+        token = secrets.token_urlsafe(32)
+        self._write("token", token)
+        return token
+
     def _state(self) -> dict[str, str]:
         path = self.root / "state.json"
         if not path.exists():

@@ -5,7 +5,7 @@ from django.http import HttpRequest
 
 from ringfence import __version__
 from ringfence.access.authorise import principal_of
-from ringfence.access.principal import NOBODY
+from ringfence.access.principal import EVERYBODY_HERE, NOBODY
 from ringfence.access.verbs import Verb
 
 THEME_COOKIE = "ringfence_theme"
@@ -19,7 +19,7 @@ def page(request: HttpRequest) -> dict[str, object]:
     return {
         "theme": theme if theme in ("light", "dark") else "",
         "scripts": SCRIPTS,
-        "loopback": settings.LOOPBACK,
+        "no_login": settings.NO_LOGIN if who is EVERYBODY_HERE else "",
         "version": __version__,
         "user_name": who.name,
         "logged_in": who is not NOBODY and who.via.startswith("session"),

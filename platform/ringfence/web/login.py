@@ -1,11 +1,12 @@
 """The login page, for where others can reach the server: an account's name and password, or a token."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth import authenticate, login
 from django.contrib.auth.views import RedirectURLMixin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.middleware.csrf import rotate_token
 from django.views.generic import FormView
 
@@ -19,10 +20,15 @@ from ringfence.access.identify import (
     is_master,
     master_mark,
 )
+from ringfence.access.login_link import redeem
 from ringfence.access.routes import PUBLIC
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 
+_OLD_LINK = (
+    "This link was used already, or is older than an hour. Start `ringfence up` again for a new one, or enter the "
+    "token that is in the file `token` of its data folder."
+)
 _WRONG = "This is not right. Check the name and the password, or leave the name empty and enter a token."
 
 
@@ -60,6 +66,19 @@ class Login(RedirectURLMixin, _LoginView):
     form_class = LoginForm
     next_page = "/ui/connectors"
     extra_context = {"section": "login"}
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        code = request.GET.get("link", "")
+        if not code:
+            return super().get(request, *args, **kwargs)
+        if not redeem(settings.LOGIN_LINK, code):
+            form = LoginForm(data={})
+            form.errors.clear()
+            form.add_error(None, _OLD_LINK)
+            return self.render_to_response(self.get_context_data(form=form), status=401)
+        _begin_master_session(request)
+        _remember(request, "token", Outcome.DONE)
+        return HttpResponseRedirect(self.get_success_url())
 
     def form_valid(self, form: LoginForm) -> HttpResponse:
         name, secret = form.cleaned_data["name"], form.cleaned_data["secret"]
@@ -106,6 +125,12 @@ def _with_token(request: HttpRequest, secret: str) -> str | None:
         request.session[MASTER_KEY] = master_mark()
     rotate_token(request)
     return who.name
+
+
+def _begin_master_session(request: HttpRequest) -> None:
+    request.session.flush()
+    request.session[MASTER_KEY] = master_mark()
+    rotate_token(request)
 
 
 def _remember(request: HttpRequest, name: str, outcome: Outcome) -> None:

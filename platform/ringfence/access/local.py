@@ -1,0 +1,60 @@
+"""Requests that need no login: those of this machine, under `ringfence up` and nowhere else.
+
+`up` tells its web process on the command line (`ringfence web --no-login …`), which puts it into `settings.NO_LOGIN`.
+No environment variable does, so that neither a stray one nor another server (`uvicorn ringfence.asgi:application`) lets
+anybody in.
+"""
+
+import ipaddress
+import os
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from ringfence.access.peer import user_of
+from ringfence.environment import NoLogin, host_of
+
+_FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP", "HTTP_X_ORIGINAL_HOST", "HTTP_TRUE_CLIENT_IP")
+_FORWARDED_PREFIX = "HTTP_X_FORWARDED"
+
+
+def needs_no_login(request: HttpRequest) -> bool:
+    """Whether this very request may do everything as it is.
+
+    It comes from loopback, was sent to a loopback name, and nothing says that it was passed on; with `SAME_USER`, the
+    other end of its connection is a socket of our own user, too.
+    """
+    if not settings.NO_LOGIN:
+        return False
+    peer = str(request.META.get("REMOTE_ADDR") or "")
+    if not _is_loopback(peer) or not _is_loopback_name(request.META.get("HTTP_HOST", "")) or _passed_on(request):
+        return False
+    return settings.NO_LOGIN == NoLogin.MACHINE or _of_our_user(request)
+
+
+def _passed_on(request: HttpRequest) -> bool:
+    return any(name in _FORWARDED or name.startswith(_FORWARDED_PREFIX) for name in request.META)
+
+
+def _of_our_user(request: HttpRequest) -> bool:
+    scope = getattr(request, "scope", {})
+    peer, server = scope.get("client"), scope.get("server")
+    if not peer or not server or server[1] is None:
+        return False
+    uid = user_of((str(peer[0]), int(peer[1])), (str(server[0]), int(server[1])))
+    return uid is not None and uid == os.getuid()
+
+
+def _is_loopback_name(host: str) -> bool:
+    """Of a Host header: with or without a port."""
+    name = host if host.endswith("]") else host_of(host)
+    return name.lower() == "localhost" or _is_loopback(name.strip("[]"))
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return bool((mapped or parsed).is_loopback)

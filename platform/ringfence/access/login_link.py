@@ -1,0 +1,44 @@
+"""A link that logs in once, as `ringfence up` prints it: its code is in the link, its digest in a file beside the data.
+
+Whoever follows it first gets a session that is worth what the server's token is worth; the file is gone then. No Django
+here: `up` makes the code.
+"""
+
+import hashlib
+import os
+import secrets
+import time
+from pathlib import Path
+
+VALID_SECONDS = 3600.0
+
+
+def create(path: Path) -> str:
+    """A new code, whose digest the file holds from now on; any code before it is worth nothing."""
+    code = secrets.token_urlsafe(32)
+    scratch = path.with_suffix(".new")
+    scratch.unlink(missing_ok=True)
+    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(_digest(code))
+    scratch.replace(path)
+    return code
+
+
+def redeem(path: Path | None, code: str) -> bool:
+    """Whether this is the code of a link that nobody has followed yet, within an hour. It is worth nothing after."""
+    if path is None or not code:
+        return False
+    taken = path.with_suffix(f".{secrets.token_hex(8)}")
+    try:
+        age = time.time() - path.stat().st_mtime
+        if not secrets.compare_digest(path.read_text().strip(), _digest(code)):
+            return False
+        path.rename(taken)  # of two at once, one finds nothing to rename
+        taken.unlink()
+    except FileNotFoundError:
+        return False
+    return 0 <= age <= VALID_SECONDS
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()

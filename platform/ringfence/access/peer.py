@@ -1,0 +1,89 @@
+"""Which user of this machine holds the other end of a loopback connection: Linux's own table of sockets says so.
+
+Both ends of such a connection are sockets of this kernel, and each has the user id of whoever made it. Asked by
+netlink's `sock_diag` (one socket, whatever their number), else read from /proc/net. None where neither is there, as on
+macOS, and for a socket that its process has closed already: the table no longer says whose it was.
+"""
+
+import contextlib
+import ipaddress
+import socket
+import struct
+from pathlib import Path
+
+Address = tuple[str, int]
+_TABLES = ((Path("/proc/net/tcp"), socket.AF_INET), (Path("/proc/net/tcp6"), socket.AF_INET6))
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
+_ANY_STATE, _NO_COOKIE = 0xFFFFFFFF, 0xFFFFFFFF
+_PORTS_ADDRESSES = "!HH16s16s"
+_INODE_ZERO = 0
+_AFTER_ID = 4 + struct.calcsize(_PORTS_ADDRESSES) + 12
+_ANSWER_SECONDS = 1.0
+
+
+def user_of(peer: Address, server: Address) -> int | None:
+    """The user id behind the connection from `peer` to `server`, both as the server sees them; None for unknown."""
+    found = _by_netlink(peer, server)
+    return found if found is not None else _by_table(peer, server)
+
+
+def _packed(host: str, family: int) -> bytes | None:
+    """The address as sockets of the family hold it: IPv6 sockets hold those of IPv4 mapped."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    if family == socket.AF_INET:
+        return address.packed if address.version == 4 else None
+    return address.packed if address.version == 6 else b"\0" * 10 + b"\xff\xff" + address.packed
+
+
+def _by_netlink(peer: Address, server: Address) -> int | None:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        source, target = _packed(peer[0], family), _packed(server[0], family)
+        if source is None or target is None:
+            continue
+        with contextlib.suppress(OSError, AttributeError, struct.error):
+            uid = _asked(family, (source, peer[1]), (target, server[1]))
+            if uid is not None:
+                return uid
+    return None
+
+
+def _asked(family: int, source: tuple[bytes, int], target: tuple[bytes, int]) -> int | None:
+    """inet_diag_req_v2 and inet_diag_msg of linux/inet_diag.h."""
+    identity = struct.pack(_PORTS_ADDRESSES, source[1], target[1], source[0], target[0])
+    identity += struct.pack("=I2I", 0, _NO_COOKIE, _NO_COOKIE)
+    request = struct.pack("=4BI", family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE) + identity
+    header = struct.pack("=IHHII", 16 + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
+        netlink.settimeout(_ANSWER_SECONDS)
+        netlink.send(header + request)
+        answer = netlink.recv(4096)
+    if struct.unpack_from("=IH", answer)[1] != _SOCK_DIAG_BY_FAMILY:
+        return None
+    ports = struct.unpack_from("!HH", answer, 16 + 4)
+    uid, inode = struct.unpack_from("=II", answer, 16 + _AFTER_ID + 12)
+    return uid if inode != _INODE_ZERO and ports == (source[1], target[1]) else None
+
+
+def _by_table(peer: Address, server: Address) -> int | None:
+    for table, family in _TABLES:
+        source, target = _packed(peer[0], family), _packed(server[0], family)
+        if source is None or target is None:
+            continue
+        wanted = [f"{_hexadecimal(source)}:{peer[1]:04X}", f"{_hexadecimal(target)}:{server[1]:04X}"]
+        with contextlib.suppress(OSError):
+            for line in table.read_text().splitlines():
+                fields = line.split()
+                if fields[1:3] == wanted and int(fields[9]) != _INODE_ZERO:
+                    return int(fields[7])
+    return None
+
+
+def _hexadecimal(address: bytes) -> str:
+    """As /proc/net writes it: words of 32 bits in this machine's order."""
+    words = struct.unpack(f"!{len(address) // 4}I", address)
+    return b"".join(struct.pack("=I", word) for word in words).hex().upper()
