@@ -3,8 +3,10 @@
 import base64
 import secrets
 from dataclasses import dataclass
+from importlib import import_module
 
 from django.conf import settings
+from django.contrib.auth import get_user
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
@@ -39,6 +41,17 @@ def identify(request: HttpRequest) -> Principal | Nobody:
     if "Authorization" in request.headers:
         return _by_header(request)
     return _by_session(request)
+
+
+def identify_again(request: HttpRequest) -> Principal | Nobody:
+    """The same now, of a request whose session and account were read before, or not at all."""
+    fresh = HttpRequest()
+    fresh.META, fresh.COOKIES = request.META, request.COOKIES
+    fresh.scope = getattr(request, "scope", {})  # type: ignore[attr-defined]
+    engine = import_module(settings.SESSION_ENGINE)
+    fresh.session = engine.SessionStore(fresh.COOKIES.get(settings.SESSION_COOKIE_NAME))
+    fresh.user = get_user(fresh)
+    return identify(fresh)
 
 
 def by_secret(request: HttpRequest, secret: str, name: str = "") -> Principal | Nobody:

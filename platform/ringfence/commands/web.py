@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
     import uvicorn
 
+    from ringfence.web.protocol import CONNECTIONS, BoundedProtocol
+
     host, port = args.http
     if not port_is_free(host, port):
         raise LocalError(f"Port {port} is in use on {host}: choose another with --http HOST:PORT")
@@ -43,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
             host=host,
             port=port,
             lifespan="off",
+            http=BoundedProtocol,
+            limit_concurrency=CONNECTIONS,
             access_log=False,
             log_level="info",
             # Ours reads X-Forwarded-… where RINGFENCE_BEHIND_PROXY says so; uvicorn would believe any local process.

@@ -6,15 +6,21 @@ connection, for as long as a stream of events is open; here a stream needs neith
 """
 
 import asyncio
+import functools
+import io
 from collections.abc import Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from django.core import signals
 from django.core.exceptions import RequestAborted
-from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
+from django.db import Error as DatabaseError
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
+
+from ringfence.access.identify import Nobody, identify_again
+from ringfence.web import bodies
 
 THREADS = 64
 """At most so many requests at once: those that wait for the leader or for a plugin hold theirs meanwhile."""
@@ -37,8 +43,11 @@ class PooledHandler(ASGIHandler):
         if scope["type"] != "http":
             raise ValueError(f"Only HTTP is answered here, not {scope['type']}")
         try:
-            body = await self.read_body(receive)
+            body = await bodies.read(scope["headers"], receive, functools.partial(self.in_thread, _is_known, scope))
         except RequestAborted:
+            return
+        except bodies.Refused as refused:
+            await bodies.refuse(refused, receive, send)
             return
         response = await self.in_thread(self._answer, scope, body)
         if response.streaming:
@@ -79,6 +88,14 @@ class PooledHandler(ASGIHandler):
                 task.cancel()
             await asyncio.gather(sending, gone, return_exceptions=True)
             response.close()
+
+
+def _is_known(scope: Scope) -> bool:
+    """Whether whoever sends this may come in, told by its headers alone."""
+    try:
+        return not isinstance(identify_again(ASGIRequest(scope, io.BytesIO())), Nobody)
+    except (DatabaseError, UnicodeDecodeError):
+        return False
 
 
 def _whole(response: StreamingHttpResponse) -> HttpResponse:

@@ -18,7 +18,7 @@ import math
 import random
 import time
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import redis.asyncio
 from asgiref.sync import sync_to_async
@@ -30,6 +30,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from redis.exceptions import RedisError
 
 from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.identify import Nobody, identify_again
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
@@ -191,17 +192,37 @@ def hub() -> Hub:
     return _hubs.setdefault(asyncio.get_running_loop(), Hub())
 
 
-async def stream(name: str | None, who: Principal = EVERYBODY_HERE) -> AsyncIterator[str]:
-    """The events of one page, as the pace allows."""
+Renew = Callable[[], Awaitable[Principal | None]]
+
+
+async def _always() -> Principal:
+    return EVERYBODY_HERE
+
+
+async def stream(name: str | None, who: Principal = EVERYBODY_HERE, renew: Renew = _always) -> AsyncIterator[str]:
+    """The events of one page, as the pace allows. `renew`: what may be seen now, None for nothing any more.
+
+    It is asked before each heartbeat, and before an event when the last answer is as old as that; the stream ends with
+    the right to it.
+    """
     listener, here, loop = Listener(name, who), hub(), asyncio.get_running_loop()
     told_at = -math.inf
+    asked_at = loop.time()
     here.add(listener)
     try:
         yield "retry: 2000\nevent: hello\ndata: .\n\n"
         while True:
+            told = True
             try:
                 await asyncio.wait_for(listener.changed.wait(), HEARTBEAT_SECONDS)
             except TimeoutError:
+                told = False
+            if not told or loop.time() - asked_at >= HEARTBEAT_SECONDS:
+                now = await renew()
+                if now is None:
+                    return
+                listener.who, asked_at = now, loop.time()
+            if not told:
                 yield "event: beat\ndata: .\n\n"
                 continue
             if not listener.urgent.is_set():
@@ -218,12 +239,26 @@ async def stream(name: str | None, who: Principal = EVERYBODY_HERE) -> AsyncIter
         here.remove(listener)
 
 
+@sync_to_async
+def _renewed(request: HttpRequest, name: str | None) -> Principal | None:
+    """Who asks, as of now; None where the token, session or grant behind the stream has gone."""
+    try:
+        who = identify_again(request)
+    except DatabaseError:
+        return principal_of(request)  # nothing new is shown meanwhile, and all pages would come again at once
+    finally:
+        close_old_connections()
+    if isinstance(who, Nobody):
+        return None
+    return who if (who.may_somewhere(Verb.VIEW) if name is None else who.may(Verb.VIEW, name)) else None
+
+
 @requires(GET=somewhere(Verb.VIEW))
 def events(request: HttpRequest) -> StreamingHttpResponse:
     """`/ui/events?connector=<name>`; without a name, about every connector."""
     name = request.GET.get("connector")
     if name is not None:
         authorise(request, Verb.VIEW, name)
-    body = stream(name, principal_of(request))
+    body = stream(name, principal_of(request), lambda: _renewed(request, name))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(body, content_type="text/event-stream", headers=headers)

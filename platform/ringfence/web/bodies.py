@@ -1,0 +1,101 @@
+"""Reading a request's body: bounded while it is read, in bytes and in seconds, and far lower for whoever has no login.
+
+Nothing is written to disk, and nothing but the first bytes is read before it is known who sends them.
+"""
+
+import asyncio
+import io
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django.core.exceptions import RequestAborted
+
+MOST = 4 * 1024 * 1024
+"""Bytes; the largest configurations and imports are far smaller."""
+MOST_UNKNOWN = 64 * 1024
+"""Of somebody without a valid token or session: enough for the login page."""
+SECONDS = 30.0
+"""For the whole body: 4 MiB at 1.2 Mbit/s."""
+_DRAIN_SECONDS, _DRAIN_BYTES = 2.0, 16 * 1024 * 1024
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Refused(Exception):
+    """The body is not read to its end: an HTTP status and why."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+async def read(headers: list[tuple[bytes, bytes]], receive: Receive, is_known: Callable[[], Awaitable[bool]]) -> Any:
+    """The body as a file. `is_known`: whether whoever sends it may come in; asked only for a larger one.
+
+    Raises Refused, and RequestAborted where the sender has gone.
+    """
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await _read(_declared(headers), receive, is_known)
+    except TimeoutError:
+        raise Refused(408, f"The body did not arrive within {SECONDS:.0f} s: nothing was changed.") from None
+
+
+async def _read(declared: int, receive: Receive, is_known: Callable[[], Awaitable[bool]]) -> io.BytesIO:
+    limit = MOST_UNKNOWN
+    if declared > limit:
+        limit = await _higher(declared, is_known)
+    body = io.BytesIO()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestAborted
+        body.write(message.get("body", b""))
+        if body.tell() > limit:
+            limit = await _higher(body.tell(), is_known) if limit < MOST else _too_large(MOST)
+        if not message.get("more_body", False):
+            body.seek(0)
+            return body
+
+
+async def _higher(size: int, is_known: Callable[[], Awaitable[bool]]) -> int:
+    if size > MOST:
+        _too_large(MOST)
+    return MOST if await is_known() else _too_large(MOST_UNKNOWN)
+
+
+def _too_large(limit: int) -> int:
+    if limit == MOST:
+        raise Refused(413, f"A body of more than {MOST:,} bytes is not read. Send less at once.")
+    raise Refused(413, f"Without a valid token or login a body of more than {MOST_UNKNOWN:,} bytes is not read.")
+
+
+def _declared(headers: list[tuple[bytes, bytes]]) -> int:
+    """Content-Length; 0 where there is none, as in front of chunks."""
+    value = next((value for name, value in headers if name == b"content-length"), b"")
+    return int(value) if value.isdigit() else 0
+
+
+async def refuse(refused: Refused, receive: Receive, send: Send) -> None:
+    """Answer, and end the connection. For a moment what still comes is taken and dropped: a sender whose connection
+    is cut in the middle of its body would never read the answer.
+    """
+    body = json.dumps({"error_code": refused.status, "message": refused.message}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    dropped = 0
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while dropped < _DRAIN_BYTES:
+                message = await receive()
+                dropped += len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    break
+    except TimeoutError:
+        pass
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,120 @@
+"""Nobody fills the disk or the memory by what they send: bodies and headers are bounded while they are read."""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from ringfence.web import bodies, protocol
+from tests.security.servers import Web, migrate, serving
+
+TOKEN = "a-token-of-at-least-24-characters"
+MIB = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    root = tmp_path_factory.mktemp("bodies")
+    migrate(root)
+    (root / "tmp").mkdir()
+    variables = {"RINGFENCE_TOKEN": TOKEN, "TMPDIR": str(root / "tmp")}
+    with serving(root, ["ringfence.cli", "web", "--http", "ADDRESS"], variables) as served:
+        yield served
+
+
+def send(web: Web, head: str, chunks: Iterator[bytes] | None = None, most_seconds: float = 20) -> tuple[bytes, int]:
+    """The answer, and how many bytes the server took before it closed the connection or the chunks were over."""
+    sent = 0
+    with socket.create_connection(("127.0.0.1", web.port), timeout=most_seconds) as connection:
+        connection.sendall(head.replace("\n", "\r\n").encode())
+        with contextlib.suppress(ConnectionError):
+            for chunk in chunks or ():
+                connection.sendall(chunk)
+                sent += len(chunk)
+        with contextlib.suppress(ConnectionError):
+            return connection.recv(4096), sent
+    return b"", sent
+
+
+def chunked(size: int) -> Iterator[bytes]:
+    piece = b"x" * 65536
+    for _ in range(size // len(piece)):
+        yield b"%x\r\n%s\r\n" % (len(piece), piece)
+
+
+HEAD = "POST /connectors HTTP/1.1\nHost: localhost\nContent-Type: application/json\n"
+
+
+def test_a_large_body_is_refused_before_a_byte_of_it_is_read(web: Web) -> None:
+    answer, _ = send(web, f"{HEAD}Content-Length: 400000000\n\n")
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_in_chunks_is_counted_while_it_is_read(web: Web) -> None:
+    memory = psutil.Process(web.pid).memory_info().rss
+    answer, sent = send(web, f"{HEAD}Transfer-Encoding: chunked\n\n", chunked(200 * MIB))
+    assert sent < 100 * MIB, "it was read to its end"
+    assert not answer or answer.startswith(b"HTTP/1.1 413 ")
+    assert psutil.Process(web.pid).memory_info().rss - memory < 32 * MIB
+    temporary = [Path(file.path) for file in psutil.Process(web.pid).open_files() if "/tmp/" in file.path]
+    assert not [file for file in temporary if file.suffix not in (".log", ".sqlite3", ".sqlite3-wal", ".sqlite3-shm")]
+
+
+@pytest.mark.parametrize(
+    ("size", "token", "status"),
+    [
+        (bodies.MOST_UNKNOWN, "", 401),
+        (bodies.MOST_UNKNOWN + 1, "", 413),
+        (bodies.MOST_UNKNOWN + 1, "wrong", 413),
+        (bodies.MOST_UNKNOWN + 1, TOKEN, 400),
+        (bodies.MOST, TOKEN, 400),
+        (bodies.MOST + 1, TOKEN, 413),
+    ],
+)
+def test_the_limit_depends_on_who_sends_it(web: Web, size: int, token: str, status: int) -> None:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    for chunks in (False, True):
+        body = b"x" * size  # no JSON: 400 says that a view has seen it
+        content = iter([body[: size // 2], body[size // 2 :]]) if chunks else body
+        given = {**headers, "content-type": "application/json"}
+        answer = httpx.post(f"http://{web.address}/connectors", content=content, headers=given, timeout=30)
+        assert (answer.status_code, answer.json()["error_code"]) == (status, status), chunks
+
+
+def test_headers_without_end_close_the_connection(web: Web) -> None:
+    answer, sent = send(web, "GET / HTTP/1.1\n", (b"X-A: " + b"y" * 8000 + b"\r\n" for _ in range(10_000)))
+    assert sent < 8 * MIB
+    assert not answer.startswith(b"HTTP/1.1 200")
+
+
+def test_headers_that_never_come_hold_nothing_for_long(web: Web) -> None:
+    began = time.monotonic()
+    silent = socket.create_connection(("127.0.0.1", web.port), timeout=90)
+    half = socket.create_connection(("127.0.0.1", web.port), timeout=90)
+    half.sendall(b"GET / HTTP/1.1\r\nHost: localho")
+    with silent, half:
+        assert silent.recv(100) == b""
+        assert half.recv(100) == b""
+    assert time.monotonic() - began < protocol.HEADER_SECONDS + 20
+
+
+def test_a_body_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "SECONDS", 0.1)
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError("nothing ever comes")
+
+    async def known() -> bool:
+        raise AssertionError("nobody needs to know")
+
+    with pytest.raises(bodies.Refused) as refused:
+        asyncio.run(bodies.read([(b"content-length", b"1000")], receive, known))
+    assert refused.value.status == 408
