@@ -325,14 +325,35 @@ def test_offsets_in_a_topic_of_the_connectors_own_are_asked_of_a_worker(client: 
 
 
 def test_plugins(client: Client) -> None:
-    assert body(client.get("/connector-plugins")) == [
-        {"class": "VerifiableSource", "type": "source", "version": "0.1.0"}
-    ]
-    assert len(body(client.get("/connector-plugins?connectorsOnly=false"))) == 2
+    java = "org.apache.kafka.connect.tools.VerifiableSourceConnector"
+    connectors = [{"class": name, "type": "source", "version": "0.1.0"} for name in ("VerifiableSource", java)]
+    assert body(client.get("/connector-plugins")) == connectors
     assert client.get("/connector-plugins/VerifiableSource/config").status_code == 200
+    assert client.get("/connector-plugins/VerifiableSource/config?version=latest").status_code == 200
     assert client.get("/connector-plugins/Nothing/config").status_code == 404
     response = client.put("/connector-plugins/VerifiableSource/config/validate", {}, content_type=JSON)
     assert (response.status_code, body(response)["error_count"]) == (200, 3)
+
+
+def test_converters_transforms_and_predicates_are_listed_under_kafka_connects_names(client: Client) -> None:
+    listed = body(client.get("/connector-plugins?connectorsOnly=false"))
+    rows = {(row["class"], row["type"]): row.get("version") for row in listed}
+    for class_name, kind in (
+        ("org.apache.kafka.connect.json.JsonConverter", "converter"),
+        ("org.apache.kafka.connect.storage.SimpleHeaderConverter", "header_converter"),
+        ("org.apache.kafka.connect.transforms.Cast$Value", "transformation"),
+        ("org.apache.kafka.connect.transforms.predicates.TopicNameMatches", "predicate"),
+    ):
+        assert rows[class_name, kind] == "4.3.0"
+        for version in ("", "?version=latest", "?version=4.3.0"):
+            assert client.get(f"/connector-plugins/{class_name}/config{version}").status_code == 200
+    names = [key["name"] for key in body(client.get("/connector-plugins/Cast$Value/config"))]
+    assert names == ["spec", "replace.null.with.default"]
+    refused = client.get("/connector-plugins/Cast$Value/config?version=1")
+    assert (refused.status_code, body(refused)["message"]) == (
+        400,
+        "Version 1 of Cast$Value is not installed; installed is 4.3.0",
+    )
 
 
 def test_media_types_and_methods(client: Client) -> None:

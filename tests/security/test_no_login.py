@@ -1,4 +1,4 @@
-"""No login only where it was asked for: what a proxy or another user sends is never taken for our own."""
+"""No login only where it was asked for: a request through a proxy, or from another user, is never taken for ours."""
 
 import os
 import re

@@ -20,6 +20,7 @@ from ringfence.mirror.projector import Projection
 from tests.support.topics import Topic, connector_status, generation, task_status
 
 PLUGIN = "VerifiableSource"
+JAVA_PLUGIN = "org.apache.kafka.connect.tools.VerifiableSourceConnector"
 KEYS = [
     {"name": "name", "type": "STRING", "required": True},
     {"name": "connector.class", "type": "STRING", "required": True},
@@ -258,6 +259,5 @@ class FakeLeader:
 
     def list_plugins(self, *, timeout: float = 30) -> list[dict[str, Any]]:
         return [
-            {"class": PLUGIN, "type": "source", "version": "0.1.0", "names": [PLUGIN]},
-            {"class": "JsonConverter", "type": "converter"},
+            {"class": PLUGIN, "type": "source", "version": "0.1.0", "names": [PLUGIN, JAVA_PLUGIN]},
         ]

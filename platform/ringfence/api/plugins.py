@@ -1,33 +1,67 @@
-"""`/connector-plugins`: answered by a worker's plugin process, since only there plugin code may run."""
+"""`/connector-plugins`: connectors are asked of a worker's plugin process, since only there plugin code may run.
+
+Converters, transforms and predicates come with Ringfence and are listed here.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from connectors.catalog import find_part, parts
 from ringfence import dispatch
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.base import ConnectView
+from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of
 from ringfence.api.masking import unmasked
+from ringfence.dispatch import Refused
+
+_LATEST: Final = "latest"
+"""The version that clients ask for when they mean the newest; one is installed."""
 
 
 class Plugins(ConnectView):
     access = {"GET": somewhere(Verb.VIEW)}
 
     def get(self, request: Request) -> Response:
-        plugins = dispatch.list_plugins()
-        if self.flag("connectorsOnly", default=True):
-            plugins = [plugin for plugin in plugins if plugin.get("type") in ("source", "sink")]
-        shown = ("class", "type", "version")
-        return Response([{key: plugin[key] for key in shown if key in plugin} for plugin in plugins])
+        rows = [row for plugin in dispatch.list_plugins() for row in _connector_rows(plugin)]
+        if not self.flag("connectorsOnly", default=True):
+            rows += [_row(part.class_name, part.type, part.version) for part in parts()]
+        return Response(rows)
+
+
+def _connector_rows(plugin: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The connector under its Python class, and under each Java class that it is a twin of: clients look for those."""
+    twins = [name for name in plugin.get("names", ()) if "." in name and name != plugin["class"]]
+    for class_name in (plugin["class"], *twins):
+        yield _row(class_name, plugin["type"], plugin.get("version"))
+
+
+def _row(class_name: str, kind: str, version: str | None) -> dict[str, str]:
+    return {"class": class_name, "type": kind, **({"version": version} if version else {})}
 
 
 class PluginConfig(ConnectView):
     access = {"GET": somewhere(Verb.VIEW)}
 
     def get(self, request: Request, name: str) -> Response:
-        return Response(dispatch.config_keys(name, common=True, version=request.query_params.get("version")))
+        version = request.query_params.get("version")
+        if version == _LATEST:
+            version = None
+        try:
+            return Response(dispatch.config_keys(name, common=True, version=version))
+        except Refused as refused:
+            part = find_part(name)
+            if refused.status != 404 or part is None:
+                raise
+        if version not in (None, part.version):
+            installed = part.version or "one without a version"
+            raise bad_request(f"Version {version} of {name} is not installed; installed is {installed}")
+        return Response(part.settings.infos())
 
 
 class PluginValidate(ConnectView):
