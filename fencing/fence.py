@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fencing.clock import Deadline
 from fencing.errors import Fatal, FencingError, Retriable
 from fencing.kafka.fencer import FencedProducer, Fencer
+from fencing.kafka.hanging import Hanging
 from fencing.targets import Way
 
 log = logging.getLogger(__name__)
@@ -21,16 +22,26 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """What was fenced. whose: the credentials that did it; refused: what became of better ones."""
+    """What was fenced. whose: the credentials that did it; refused: what became of better ones.
+
+    hanging: transactions of these producers that were open without their coordinators' knowledge, and were ended.
+    """
 
     producers: Sequence[FencedProducer] = ()
     whose: str = ""
     refused: Sequence[str] = field(default_factory=tuple)
+    hanging: Sequence[Hanging] = ()
 
     @property
     def told(self) -> str:
         """For people: empty where everything went the first way."""
-        return f", with {self.whose}, since {'; '.join(self.refused)}" if self.refused else ""
+        ended = f"; ended what hung on {'; '.join(one.told for one in self.hanging)}" if self.hanging else ""
+        return (f", with {self.whose}, since {'; '.join(self.refused)}" if self.refused else "") + ended
+
+    @property
+    def epochs(self) -> dict[int, int]:
+        """The newest epoch of each producer id."""
+        return {one.producer_id: one.epoch for one in self.producers}
 
 
 def fence(ids: Sequence[str], ways: Sequence[Way]) -> Fenced:

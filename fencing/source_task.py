@@ -4,7 +4,8 @@ The start, step by step; the numbers stand in the code:
 
 1. the newest placement is this attempt;
 2. the count record of this generation is there: all older tasks are fenced;
-3. a new producer, `init_transactions`: the attempt before, if it still lives, is fenced;
+3. a new producer, `init_transactions`: the attempt before, if it still lives, is fenced; beside the next steps, what
+   hangs of the id's older epochs is ended (invariant 13), before anything is written where it hangs;
 4. the config topic to the end: a newer generation or placement ends this attempt, quietly;
 5. an offsets topic of the connector's own is created where it is missing;
 6. the source offsets, to the end;
@@ -36,6 +37,7 @@ from fencing.restarts import why_of
 from fencing.status import State
 from fencing.task_clients import group_source, transactional_producer
 from fencing.task_context import TaskContext
+from fencing.task_leftovers import TaskLeftovers
 from fencing.task_offsets import TaskOffsets
 from fencing.task_path import record_path
 from fencing.task_plugin import Outcome, Plugin, overrides, readable
@@ -81,6 +83,7 @@ class SourceTaskRun:
         self._counters = Counters()
         self._report = TaskReport(spec, reporter, self._counters, clock, plugin.version, plugin.redact)
         self._view = TaskView(spec, self._report.tick, on_level)
+        self._leftovers = TaskLeftovers(spec, clock, self._report.hanging_ended, self._stop_if_ended)
         worker = spec.worker_settings
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
         self._left_open = False
@@ -104,6 +107,7 @@ class SourceTaskRun:
             self._report.ended(outcome.reason)
         else:
             self._report.failed(outcome.trace, outcome.reason, left_open=outcome.left_open)
+        self._leftovers.close()
         self._view.close()
         self._report.flush()
         return outcome
@@ -181,6 +185,7 @@ class SourceTaskRun:
         try:
             self._report.stage("reading source offsets")
             kept = TaskOffsets(self._spec, self._clock)
+            self._leftovers.begin(producer, kept.topic)
             kept.prepare()  # 5
             offsets = kept.read(self._ends)  # 6
             plugin = self._plugin.make()
@@ -268,6 +273,7 @@ class SourceTaskRun:
             keep_records=overrides(plugin, "commit_record"),
             stopping=self._stop_if_ended,
             copy=kept.copy(offsets, lambda text: self._report.stage("copying offsets", text)),
+            clear=self._leftovers.clear,
         )
 
     def _path(self, offsets_topic: str) -> RecordPath:
@@ -294,6 +300,7 @@ class SourceTaskRun:
         transactions.retire()
         producer = self._take_id()
         transactions.take_over(producer)
+        self._leftovers.begin(producer, kept.topic)
         transactions.check(kept.read(self._ends))
         self._report.producer(producer)
         self._report.stage("running")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from fencing.active_topics import TopicStatus
 from fencing.clock import Clock
+from fencing.kafka.hanging import Hanging
 from fencing.kafka.reporter import Reporter
 from fencing.measures import StateTimes
 from fencing.status import FAILED, SUPERSEDED, State, TaskStatus
@@ -57,6 +58,22 @@ class TaskReport:
             self._stage = stage
             connector = self._spec.task.connector
             self._reporter.event("task", connector, **self._fields(), stage=stage, message=self._redact(message))
+
+    def hanging_ended(self, one: Hanging) -> None:
+        """A transaction of an older epoch of the task's producer hung, and was ended (invariant 13). Any thread."""
+        self._reporter.event(
+            "hanging",
+            self._spec.task.connector,
+            **self._fields(),
+            stage="ended",
+            transactional_id=self._spec.transactional_id,
+            topic=one.topic,
+            partition=one.partition,
+            producer_id=one.producer_id,
+            epoch=one.epoch,
+            start_offset=one.start_offset,
+            message=one.told,
+        )
 
     def producer(self, producer: TransactionalClient) -> None:
         """The producer that the next transactions go through."""

@@ -5,7 +5,7 @@ outcome is known. `settle` is where the outcome comes in, on the task's thread.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -97,10 +97,13 @@ class Transactions:
         keep_records: bool,
         stopping: Callable[[], None],
         copy: OffsetsCopy | None = None,
+        clear: Callable[[Set[str]], None] = lambda _: None,
     ) -> None:
         """keep_records: the plugin overrides `commit_record`. `stopping` raises when the attempt may not go on.
 
         offsets_topic: the effective one; copy: to the worker's, where that is another. It is closed with the last life.
+        clear: called before a life of the producer writes to topics for the first time; returns once nothing of its
+        older epochs hangs there, which a commit's marker would make visible (invariant 13).
         """
         self._producer = producer
         self._offsets_topic = offsets_topic
@@ -112,6 +115,8 @@ class Transactions:
         self._keep = keep_records
         self._stopping = stopping
         self._copy = copy
+        self._clear = clear
+        self._cleared: set[str] = set()
         self._gathered = GatheredOffsets()
         self._own = GatheredOffsets()  # committed since `known` was read
         self._records: list[SourceRecord] = []
@@ -143,7 +148,7 @@ class Transactions:
     def send(self, prepared: Prepared) -> None:
         """Put a batch into the open transaction; opens one where none is. Settle the last commit first."""
         assert self._pending is None, "settle the last commit before the next batch"
-        self._begin()
+        self._begin(prepared.topics)
         before = self._path.bytes
         with kafka_errors("producing"):
             sent = self._path.send(prepared, self._producer.produce, self._make_room, self._gathered)
@@ -155,7 +160,11 @@ class Transactions:
         if self._keep and not isinstance(prepared.batch, RecordBatch):
             self._records.extend(prepared.batch)
 
-    def _begin(self) -> None:
+    def _begin(self, topics: Set[str] = frozenset()) -> None:
+        if not topics <= self._cleared or self._offsets_topic not in self._cleared:
+            needed = {*topics, self._offsets_topic} - self._cleared
+            self._clear(needed)
+            self._cleared |= needed
         if not self._open:
             self._producer.begin()
             self._open = True
@@ -267,6 +276,7 @@ class Transactions:
         """Go on with a new life of the producer; its `init` has ended whatever the last one left open."""
         self._producer = producer
         self._open = self._in_doubt = False
+        self._cleared.clear()
 
     def check(self, now: SourceOffsets) -> None:
         """Raise `Abortable` unless what this life counts on is still the newest: what it committed, and what it read of

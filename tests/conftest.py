@@ -14,10 +14,11 @@ from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from tests.e2e.browser import chromium
 from tests.support.broker import Broker, new_kafka
+from tests.support.hanging import trusting_kafka
 from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first
 
-BROKER_FIXTURES = {"broker", "own_broker"}
+BROKER_FIXTURES = {"broker", "own_broker", "trusting"}
 pytest_plugins = ["tests.support.crashes"]
 SHARED = pytest.StashKey[str]()
 BOOTSTRAP = "RINGFENCE_TEST_BOOTSTRAP"
@@ -78,6 +79,13 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield Broker(kafka.bootstrap)
     finally:
         kafka.kill()  # nobody reads its data again
+
+
+@pytest.fixture(scope="session")
+def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """One broker for the whole run that lets transactions hang: `tests.support.hanging`."""
+    with trusting_kafka(tmp_path_factory.mktemp("trusting")) as kafka:
+        yield kafka
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kafka import TopicPartition
 from kafka.admin._transactions import AbortTransactionSpec
-from kafka.errors import BrokerResponseError, KafkaError
+from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion, KafkaError
 from kafka.protocol.metadata import MetadataRequest
 
 from fencing.clock import Deadline
@@ -45,6 +45,14 @@ class Hanging:
     def key(self) -> Key:
         return self.topic, self.partition, self.producer_id, self.start_offset
 
+    @property
+    def told(self) -> str:
+        """For people."""
+        return (
+            f"{self.topic}-{self.partition}, producer id {self.producer_id}, epoch {self.epoch}, open from offset "
+            f"{self.start_offset} on"
+        )
+
 
 class HangingProber(TransactionProber):
     """Asks with one principal, which needs Read on the topics; to end one, Alter or ClusterAction on the Cluster."""
@@ -70,6 +78,13 @@ class HangingProber(TransactionProber):
             if each.key in still
         ]
 
+    def leftovers(self, topics: Collection[str], epochs: Mapping[int, int]) -> list[Hanging]:
+        """Open for these producer ids under epochs older than these, which InitProducerId has answered.
+
+        So there is no need to ask a coordinator: before it answers, it ends every transaction of the id that it knows.
+        """
+        return [each for each in self._open(topics).values() if each.epoch < epochs.get(each.producer_id, -1)]
+
     def longest_ms(self) -> int:
         """How long a transaction that a coordinator knows may be open at most."""
         told = self.broker_setting(_MAX_TIMEOUT)
@@ -83,7 +98,7 @@ class HangingProber(TransactionProber):
         try:
             self._admin.abort_transaction(spec)
         except KafkaError as error:
-            raise self._refused(error, f"Aborting on {one.topic}-{one.partition}") from error
+            raise self._refused(error, f"Aborting a hanging transaction on {one.told}") from error
 
     def _open(self, topics: Collection[str]) -> dict[Key, Hanging]:
         try:
@@ -140,6 +155,8 @@ class HangingProber(TransactionProber):
                 "the Cluster"
             )
             return Fatal(f"{what}: {name}. {remedy}", name)
+        if isinstance(error, IncompatibleBrokerVersion):
+            return Fatal(f"{what}: that takes Kafka 2.8 or newer", name)
         if isinstance(error, BrokerResponseError) and not error.retriable:
             return Fatal(f"{what}: {name}", name)
         return Retriable(f"{what}: {name}. Ask again", name)

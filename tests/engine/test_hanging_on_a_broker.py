@@ -1,74 +1,36 @@
 """Transactions that no coordinator knows (KIP-664): made on a broker that does not verify them, found and ended."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from kafka import KafkaAdminClient
-from kafka.protocol.producer import ProduceRequest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState, apply
 from fencing.codec import ConnectorRecord
-from fencing.ids import ConnectorName
+from fencing.errors import Fatal, Retriable
+from fencing.ids import ConnectorName, Generation
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.fencer import Fencer
+from fencing.kafka.hanging import Hanging, HangingProber
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
+from fencing.leftovers import end_leftovers
+from fencing.rounds import Round
+from fencing.targets import Way
+from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.hanging import end, find
+from ringfence.engine.offset_carrier import OffsetCarrier
 from ringfence.engine.refusal import Refusal
+from ringfence.engine.round_runner import RoundRunner
 from ringfence.engine.transactions import fence_id
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
-from tests.support.broker import new_kafka
+from tests.support.hanging import append
 from tests.support.waiting import eventually
 
 NOBODYS = 987_654_321
-
-
-@pytest.fixture(scope="module")
-def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    """A broker that appends to a transaction which its coordinator was not told of, as those before Kafka 3.6 do."""
-    kafka = new_kafka(tmp_path_factory.mktemp("trusting"), transaction_partition_verification_enable="false")
-    kafka.start()
-    try:
-        yield kafka
-    finally:
-        kafka.kill()
-
-
-def append(bootstrap: str, topic: str, producer_id: int, epoch: int, at_ms: int, transactional_id: str = "x") -> None:
-    """A transactional batch straight to the partition, without a word to the coordinator."""
-    batch = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=1,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=0,
-        batch_size=1000,
-    )
-    batch.append(0, at_ms, None, b"hangs", [])
-    partition = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=bytes(batch.build()))
-    request = ProduceRequest(
-        transactional_id=transactional_id,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])],
-        max_version=11,
-    )
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-
-    async def send() -> int:
-        answer = await admin._manager.send(request)
-        return int(answer.responses[0].partition_responses[0].error_code)
-
-    try:
-        assert admin._manager.run(send) == 0
-    finally:
-        admin.close()
 
 
 @pytest.fixture
@@ -151,3 +113,50 @@ def test_that_of_an_unknown_producer_is_left_until_none_can_live_so_long(
     end(state, name, {**asked, "producer_id": NOBODYS + 1}, worker)
     (left,) = find(name, 1, [config], [topic], worker, Deadline.after(30))
     assert left["producer_id"] == NOBODYS
+
+
+def test_a_round_ends_what_hangs_of_its_ids_and_leaves_everybody_elses_alone(
+    stage: tuple[Connection, WorkerConfig, str, ConnectorName],
+) -> None:
+    where, worker, topic, name = stage
+    id_ = f"{worker.group_id}-{name}-0"
+    with Fencer(where) as fencer:
+        (ours,) = fencer.fence([id_], Deadline.after(30))
+    append(where.bootstrap, topic, ours.producer_id, ours.epoch, now_ms(), id_)
+    append(where.bootstrap, topic, NOBODYS + 2, 0, now_ms())
+    ways = [Way("the worker's", where)]
+    round_ = Round(name, Generation(1), [id_], 1, {}, {})
+    carrier = OffsetCarrier(ConnectorOffsets(worker, "offsets"))
+    runner = RoundRunner(lambda _: ways, lambda _: [topic, "no-such-topic"], 0, lambda: None, carrier)
+    try:
+        assert runner.start(round_, lambda _: False)
+        (done,) = eventually(runner.finished, 60, "the round ends")
+        fenced = done.result.result()
+    finally:
+        runner.close()
+    (ended,) = fenced.hanging
+    assert (ended.topic, ended.partition, ended.producer_id) == (topic, 0, ours.producer_id)
+    assert f"ended what hung on {topic}-0" in fenced.told
+    with HangingProber(where) as prober:
+        assert [one.producer_id for one in prober._open([topic]).values()] == [NOBODYS + 2]
+
+
+def test_one_that_cannot_be_ended_is_named_with_the_command_that_ends_it(
+    stage: tuple[Connection, WorkerConfig, str, ConnectorName], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, worker, topic, name = stage
+    id_ = f"{worker.group_id}-{name}-0"
+    with Fencer(where) as fencer:
+        (old,) = fencer.fence([id_], Deadline.after(30))
+        append(where.bootstrap, topic, old.producer_id, old.epoch, now_ms(), id_)
+        (new,) = fencer.fence([id_], Deadline.after(30))
+
+    def refuse(prober: HangingProber, one: Hanging) -> None:
+        raise Fatal("ClusterAuthorizationFailedError. Grant Alter on the Cluster")
+
+    monkeypatch.setattr(HangingProber, "abort", refuse)
+    with pytest.raises(Retriable) as raised:
+        end_leftovers([topic], {new.producer_id: new.epoch}, [Way("the worker's", where)])
+    assert f"{topic}-0, producer id {old.producer_id}, epoch {old.epoch}" in str(raised.value)
+    assert "Grant Alter on the Cluster" in str(raised.value)
+    assert f"kafka-transactions.sh --bootstrap-server {where.bootstrap} abort --topic {topic}" in str(raised.value)

@@ -112,7 +112,7 @@ def runner(harsh: Harsh) -> Iterator[RoundRunner]:
     """It fences as a principal that may do nothing yet."""
     offsets = ConnectorOffsets(WorkerConfig.from_environment(harsh.worker("root")), "offsets")
     ways = [Way("the connector's credentials", harsh.connection("fencer"))]
-    made = RoundRunner(lambda _: ways, 0, lambda: None, OffsetCarrier(offsets))
+    made = RoundRunner(lambda _: ways, lambda _: [], 0, lambda: None, OffsetCarrier(offsets))
     yield made
     made.close()
 

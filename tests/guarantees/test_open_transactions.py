@@ -1,16 +1,24 @@
 """What an attempt leaves behind: no transaction that readers of committed records would have to wait for."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from connectors.api import SourceRecord
 from fencing.clock import Deadline
+from fencing.events import decode
 from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.fencer import Fencer
+from fencing.kafka.hanging import HangingProber
 from fencing.kafka.settings import Connection
 from fencing.kafka.transactions import Transaction, TransactionProber
+from fencing.offsets import encode_key, encode_value
+from fencing.topic_log import TopicLog
+from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker
+from tests.support.hanging import append
 
 pytestmark = pytest.mark.broker
 
@@ -50,3 +58,84 @@ def test_a_commit_that_the_broker_refuses_is_aborted(stage: Stage) -> None:
     assert not outcome.left_open
     assert not transaction_of(stage).open
     assert stage.offset() == 0
+
+
+def hang(stage: Stage, topic: str, partition: int, value: bytes, key: bytes | None = None) -> None:
+    """A request of an older epoch of the task's producer has come late, behind the end of its transaction."""
+    with Fencer(stage.connection) as fencer:
+        (old,) = fencer.fence([f"{stage.group}-{stage.connector}-0"], Deadline.after(30))
+    append(
+        stage.connection.bootstrap,
+        topic,
+        old.producer_id,
+        old.epoch,
+        int(time.time() * 1000),
+        old.transactional_id,
+        key=key,
+        value=value,
+        partition=partition,
+    )
+
+
+def hangs(stage: Stage, topics: list[str]) -> bool:
+    with HangingProber(stage.connection) as prober:
+        return bool(prober._open(topics))
+
+
+@pytest.fixture
+def trusting_stage(trusting: EmbeddedKafka, unique: Callable[[str], str]) -> Iterator[Stage]:
+    made = Stage(Connection(trusting.bootstrap), unique("hang"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("where", ["data", "offsets"])
+@pytest.mark.parametrize("renewed", [False, True], ids=["at a start", "when the producer is renewed"])
+def test_what_hangs_of_an_older_epoch_never_becomes_visible(trusting_stage: Stage, where: str, renewed: bool) -> None:
+    """The next commit's marker would make it visible: a record that nobody sent, or an offset that skips 990."""
+    stage = trusting_stage
+    config = {"topic": stage.data}
+    stage.configure(config)
+    stage.count()
+    first = Script(limit=10)
+    attempt = stage.start(first, config)
+    stage.wait_for(10)
+    if not renewed:
+        attempt.run.end()
+        attempt.ended()
+    if where == "data":
+        hang(stage, stage.data, 0, b"-1")
+    else:
+        partition = next(n for n in range(3) if holds_offsets(stage, n))
+        key, value = encode_key(stage.connector, PARTITION), encode_value({"next": 1000})
+        assert value is not None
+        hang(stage, stage.topics.offsets, partition, value, key)
+    topics = [stage.data, stage.topics.offsets]
+    assert hangs(stage, topics)
+    first.limit = 20  # a live attempt goes on, is fenced, and takes a new producer
+    if not renewed:
+        stage.start(first, config, 2)
+    stage.wait_for(20)
+    assert not hangs(stage, topics)
+    stage.attempts[-1].run.end()
+    stage.attempts[-1].ended()
+    assert stage.exact(20) == 20
+    assert "hanging" in told(stage)
+
+
+def holds_offsets(stage: Stage, partition: int) -> bool:
+    log = TopicLog(stage.connection, stage.topics.offsets)
+    try:
+        return any(record.partition == partition for record in log.read_to_end(Deadline.after(60)))
+    finally:
+        log.close()
+
+
+def told(stage: Stage) -> set[str]:
+    """The kinds of events that were reported."""
+    log = TopicLog(stage.connection, stage.topics.events)
+    try:
+        decoded = [decode(record.value) for record in log.read_to_end(Deadline.after(60))]
+        return {str(event["type"]) for event in decoded if event is not None}
+    finally:
+        log.close()

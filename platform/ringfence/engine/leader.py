@@ -25,6 +25,7 @@ from ringfence.engine.abandoned import AbandonedTransactions
 from ringfence.engine.commands import Plan, restart
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.hand_over import HandOver
+from ringfence.engine.hanging import topics_of
 from ringfence.engine.instances import Instances
 from ringfence.engine.internal_requests import rotate_key
 from ringfence.engine.jobs import Job, Jobs, Written
@@ -77,7 +78,7 @@ class Leader:
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets")
         self.instances = Instances(plugins, self.offsets, self.wake)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
-        self._rounds = RoundRunner(self._ways, graceful, self.wake, OffsetCarrier(self.offsets))
+        self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetCarrier(self.offsets))
         self._abandoned = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
         self._gained: GroupMetadata | None = None
         self._term: Term | None = None
@@ -106,6 +107,10 @@ class Leader:
         term = self._term
         config = term.state.connector(due.connector).config if term else None
         return ways(due.target, config, self._connection, self._config.settings)
+
+    def _topics(self, due: Round) -> set[str]:
+        """Where the old generation's tasks wrote, as far as anybody knows: active topics, and offsets topics."""
+        return topics_of(self._status.state.topics.get(due.connector, ()), due.target or {}, self._config)
 
     def _ways_now(self, name: ConnectorName) -> list[Way]:
         """To where the connector's tasks write now."""

@@ -1,21 +1,23 @@
 """Carries out fencing rounds beside the leader's thread: wait for the old tasks, fence, hand the result back.
 
-Numbers as in the design: 1 the old tasks get a moment to commit and end, 2 every id of the old count is fenced, 4 the
-offsets are carried where their topic changed. Steps 3 (the config topic to the end) and 5 (the count records) are the
+Numbers as in the design: 1 the old tasks get a moment to commit and end, 2 every id of the old count is fenced, and
+what hangs of its producer on the connector's topics is ended (invariant 13), 4 the offsets are carried where their
+topic changed. Steps 3 (the config topic to the end) and 5 (the count records) are the
 leader's own write, when `done` brings the result.
 """
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fencing.clock import Deadline
 from fencing.connector_logs import about
 from fencing.errors import Conflict, FencingError
 from fencing.fence import Fenced, fence
 from fencing.ids import ConnectorName, Generation
+from fencing.leftovers import end_leftovers
 from fencing.rounds import Round
 from fencing.targets import Way
 from ringfence.engine.offset_carrier import OffsetCarrier
@@ -40,12 +42,15 @@ class RoundRunner:
     def __init__(
         self,
         ways: Callable[[Round], Sequence[Way]],
+        topics: Callable[[Round], Collection[str]],
         graceful_s: float,
         wake: Callable[[], None],
         carrier: OffsetCarrier,
     ) -> None:
-        """`ways`: how a round's ids are reached; `wake` is called when a round has come to its end."""
+        """`ways`: how a round's ids are reached; `topics`: where they wrote, as far as is known; `wake` is called when
+        a round has come to its end."""
         self._ways = ways
+        self._topics = topics
         self._carrier = carrier
         self._graceful_s = graceful_s
         self._wake = wake
@@ -79,7 +84,9 @@ class RoundRunner:
                 time.sleep(0.01)
             if self._cancelled(due):  # a late fence would hit tasks that may run by now
                 raise Conflict(f"Connector {due.connector} has a newer generation than {due.generation}")
-            fenced = fence(ids, self._ways(due))  # 2
+            ways = self._ways(due)
+            fenced = fence(ids, ways)  # 2
+            fenced = replace(fenced, hanging=end_leftovers(self._topics(due), fenced.epochs, ways).hanging)
         self._carrier.carry(due)  # 4
         return fenced
 

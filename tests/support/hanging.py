@@ -1,0 +1,66 @@
+"""Hanging transactions (KIP-664), made on purpose: batches straight to a partition, without a word to a coordinator."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafka import KafkaAdminClient
+from kafka.protocol.producer import ProduceRequest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from ringfence.local.kafka import EmbeddedKafka
+from tests.support.broker import new_kafka
+
+
+@contextmanager
+def trusting_kafka(root: Path) -> Iterator[EmbeddedKafka]:
+    """A broker that appends to a transaction which its coordinator was not told of, as those before Kafka 3.6 do."""
+    kafka = new_kafka(root, transaction_partition_verification_enable="false")
+    kafka.start()
+    try:
+        yield kafka
+    finally:
+        kafka.kill()
+
+
+def append(
+    bootstrap: str,
+    topic: str,
+    producer_id: int,
+    epoch: int,
+    at_ms: int,
+    transactional_id: str = "x",
+    *,
+    key: bytes | None = None,
+    value: bytes = b"hangs",
+    partition: int = 0,
+) -> None:
+    """One transactional record."""
+    batch = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=1,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
+        batch_size=1000,
+    )
+    batch.append(0, at_ms, key, value, [])
+    data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=bytes(batch.build()))
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+        max_version=11,
+    )
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+
+    async def send() -> int:
+        answer = await admin._manager.send(request)
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    try:
+        assert admin._manager.run(send) == 0
+    finally:
+        admin.close()
