@@ -63,6 +63,8 @@ screenshots: setup ## Take the pictures in docs/screenshots anew (needs a Chromi
 lint: setup ## Check style, types and the arrows between packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/djangofmt --check templates
+	$(BIN)/djangofmt check templates
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@if [ -e platform/__init__.py ]; then \
@@ -71,6 +73,7 @@ lint: setup ## Check style, types and the arrows between packages
 format: setup ## Put the style right
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+	$(BIN)/djangofmt templates
 
 lock: setup ## Write constraints.txt from what is installed
 	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt

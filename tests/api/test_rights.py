@@ -13,6 +13,7 @@ from ringfence.access.patterns import matches
 from ringfence.access.principal import ALL_RIGHTS, Principal, Right
 from ringfence.access.verbs import ROLES, Verb, verbs_of
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
 JSON = "application/json"
@@ -229,7 +230,7 @@ def test_buttons_that_would_be_refused_say_which_verb_is_missing(client: Client,
     import re
 
     headers = bearer(account("ann", ("viewer delete", "*")))
-    page = client.get("/ui/connectors/team-a/tasks", headers=headers).content.decode()
+    page = text(client.get("/ui/connectors/team-a/tasks", headers=headers))
     shut = {"do-pause", "do-restart", "do-stop", "restart-0"}
     assert set(re.findall(r'id="([a-z0-9-]+)" disabled title="You lack the verb operate', page)) == shut
     assert re.search(r'id="do-delete" class', page)

@@ -14,14 +14,11 @@ from ringfence.alerts import deliveries, tasks
 from ringfence.alerts.models import Delivery, Destination, Incident, Rule
 from ringfence.audit.models import AuditEntry
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 
 JSON = "application/json"
 API = "/api/v1/alerts"
 SLACK = "https://hooks.example.org/services/T0/B0/secret-part"
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 @pytest.fixture(autouse=True)

@@ -16,15 +16,12 @@ from ringfence.audit.models import AuditEntry
 from ringfence.history.models import ConfigVersion
 from ringfence.mirror.models import Connector
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
 
 FRAGMENT = {"hx-request": "true"}
 PAGE = "/ui/connectors/flights/config"
 EDIT = "/ui/connectors/flights/edit"
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 def codes(response: Any) -> list[str]:
@@ -87,7 +84,7 @@ def test_rolling_back_asks_first_with_numbers_and_leaves_an_entry(client: Client
     assert "2 settings would change. 2 tasks will commit and end" in question
     assert "hunter" not in question
     assert "<html" not in question
-    assert "<!doctype html>" in text(client.get(path))
+    assert "<!DOCTYPE html>" in text(client.get(path))
     asked = len(flights.asked)
     answer = client.post(path, {"version": version(question)}, headers=FRAGMENT)
     assert answer.status_code == 200

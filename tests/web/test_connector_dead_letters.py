@@ -10,15 +10,12 @@ from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import Refused
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
 
 FRAGMENT = {"hx-request": "true"}
 TAB = "/ui/connectors/flights/dead-letters"
 KEPT = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 @pytest.fixture

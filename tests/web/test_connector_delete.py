@@ -14,15 +14,12 @@ from ringfence.dispatch import CommandResult, Refused
 from ringfence.history.models import OffsetSnapshot
 from ringfence.mirror.models import ActiveTopic, Connector, Task
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
 
 FRAGMENT = {"hx-request": "true"}
 PATH = "/ui/connectors/flights/delete"
 SENT = {"confirm": "flights", "reason": "not needed"}
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 @pytest.fixture
@@ -49,7 +46,7 @@ def test_the_screen_says_what_happens_to_everything(client: Client, flights: Fak
     ):
         assert shown in page
     assert "<html" not in page
-    assert "<!doctype html>" in text(client.get(PATH))
+    assert "<!DOCTYPE html>" in text(client.get(PATH))
     assert flights.asked == []
 
 

@@ -1,7 +1,6 @@
 """Logs of a connector: lines are kept in bounds, shown by level and task, paged, without secrets; levels end."""
 
 import time
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -13,16 +12,13 @@ from ringfence.mirror import log_rows
 from ringfence.mirror.models import Connector, Event, LogLine
 from ringfence.mirror.projector import Projection
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import Topic, connector
 
 FRAGMENT = {"hx-request": "true"}
 TAB = "/ui/connectors/flights/logs"
 API = "/api/v1/connectors/flights/logs"
 JSON = "application/json"
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 @pytest.fixture

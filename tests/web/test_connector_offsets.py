@@ -11,14 +11,11 @@ from ringfence import dispatch
 from ringfence.audit.models import AuditEntry
 from ringfence.history.models import OffsetSnapshot
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
 
 FRAGMENT = {"hx-request": "true"}
 TAB = "/ui/connectors/flights/offsets"
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 @pytest.fixture

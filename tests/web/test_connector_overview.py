@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -16,13 +15,10 @@ from ringfence.mirror.models import Minute, Task
 from ringfence.web.states import Tone
 from ringfence.web.task_strip import WIDTH, strip
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
 
 PAGE = "/ui/connectors/flights"
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 def test_a_strip_joins_equal_minutes_and_ticks_what_happened() -> None:

@@ -14,13 +14,10 @@ from fencing.status import FAILED, MISCONFIGURED, State
 from ringfence.mirror.models import Event
 from ringfence.web.traces import cause_of, grouped
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
 
 TAB = "/ui/connectors/flights/tasks"
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 def trace_of(run: Any) -> str:

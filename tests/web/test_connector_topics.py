@@ -15,14 +15,11 @@ from ringfence.dispatch import Refused
 from ringfence.mirror.models import ActiveTopic
 from ringfence.web.decoding import decoded
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
 
 FRAGMENT = {"hx-request": "true"}
 TAB = "/ui/connectors/flights/topics"
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 def b64(data: bytes) -> str:

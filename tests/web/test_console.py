@@ -20,13 +20,10 @@ from ringfence.console.stuck import stuck
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
 
 CONSOLE = "/console/connectors/flights"
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 @pytest.fixture

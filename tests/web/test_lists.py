@@ -26,8 +26,9 @@ from ringfence.web.overview import overview
 from ringfence.web.reasons import reason
 from ringfence.web.rows import rows_of
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
-from tests.web.test_pages import names_of, text
+from tests.web.test_pages import names_of
 
 FRAGMENT = {"hx-request": "true"}
 TEAM = Principal("ann", "token", (Right(frozenset(Verb), "team-*"),))
@@ -232,7 +233,7 @@ def test_one_action_on_many_has_a_result_for_each(client: Client, many: FakeLead
     assert [(name, outcome == "done") for name, outcome in outcomes] == [
         ("good", True), ("nobody", False), ("quiet", True),
     ]  # fmt: skip
-    assert "<!doctype html>" in text(client.post("/ui/bulk/resume", {"connector": "good"}))
+    assert "<!DOCTYPE html>" in text(client.post("/ui/bulk/resume", {"connector": "good"}))
 
 
 def test_all_that_match_are_acted_on_if_they_are_as_many_as_were_shown(client: Client, many: FakeLeader) -> None:
@@ -272,12 +273,11 @@ def test_the_list_as_csv_holds_every_page_and_no_formula(client: Client, many: F
     many.project()
     response = client.get("/ui/connectors.csv?sort=name")
     assert response["content-type"].startswith("text/csv")
-    lines = list(csv.DictReader(io.StringIO(text(response))))
+    lines = list(csv.DictReader(io.StringIO(response.content.decode())))
     assert [line["name"] for line in lines] == ["'=1+1", "bad", "good", "quiet"]
     assert (lines[1]["health"], lines[1]["reason"]) == ("UNHEALTHY", "The connector itself has failed")
-    assert [line["name"] for line in csv.DictReader(io.StringIO(text(client.get("/ui/connectors.csv?q=oo"))))] == [
-        "good"
-    ]
+    found = client.get("/ui/connectors.csv?q=oo").content.decode()
+    assert [line["name"] for line in csv.DictReader(io.StringIO(found))] == ["good"]
 
 
 def test_the_list_is_filtered_by_class(client: Client, many: FakeLeader) -> None:

@@ -21,13 +21,14 @@ from ringfence.web.drafts import draft_of
 from ringfence.web.pasted import read_pasted
 from tests.api.test_rights import account, bearer
 from tests.support.leader import FakeLeader
+from tests.support.pages import squeeze
 from tests.support.topics import connector
 
 FRAGMENT = {"hx-request": "true"}
 
 
 def text(response: Any) -> str:
-    return html.unescape(str(response.content.decode()))
+    return html.unescape(squeeze(response.content.decode()))
 
 
 class Tables:

@@ -18,13 +18,10 @@ from ringfence.dispatch import Refused
 from ringfence.mirror.models import Connector, Event, GenerationRow, Task
 from ringfence.web.pace import LONGEST, SHARE, SHORTEST, Pace
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector, generation
 
 FRAGMENT = {"hx-request": "true"}
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 @pytest.fixture
@@ -106,7 +103,7 @@ def test_search_filter_and_order_stay_from_page_to_page(client: Client, leader: 
 def test_page_and_fragment_share_their_address(client: Client, flights: FakeLeader) -> None:
     for path in ("/ui/", "/ui/connectors", "/ui/connectors/flights", "/ui/workers"):
         page, fragment = text(client.get(path)), text(client.get(path, headers=FRAGMENT))
-        assert page.startswith("<!doctype html>")
+        assert page.startswith("<!DOCTYPE html>")
         assert "<html" not in fragment
         assert "<script" not in fragment
 
@@ -191,7 +188,7 @@ def test_a_missing_connector_says_so(client: Client) -> None:
     assert response.status_code == 404
     assert "There is no connector of this name" in text(response)
     assert client.get("/ui/nothing").status_code == 404
-    assert "<!doctype html>" in text(client.get("/ui/nothing"))
+    assert "<!DOCTYPE html>" in text(client.get("/ui/nothing"))
 
 
 @pytest.mark.parametrize(

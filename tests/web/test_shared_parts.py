@@ -18,8 +18,8 @@ from ringfence.mirror.models import Connector
 from ringfence.web import fresh
 from ringfence.web.fresh import Fresh, Part
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
-from tests.web.test_pages import text
 
 PARTS = ("/ui/", "/ui/connectors", "/ui/connectors?q=a", "/ui/connectors?row=team-a&row=other")
 _PATIENCE = 20

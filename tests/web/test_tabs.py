@@ -19,14 +19,11 @@ from ringfence.mirror.projector import Projection
 from ringfence.web import connector_frame, tabs
 from ringfence.web.lanes import PAGE_SIZE, SPAN_MS, WIDTH, lanes
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import Topic, connector
 
 FRAGMENT = {"hx-request": "true"}
 TABS = ("transactions", "generations", "timeline")
-
-
-def text(response: Any) -> str:
-    return str(response.content.decode())
 
 
 @pytest.fixture
@@ -49,7 +46,7 @@ def reported(number: int = 0, **fields: Any) -> int:
 def test_each_tab_is_a_page_and_a_fragment(client: Client, flights: FakeLeader, tab: str) -> None:
     page = text(client.get(f"/ui/connectors/flights/{tab}"))
     fragment = text(client.get(f"/ui/connectors/flights/{tab}", headers=FRAGMENT))
-    assert page.startswith("<!doctype html>")
+    assert page.startswith("<!DOCTYPE html>")
     assert "<html" not in fragment
     assert "<script" not in fragment
     assert re.search(rf'href="/ui/connectors/flights/{tab}" aria-current="page"', page)

@@ -10,8 +10,8 @@ from django.test import Client
 
 from ringfence.mirror.models import Connector, Minute, Task, pack
 from tests.support.leader import FakeLeader
+from tests.support.pages import text
 from tests.support.topics import connector
-from tests.web.test_pages import text
 
 MOST = 150_000
 ZIP = {"accept-encoding": "gzip"}
@@ -88,4 +88,4 @@ def test_pages_are_padded_by_chance_and_streams_are_left_alone(client: Client, f
     assert len(sizes) > 2
     assert "content-encoding" not in client.get("/ui/events", headers=ZIP).headers
     assert "content-encoding" not in client.get("/connectors", headers=ZIP).headers
-    assert "<!doctype html>" in text(client.get("/ui/workers"))
+    assert "<!DOCTYPE html>" in text(client.get("/ui/workers"))

@@ -57,6 +57,11 @@ class Lane:
     aborted_count: int
     records: int
 
+    @property
+    def summary(self) -> str:
+        ended = f"{self.committed_count} committed, {self.aborted_count} aborted, {self.records} records"
+        return f"{ended}; one is open with {self.task.open_records} records" if self.is_open else ended
+
 
 def ended_of(task: Task, since_ms: int) -> list[Ended]:
     """What the task's last reports tell, the oldest first."""

@@ -81,7 +81,7 @@ def _rows(names: list[str], who: Principal, since_ms: int) -> Part:
         began_ms = parts.now_ms()
         missing = Connector.objects.filter(name__in=set(seen) - found.keys(), known=True).defer("config", "trace")
         for row in rows_of(missing, began_ms):
-            text = render_to_string("ringfence/parts/row.html", {"row": row})
+            text = render_to_string("ringfence/parts/row.html", {"row": row, "connector": row.connector})
             found[row.connector.name] = parts.keep(("row", row.connector.name), began_ms, text).text
         return "".join(found[name] for name in seen if name in found)
 

@@ -5,12 +5,14 @@ import time
 from collections.abc import Container
 from datetime import UTC, datetime
 from functools import lru_cache
+from urllib.parse import urlencode
 
 from django import template
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from lucide import _render_icon as render_lucide
 
+from ringfence.web.forms import Field
 from ringfence.web.states import Look
 
 register = template.Library()
@@ -46,6 +48,25 @@ def missing(verb: str, may: Container[str], title: str = "") -> SafeString:
     if verb in may:
         return format_html(' title="{}"', title) if title else mark_safe("")
     return format_html(' disabled title="You lack the verb {} on this connector"', verb)
+
+
+@register.simple_tag
+def field_attributes(field: Field) -> SafeString:
+    """Attributes of the element that takes a setting's value: each change is validated with the whole form."""
+    described_by = f"err-{field.slug} help-{field.slug}" if field.help else f"err-{field.slug}"
+    attributes = {
+        "id": f"in-{field.slug}",
+        "name": field.form_name,
+        "spellcheck": "false",
+        "aria-describedby": described_by,
+        **({"aria-invalid": "true"} if field.errors else {}),
+        "hx-post": "/ui/new/field?" + urlencode({"key": field.name}),
+        "hx-trigger": "input changed delay:400ms, change",
+        "hx-target": f"#err-{field.slug}",
+        "hx-include": "closest form",
+        "hx-sync": "this:replace",
+    }
+    return format_html_join("", ' {}="{}"', attributes.items())
 
 
 @register.filter
