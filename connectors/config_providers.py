@@ -20,6 +20,8 @@ PROVIDERS: Final = "RINGFENCE_CONFIG_PROVIDERS"
 """The environment variable through which plugin processes get the worker's `config.providers*` settings, as JSON."""
 _REFERENCE: Final = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 _JAVA: Final = "org.apache.kafka.common.config.provider."
+_OURS: Final = ("RINGFENCE_", "CONNECT_")
+"""Variables that hold the platform's own settings, passwords among them: no provider gives these."""
 _SHORT: Final = 4
 """Shorter values are too common to be looked for inside of others."""
 
@@ -124,19 +126,20 @@ def _provider(name: str, settings: Mapping[str, str]) -> Provider:
     paths = [path.strip() for path in settings.get(prefix + "param.allowed.paths", "").split(",") if path.strip()]
     match given.removeprefix(_JAVA):
         case "EnvVarConfigProvider":
-            return Provider(_environment(settings.get(prefix + "param.allowlist.pattern", ".*")))
+            return Provider(_environment(settings.get(prefix + "param.allowlist.pattern", ""), prefix))
         case "FileConfigProvider":
-            real = _allowed(paths)
+            real = _allowed(paths, prefix)
             return Provider(_property(real), lambda path, _key: real(path))
         case "DirectoryConfigProvider":
-            place = _within(_allowed(paths))
+            place = _within(_allowed(paths, prefix))
             return Provider(lambda path, key: _read(place(path, key)), place)
         case _:
             known = ", ".join(f"{_JAVA}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
             raise ConfigException(f"{prefix}class={given} is no known config provider; use one of {known}")
 
 
-def _environment(pattern: str) -> Callable[[str, str], str]:
+def _environment(pattern: str, prefix: str) -> Callable[[str, str], str]:
+    """Without a pattern no variable is given, as configurations are other people's."""
     try:
         allowed = re.compile(pattern)
     except re.error as error:
@@ -145,6 +148,13 @@ def _environment(pattern: str) -> Callable[[str, str], str]:
     def value(path: str, key: str) -> str:
         if path:
             raise ConfigException("an environment variable is written ${env:NAME}, without a path")
+        if not pattern:
+            raise ConfigException(
+                f"the worker lets no variable be used: it needs the setting {prefix}param.allowlist.pattern, a regular "
+                "expression for the names that may be"
+            )
+        if key.startswith(_OURS):
+            raise ConfigException(f"the variable {key} is a setting of the platform's own, which is given to nobody")
         if not allowed.fullmatch(key):
             raise ConfigException(f"the variable {key} is not in the worker's allowlist.pattern")
         if key not in os.environ:
@@ -154,8 +164,11 @@ def _environment(pattern: str) -> Callable[[str, str], str]:
     return value
 
 
-def _allowed(paths: list[str]) -> Callable[[str], Path]:
-    """A function that gives the real path, or raises `ConfigException` where it is outside of `paths`."""
+def _allowed(paths: list[str], prefix: str) -> Callable[[str], Path]:
+    """A function that gives the real path, or raises `ConfigException` where it is outside of `paths`.
+
+    Without any path nothing is given: where Kafka Connect lets all files be read, an editor reads the worker's keys.
+    """
     roots = [Path(path) for path in paths]
     for root in roots:
         if not root.is_absolute():
@@ -166,7 +179,12 @@ def _allowed(paths: list[str]) -> Callable[[str], Path]:
         if not path:
             raise ConfigException("a path is needed")
         found = Path(path).resolve()
-        if real_roots and not any(found.is_relative_to(root) for root in real_roots):
+        if not real_roots:
+            raise ConfigException(
+                f"the worker lets no file be used: it needs the setting {prefix}param.allowed.paths, the folders that "
+                "hold the values"
+            )
+        if not any(found.is_relative_to(root) for root in real_roots):
             raise ConfigException(f"{path} is not below the worker's allowed.paths")
         return found
 

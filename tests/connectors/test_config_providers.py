@@ -70,6 +70,28 @@ def test_what_is_not_allowed_or_not_there_is_an_error_of_its_setting(vault: Path
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "reference", "needed"),
+    [
+        ("EnvVar", "${p:HOME}", "param.allowlist.pattern"),
+        ("File", "${p:{vault}/db.properties:password}", "param.allowed.paths"),
+        ("Directory", "${p:{vault}:token}", "param.allowed.paths"),
+    ],
+)
+def test_a_provider_that_was_allowed_nothing_gives_nothing(vault: Path, kind: str, reference: str, needed: str) -> None:
+    bare = ConfigProviders({"config.providers": "p", "config.providers.p.class": f"{JAVA}{kind}ConfigProvider"})
+    with pytest.raises(ConfigException, match=f"config.providers.p.{needed}"):
+        bare.resolve({"key": reference.replace("{vault}", str(vault))})
+
+
+@pytest.mark.parametrize("name", ["RINGFENCE_DATABASE_URL", "CONNECT_SASL_JAAS_CONFIG"])
+def test_no_pattern_opens_the_platforms_own_variables(vault: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "s3cret")
+    everything = providers(vault, **{"config.providers.env.param.allowlist.pattern": ".*"})
+    with pytest.raises(ConfigException, match="given to nobody"):
+        everything.resolve({"key": "${env:" + name + "}"})
+
+
 def test_without_providers_a_reference_is_text(vault: Path) -> None:
     config = {"a": "${file:" + str(vault) + "/db.properties:password}"}
     assert ConfigProviders().resolve(config).config == config

@@ -1,5 +1,6 @@
 """Which connectors restart because a file of their configuration was changed."""
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ SETTINGS = {
     "config.providers": "file,dir",
     "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
     "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+    **{f"config.providers.{name}.param.allowed.paths": tempfile.gettempdir() for name in ("file", "dir")},
 }
 
 

@@ -31,6 +31,7 @@ def provided(environment: dict[str, str], tmp_path: Path) -> Iterator[PluginHost
     providers = {
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.file.param.allowed.paths": str(tmp_path),
     }
     host = PluginHost(environment={**environment, PROVIDERS: json.dumps(providers)})
     yield host
