@@ -26,6 +26,7 @@ from fencing.connector_logs import ConnectorLevelRecord
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
 from fencing.modes import Mode
+from fencing.topic_grants import TopicGrantRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class ConnectorState:
     topics_reset: int = -1
     """The offset of the newest reset of its active topics; -1 where there is none."""
     log_level: ConnectorLevelRecord | None = None
+    topic_grant: TopicGrantRecord | None = None
+    """The topics that it may write to; None: all but internal ones."""
 
     @property
     def generation(self) -> Generation | None:
@@ -186,6 +189,7 @@ def apply(state: ClusterState, offset: int, record: ConfigRecord) -> ClusterStat
             | TaskCountRecord(name, _, _, _)
             | TopicsResetRecord(name, _)
             | ConnectorLevelRecord(name, _, _)
+            | TopicGrantRecord(name, _, _)
         ):
             pass
     changed = apply_connector(state.connector(name), offset, record)
@@ -222,6 +226,8 @@ def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) ->
             return replace(state, topics_reset=-1 if time_ms is None else offset)
         case ConnectorLevelRecord(_, level, _):
             return replace(state, log_level=None if level is None else record)
+        case TopicGrantRecord(_, patterns):
+            return replace(state, topic_grant=None if patterns is None else record)
         case _:
             return state
 

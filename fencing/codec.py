@@ -16,6 +16,8 @@ from fencing.errors import Unreadable
 from fencing.ids import NO_GENERATION, NOBODY, ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
 from fencing.modes import Mode
+from fencing.topic_grants import TopicGrantRecord
+from fencing.topic_grants import decode as topic_grant
 
 
 class TargetState(StrEnum):
@@ -134,6 +136,7 @@ ConfigRecord = (
     | PlacementRecord
     | TopicsResetRecord
     | ConnectorLevelRecord
+    | TopicGrantRecord
     | LoggerRecord
     | SessionKeyRecord
     | DrainRecord
@@ -147,6 +150,7 @@ _PREFIXES = (
     "restart-connector-",
     "placement-",
     "topics-reset-",
+    "topic-grant-",
     "connector-",
     "commit-",
     "log-level-",
@@ -155,6 +159,7 @@ _PREFIXES = (
 
 LOGGER = "logger-cluster-"
 DRAIN = "drain-worker-"
+SESSION_KEY = b"session-key"
 _TASK_DIGITS = 9
 
 
@@ -255,6 +260,8 @@ def _decode(text: str, raw: bytes | None) -> ConfigRecord:
             if raw is None:
                 return ConnectorLevelRecord(name, None)
             return ConnectorLevelRecord(name, str(value["level"]), _integer(value, "until_ms"))
+        case "topic-grant-":
+            return TopicGrantRecord(name, None) if raw is None else topic_grant(name, value)
         case _ if text.startswith(LOGGER):
             return LoggerRecord(text.removeprefix(LOGGER), None if raw is None else str(value["level"]))
         case _ if text.startswith(DRAIN):
@@ -326,10 +333,12 @@ def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
         case ConnectorLevelRecord(connector, level, until_ms):
             told = None if level is None else _json({"level": level, "until_ms": until_ms})
             return f"log-level-{connector}".encode(), told
+        case TopicGrantRecord(connector, patterns):
+            return f"topic-grant-{connector}".encode(), None if patterns is None else _json(record.fields())
         case LoggerRecord(logger, level):
             return f"{LOGGER}{logger}".encode(), None if level is None else _json({"level": level})
         case SessionKeyRecord(key, algorithm, created_ms):
-            return b"session-key", _json({"key": key, "algorithm": algorithm, "creation-timestamp": created_ms})
+            return SESSION_KEY, _json({"key": key, "algorithm": algorithm, "creation-timestamp": created_ms})
         case DrainRecord(worker, drained, since_ms):
             told = None if drained is None else _json({"incarnation": drained, "since_ms": since_ms})
             return f"{DRAIN}{worker}".encode(), told

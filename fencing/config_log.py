@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState, apply, mark_unreadable
-from fencing.codec import UnknownKey, connector_of, decode
+from fencing.codec import SESSION_KEY, UnknownKey, connector_of, decode
 from fencing.errors import Unreadable
 from fencing.kafka.consumer import LogRecord
 from fencing.kafka.settings import Connection
@@ -17,8 +18,9 @@ log = logging.getLogger(__name__)
 def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> ClusterState:
     """The state after these records (invariant 9).
 
-    A value that cannot be read stops the connector that its key names. Raises `Unreadable` where the key names none,
-    unless a readable record under the same key stands behind it.
+    A value that cannot be read stops the connector that its key names. A session key is forgotten: the leader makes
+    another, and nothing else depends on it. Raises `Unreadable` where any other key names no connector, unless a
+    readable record under the same key stands behind it.
     """
     nobodys: dict[bytes | None, Unreadable] = {}
     for record in records:
@@ -29,6 +31,10 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
                 f"Topic {topic}, offset {record.offset}: {error}. Everything else is kept; write a readable record "
                 "under that key, or a tombstone, to go on"
             )
+            if record.key == SESSION_KEY:
+                log.warning("Topic %s, offset %d: %s. The leader makes another", topic, record.offset, error)
+                state = replace(state, end=record.offset + 1, session_key=None)
+                continue
             connector = None if record.key is None else connector_of(record.key)
             if connector is None:
                 nobodys[record.key] = Unreadable(reason)

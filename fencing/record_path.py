@@ -16,7 +16,9 @@ from connectors.columns import Column, alike, column_of
 from fencing.offsets import Offset, Partition, canonical
 from fencing.record_errors import RecordErrors, Steps
 from fencing.sending import Produce, send_calls, send_raw
+from fencing.topic_access import TopicAccess
 
+_OPEN: Final = TopicAccess()
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -108,15 +110,20 @@ class RecordPath:
         *,
         errors: RecordErrors | None = None,
         ensure: Callable[[str], None] | None = None,
+        access: Callable[[], TopicAccess] = lambda: _OPEN,
     ) -> None:
         """offsets_topic: where this task's offsets are kept, which no record may go to. errors: what to do about a
-        record that fails; None raises. ensure(topic): called before the first record of a batch goes there.
+        record that fails; None raises. ensure(topic): called before the first record of a batch goes there. access:
+        which topics are open, asked for each batch; another answer is another object.
         """
         self._convert = convert
         self._offsets_topic = offsets_topic
         self._errors = errors
         self._ensure = ensure
+        self._access = access
+        self._judged_by: TopicAccess | None = None
         self._legal: set[str] = set()
+        """Topics that `_judged_by` lets pass: each name is looked at once, not with each record."""
         self.bytes = 0
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
@@ -126,16 +133,25 @@ class RecordPath:
         return self._prepare_records(batch)
 
     def _check_topic(self, topic: str) -> None:
+        self._check_open(topic)
+        if self._ensure is not None:
+            self._ensure(topic)
+
+    def _check_open(self, topic: str) -> None:
+        access = self._access()
+        if access is not self._judged_by:
+            self._legal.clear()
+            self._judged_by = access
+        if topic in self._legal:
+            return
         if topic == self._offsets_topic:
             raise ConnectorError(
                 f"The task produced a record to {topic}, which holds its own source offsets: it could be taken for an "
                 "offset. Send records to another topic, or give the connector another offsets.storage.topic"
             )
-        if topic not in self._legal:
-            check_name(topic)
-            self._legal.add(topic)
-        if self._ensure is not None:
-            self._ensure(topic)
+        check_name(topic)
+        access.check(topic)
+        self._legal.add(topic)
 
     def _prepare_raw(self, batch: RecordBatch) -> Prepared:
         if not self._convert.raw:
@@ -255,7 +271,9 @@ class RecordPath:
         if produced is None:
             return
         prepared.calls.append(produced)
-        if produced[0] != self._errors.dead_letters:
+        if produced[0] == self._errors.dead_letters:
+            self._check_open(str(produced[0]))
+        else:
             prepared.topics.add(str(produced[0]))
         if isinstance(produced[1], bytes):
             prepared.size += len(produced[1])

@@ -85,7 +85,7 @@ class SessionKeys:
 
     def due(self, newest: SessionKeyRecord | None, now_ms: int) -> bool:
         """Whether the leader should make a new key. One from a clock that runs ahead is not kept for longer either."""
-        return newest is None or abs(now_ms - newest.created_ms) >= self.ttl_ms
+        return newest is None or not _usable(newest) or abs(now_ms - newest.created_ms) >= self.ttl_ms
 
     def made(self, now_ms: int) -> SessionKeyRecord:
         """A new key."""
@@ -105,3 +105,11 @@ class SessionKeys:
             return Verdict.MALFORMED
         expected = hmac.new(key, body, getattr(hashlib, _HASHES[algorithm.lower()][0])).digest()
         return Verdict.VALID if hmac.compare_digest(given, expected) else Verdict.INVALID
+
+
+def _usable(record: SessionKeyRecord) -> bool:
+    """Whether it holds a key at all: else nobody could sign until its time is up."""
+    try:
+        return bool(base64.b64decode(record.key, validate=True))
+    except (binascii.Error, ValueError):
+        return False

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 
+from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from fencing.clock import Clock, Deadline
+from fencing.errors import Invalid
 from fencing.kafka.plain_producer import PlainProducer
 from fencing.offset_stores import OffsetStores, prepared, read_merged, stores_of
 from fencing.offsets import SourceOffsets
 from fencing.offsets_copy import OffsetsCopy
 from fencing.task_spec import TaskSpec
+from fencing.topic_access import TopicAccess
 
 _READY_SECONDS = 60.0
 _READ_SECONDS = 120.0
@@ -18,6 +21,9 @@ class TaskOffsets:
 
     def __init__(self, spec: TaskSpec, clock: Clock, *, transactional: bool = True) -> None:
         """Raises `Invalid` where the client settings cannot be used."""
+        own = spec.connector_config.get(OFFSETS_STORAGE_TOPIC, "").strip()
+        if own != spec.topics.offsets and (what := TopicAccess(spec.topics).internal(own)):
+            raise Invalid(f"{OFFSETS_STORAGE_TOPIC}: {own} is {what}. Name another topic")
         self._spec = spec
         self._clock = clock
         self._stores: OffsetStores = stores_of(

@@ -28,7 +28,8 @@ def record_path(
     stopping: Callable[[], None],
 ) -> RecordPath:
     """Ready to prepare batches. `stopping` raises when the attempt may not go on. Raises
-    `FencingError` where the dead letter topic cannot be made, ValueError for settings that validation refuses.
+    `FencingError` where the dead letter topic cannot be made, ValueError for settings that validation refuses,
+    `ConnectorError` where the dead letter topic is closed to the connector.
     """
 
     def pause(seconds: float) -> None:
@@ -44,9 +45,10 @@ def record_path(
     if not policy.plain:
         errors = RecordErrors(policy, plugin.convert, spec.task, measures, clock, pause, plugin.redact)
     if policy.dead_letters is not None:
+        view.topic_access.check(policy.dead_letters)
         _dead_letter_topic(spec, policy.dead_letters, rules, clock, told)
     ensure = None if rules is None else TopicMaker(admin_connection(spec), rules, clock, told).ensure
-    return RecordPath(plugin.convert, offsets_topic, errors=errors, ensure=ensure)
+    return RecordPath(plugin.convert, offsets_topic, errors=errors, ensure=ensure, access=lambda: view.topic_access)
 
 
 def _dead_letter_topic(

@@ -20,6 +20,8 @@ from fencing.errors import Retriable, Unreadable
 from fencing.kafka.consumer import LogRecord
 from fencing.log_levels import LoggerRecord
 from fencing.task_spec import TaskSpec
+from fencing.topic_access import OffsetsTopics, TopicAccess
+from fencing.topic_grants import TopicGrantRecord
 from fencing.topic_log import TopicLog
 
 log = logging.getLogger(__name__)
@@ -61,6 +63,8 @@ class TaskView:
         self._tick = tick
         self._on_level = on_level
         self._state = ConnectorState(spec.task.connector)
+        self._offsets_topics = OffsetsTopics()
+        self._access = TopicAccess(spec.topics)
         self._log = TopicLog(spec.connection, spec.topics.config)
         self._turn = threading.Lock()  # one reader of the log at a time
         self.changed = threading.Condition()
@@ -83,6 +87,11 @@ class TaskView:
         """The offset of the newest reset of the connector's active topics, -1 for none."""
         return self._state.topics_reset
 
+    @property
+    def topic_access(self) -> TopicAccess:
+        """Which topics the connector may write to; another object whenever that has changed."""
+        return self._access
+
     def refresh(self, deadline: Deadline) -> Verdict:
         """The verdict as of the end of the config topic now (invariant 6)."""
         with self._turn:
@@ -94,6 +103,8 @@ class TaskView:
     def _apply(self, record: LogRecord) -> None:
         if record.key is not None and record.key.startswith(LOGGER.encode()):
             self._set_level(record)
+        if self._offsets_topics.apply(record):
+            self._access = replace(self._access, offsets=self._offsets_topics.names)
         if record.key is None or connector_of(record.key) != self._spec.task.connector:
             return
         try:
@@ -104,6 +115,8 @@ class TaskView:
             self._state = replace(self._state, unreadable=str(error))
             return
         self._state = apply_connector(self._state, record.offset, decoded)
+        if isinstance(decoded, TopicGrantRecord):
+            self._access = replace(self._access, grant=self._state.topic_grant)
         if isinstance(decoded, ConnectorLevelRecord):
             self._on_level(self._state.log_level)
 

@@ -1,5 +1,6 @@
 """Fixtures for all tests: a real broker, a real Valkey, unique names."""
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Generator, Iterator
@@ -9,6 +10,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from connectors import worker_limits
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
@@ -22,6 +24,8 @@ BROKER_FIXTURES = {"broker", "own_broker", "trusting"}
 pytest_plugins = ["tests.support.crashes"]
 SHARED = pytest.StashKey[str]()
 BOOTSTRAP = "RINGFENCE_TEST_BOOTSTRAP"
+# Plugin code that a test runs by itself may read the test's files; a platform that a test starts does not see this.
+os.environ[worker_limits.ENVIRONMENT] = json.dumps({worker_limits.FILE_ROOTS: "/"})
 
 
 @pytest.hookimpl(optionalhook=True)

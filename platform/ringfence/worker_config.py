@@ -11,6 +11,7 @@ from connectors.api import ConfigException
 from connectors.config_providers import ConfigProviders
 from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
+from connectors.worker_limits import FILE_ROOTS, names, wrong_roots
 from fencing.client_settings import effective, too_few_acks
 from fencing.errors import Invalid
 from fencing.kafka.settings import Connection
@@ -98,6 +99,8 @@ class WorkerConfig:
             ConfigProviders(settings)
         except ConfigException as error:
             raise Invalid(str(error)) from error
+        if problem := wrong_roots(names(settings.get(FILE_ROOTS, ""))):
+            raise Invalid(problem)
         config._check_clients()
         return config
 

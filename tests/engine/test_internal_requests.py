@@ -61,7 +61,7 @@ def test_a_signed_fence_is_answered_when_the_round_is_over_and_an_unsigned_one_i
     assert key.key not in str(cluster.events())
 
 
-def test_a_session_key_that_cannot_be_read_stops_the_leader_with_topic_offset_and_key(
+def test_a_key_of_no_connector_that_cannot_be_read_stops_the_leader_with_topic_offset_and_key(
     cluster: Cluster,  # noqa: F811 - the fixture that is imported above
 ) -> None:
     key_of(cluster)
@@ -69,16 +69,16 @@ def test_a_session_key_that_cannot_be_read_stops_the_leader_with_topic_offset_an
     writer = Producer(cluster.connection.librdkafka())
     places: list[int] = []
     writer.produce(
-        topic, b'{"key":"a secret"}', b"session-key", on_delivery=lambda _, sent: places.append(sent.offset() or 0)
+        topic, b'{"key":"a secret"}', b"logger-cluster-x", on_delivery=lambda _, sent: places.append(sent.offset() or 0)
     )
     assert writer.flush(20) == 0
     cluster.command("create", {"config": {"name": C, "connector.class": "VerifiableSource", "topic": "t"}})
     failure = eventually(lambda: cluster.leader.failure, 20, "the leader says what it cannot read") or ""
-    assert (topic in failure, str(places[0]) in failure, "session-key" in failure) == (True, True, True)
+    assert (topic in failure, str(places[0]) in failure, "logger-cluster-x" in failure) == (True, True, True)
     assert "a secret" not in failure
     assert not cluster.leader.ready.is_set()
 
-    writer.produce(topic, None, b"session-key")  # mended by hand
+    writer.produce(topic, None, b"logger-cluster-x")  # mended by hand
     assert writer.flush(20) == 0
     assert cluster.leader.ready.wait(60)
     key_of(cluster)

@@ -1,0 +1,1 @@
+"""Attacks that once worked, by people with few rights. Each must fail for good."""

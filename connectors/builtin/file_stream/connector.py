@@ -16,6 +16,7 @@ from connectors.api import (
 )
 from connectors.builtin.file_stream.settings import CONFIG_DEF, FILE, FILENAME, POSITION
 from connectors.builtin.file_stream.task import FileStreamSourceTask, not_a_file, unreadable
+from connectors.files import ClosedFile, open_allowed
 
 
 class FileStreamSourceConnector(SourceConnector):
@@ -44,8 +45,10 @@ class FileStreamSourceConnector(SourceConnector):
         if not path:
             return {}  # the definition has said so already
         try:
-            with open(path, "rb", opener=_without_blocking) as file:
+            with open(path, "rb", opener=open_allowed) as file:
                 regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        except ClosedFile as error:
+            return {FILE: [str(error)]}
         except IsADirectoryError:
             regular = False
         except OSError as error:
@@ -75,7 +78,3 @@ class FileStreamSourceConnector(SourceConnector):
             if not isinstance(partition.get(FILENAME), str):
                 raise ConnectorError(f"The partition {dict(partition)} must name a file under {FILENAME!r}.")
         return True
-
-
-def _without_blocking(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)

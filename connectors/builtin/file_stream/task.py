@@ -11,6 +11,7 @@ from connectors.api import ConnectorError, RecordBatch, RetriableError, SourceOf
 from connectors.api.schemas import STRING
 from connectors.builtin.file_stream.lines import LineBuffer
 from connectors.builtin.file_stream.settings import BATCH_SIZE, CONFIG_DEF, FILE, FILENAME, POSITION, TOPIC
+from connectors.files import open_allowed
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ def committed_position(offset: SourceOffset | None) -> int:
 
 def _open(path: str) -> int:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # non-blocking: a pipe must not hang here
+        file = open_allowed(path)  # without blocking: a pipe must not hang here
     except OSError as error:
         raise ConnectorError(unreadable(path, error)) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):

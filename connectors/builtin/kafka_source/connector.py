@@ -23,6 +23,7 @@ from connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition, ch
 from connectors.builtin.kafka_source.settings import CONFIG_DEF
 from connectors.builtin.kafka_source.task import KafkaSourceTask, group_of
 from connectors.builtin.kafka_source.topics import Names, Renaming, chosen, divided
+from connectors.worker_limits import current
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,20 @@ class KafkaSourceConnector(SourceConnector):
 
     def _chosen(self) -> dict[str, int]:
         wanted, excluded = (Names(_list(self._parsed, key)) for key in (names.TOPICS, names.TOPICS_EXCLUDE))
-        return chosen(self._source.topics(), wanted, excluded, self._renaming)
+        found = chosen(self._source.topics(), wanted, excluded, self._renaming)
+        closed = self._closed(found)
+        if closed:
+            logger.warning("Left out, as they are internal topics of Kafka or of the workers: %s", ", ".join(closed))
+        return {topic: count for topic, count in found.items() if topic not in closed}
+
+    def _closed(self, topics: Mapping[str, int]) -> list[str]:
+        """Internal topics among them: of the worker's cluster as a source, by their name as a target."""
+        limits = current()
+        closed = {topic for topic in topics if limits.internal(self._renaming.target(topic))}
+        suspects = {topic for topic in topics if limits.internal(topic)}
+        if suspects and self._source.cluster_id() == limits.cluster_id:
+            closed |= suspects
+        return sorted(closed)
 
     def _prepare_target(self, topics: Mapping[str, int]) -> None:
         """Create what is missing, with the source's partitions and settings; give more partitions to what has fewer."""
@@ -143,6 +157,13 @@ class KafkaSourceConnector(SourceConnector):
                 errors[key] = [
                     f"The cluster at {config[key]} does not answer: {_words(error)}. Check the addresses, and the "
                     "security settings beside them."
+                ]
+        if ids.get(names.SOURCE_SERVERS) == current().cluster_id and names.TOPICS not in errors:
+            wanted = (part.strip() for part in config.get(names.TOPICS, "").split(","))
+            if closed := [topic for topic in wanted if current().internal(topic)]:
+                errors[names.TOPICS] = [
+                    f"{names.TOPICS}: {closed[0]} is an internal topic of Kafka or of the workers, which connectors do "
+                    "not read. Remove it."
                 ]
         one = len(ids) == 2 and len(set(ids.values())) == 1
         if config.get(names.ASSIGNMENT) == names.GROUP:

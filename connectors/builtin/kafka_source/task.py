@@ -4,7 +4,7 @@ import functools
 import json
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import ClassVar, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -24,6 +24,7 @@ from connectors.builtin.kafka_source.cluster import Cluster, checked, consumer, 
 from connectors.builtin.kafka_source.runs import Run, by_partition, of_messages, of_records
 from connectors.builtin.kafka_source.settings import CONFIG_DEF
 from connectors.builtin.kafka_source.topics import Renaming, check_other_offsets, starting_offset
+from connectors.worker_limits import current
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class KafkaSourceTask(SourceTask):
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
         assignment = parsed.string(names.ASSIGNMENT)
         share = share_of(config)
+        self._check_open({topic for topic, _ in share})
         delivered = {one: delivered_offset(self.context.offset_reader.offset(self._partition(one))) for one in share}
         grouped = self._grouped(assignment, group_of(config), delivered)
         if assignment == names.GROUP:
@@ -72,6 +74,18 @@ class KafkaSourceTask(SourceTask):
         self._consumer = consumer(self._settings, parsed.string(names.ISOLATION))
         self._go_on(delivered)
         logger.info("Reading %d partitions", len(share))
+
+    def _check_open(self, topics: Set[str]) -> None:
+        """The connector gives no internal topics to its tasks; a task of another version of it might."""
+        closed = sorted(topic for topic in topics if current().internal(topic))
+        if not closed:
+            return
+        try:
+            same = Cluster(self._settings).cluster_id() == current().cluster_id
+        except KafkaException as error:
+            raise _raised(error.args[0], "The source cluster cannot be looked at") from error
+        if same:
+            raise ConnectorError(f"{closed[0]} is an internal topic of Kafka or of the workers: it is not read.")
 
     def _partition(self, one: tuple[str, int]) -> dict[str, object]:
         """The source partition; always the same object, which the record path is quick with."""

@@ -205,7 +205,7 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
         for number in range(1, args.workers + 1):
             name = f"worker-{number}"
             arguments = ["worker", "--id", name, "--slots", str(args.slots)]
-            supervisor.launch(PythonRole(name, arguments, instance, env, WORKER_GRACE))
+            supervisor.launch(PythonRole(name, arguments, instance, environment.for_worker(env), WORKER_GRACE))
         health = _Health(http)
         if not supervisor.tend_until(health.is_good, READY_SECONDS):
             raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")

@@ -5,14 +5,14 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from ringfence.local.errors import LocalError
-from ringfence.local.jars import cache_root
+from ringfence.local.jars import FLIGHTS_FILE, cache_root
 
 FLIGHTS = 336_776
 
 
 def flights_file() -> Path:
     """A text file of FLIGHTS lines, no two the same, without the header; unpacked once into the cache."""
-    target = cache_root() / "flights.csv"
+    target = cache_root() / FLIGHTS_FILE
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = target.with_suffix(".tmp")

@@ -22,10 +22,13 @@ from fencing.record_errors import Call
 from fencing.replays import Became, Converted, Replays, Result
 from fencing.targets import ways
 from fencing.task_clients import connector_producer
-from fencing.topic_creation import TopicMaker, TopicRules
+from fencing.topic_access import TopicAccess
+from fencing.topic_creation import TopicMaker
+from fencing.topic_creation import TopicRules as CreationRules
 from ringfence.engine.base64_text import decoded, encoded
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.refusal import Refusal
+from ringfence.engine.topic_rules import TopicRules
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -53,9 +56,10 @@ Config = Mapping[str, str]
 class DeadLetters:
     """One object a worker; thread-safe."""
 
-    def __init__(self, plugins: PluginHost, worker: WorkerConfig) -> None:
+    def __init__(self, plugins: PluginHost, worker: WorkerConfig, topics: TopicRules | None = None) -> None:
         self._plugins = plugins
         self._worker = worker
+        self._topics = topics or TopicRules(worker)
         self._places = threading.BoundedSemaphore(AT_ONCE)
 
     def page(
@@ -69,7 +73,7 @@ class DeadLetters:
         committed_only: bool,
     ) -> dict[str, object]:
         """The newest letters that match, and `before` for the next page. Raises `Refusal`."""
-        topic, wanted = _topic_of(config), Wanted(config["name"], stage, by)
+        topic, wanted = self._topic_of(config), Wanted(config["name"], stage, by)
         resolved = ConfigProviders(self._worker.settings).attempt(config)[0]
         try:
             base = self._worker.connection("ringfence-dead-letters")
@@ -101,7 +105,7 @@ class DeadLetters:
     def _replay(
         self, config: Config, chosen: Mapping[str, Any], told: Mapping[str, str], secret: Sequence[str], limit: Deadline
     ) -> dict[str, object]:
-        name, topic = ConnectorName(config["name"]), _topic_of(config)
+        name, topic = ConnectorName(config["name"]), self._topic_of(config)
         settings = self._worker.settings
         resolved = ConfigProviders(settings).attempt(config)[0]
         base = self._worker.connection("ringfence-replay")
@@ -109,7 +113,7 @@ class DeadLetters:
 
         def convert(letters: Sequence[Letter]) -> list[Converted]:
             made = self._converted(config, letters, secret, topic, limit)
-            rules = TopicRules.of(config, settings)
+            rules = CreationRules.of(config, settings)
             if rules is not None:
                 admin = connection_of(Role.ADMIN, base, settings, resolved.config)
                 maker = TopicMaker(admin, rules, SYSTEM_CLOCK, lambda text: log.info("Replay of %s: %s", name, text))
@@ -145,29 +149,28 @@ class DeadLetters:
             raise Refusal(500, resolved.hide(f"Nothing was replayed: {error}")) from error
         return {"topic": topic, "results": [_result(each) for each in results], "left": replays.left}
 
+    def _topic_of(self, config: Config) -> str:
+        topic = config.get(DEAD_LETTERS, "").strip()
+        name = config.get("name", "")
+        if not topic:
+            text = f"Connector {name} keeps no dead letters: set errors.tolerance=all and {DEAD_LETTERS}"
+            raise Refusal(400, text)
+        if what := self._topics.access(name).internal(topic):
+            raise Refusal(403, f"{DEAD_LETTERS}: {topic} is {what}: its records are not shown. Name another topic")
+        return topic
+
     def _converted(
         self, config: Config, letters: Sequence[Letter], secret: Sequence[str], topic: str, limit: Deadline
     ) -> list[Converted]:
         """By the connector's transforms and converters as they are now."""
         if not letters:
             return []
-        worker = self._worker
-        converters = {key: value for key, value in worker.settings.items() if key.startswith(_CONVERTERS)}
-        internal = [worker.config_topic, worker.offsets_topic, worker.status_topic, worker.events_topic]
-        refused = [*internal, topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
+        converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
+        refused = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
         sent = [_sent(letter) for letter in letters]
         made = self._plugins.replay(config, sent, converters, secret, refused, min(30.0, limit.remaining))
-        return [_received(each) for each in made]
-
-
-def _topic_of(config: Config) -> str:
-    topic = config.get(DEAD_LETTERS, "").strip()
-    if not topic:
-        raise Refusal(
-            400,
-            f"Connector {config.get('name', '')} keeps no dead letters: set errors.tolerance=all and {DEAD_LETTERS}",
-        )
-    return topic
+        access = self._topics.access(config.get("name", ""))
+        return [_allowed(_received(each), access) for each in made]
 
 
 def _shown(found: Page) -> dict[str, object]:
@@ -219,6 +222,12 @@ def _sent(letter: Letter) -> dict[str, object]:
         "value": encoded(letter.value),
         "headers": [[name, encoded(value)] for name, value in letter.headers],
     }
+
+
+def _allowed(made: Converted, access: TopicAccess) -> Converted:
+    """The same, or why the record may not go to its topic."""
+    reason = access.refusal(str(made.call[0])) if made.call is not None else ""
+    return Converted(why=f"The record is not written: {reason}") if reason else made
 
 
 def _received(made: Mapping[str, Any]) -> Converted:

@@ -7,8 +7,9 @@ import logging
 import threading
 import time
 
+from connectors.worker_limits import WorkerLimits
 from fencing.clock import Deadline
-from fencing.cluster_state import ConnectorState, Placement
+from fencing.cluster_state import ClusterState, ConnectorState, Placement
 from fencing.config_log import ConfigLog
 from fencing.errors import FencingError, Retriable
 from fencing.ids import TaskId
@@ -42,7 +43,14 @@ _PREFIXES = ("producer.", "consumer.", "admin.", "offset.storage.", "config.prov
 class Launcher:
     """Follows the config topic on a thread of its own (`run`)."""
 
-    def __init__(self, config: WorkerConfig, worker: WorkerRecord, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        worker: WorkerRecord,
+        reporter: Reporter,
+        limits: WorkerLimits | None = None,
+    ) -> None:
+        """limits: what the worker closes to connectors; None closes all files."""
         self._config = config
         self._worker = worker
         self._reporter = reporter
@@ -56,9 +64,15 @@ class Launcher:
             key: value
             for key, value in config.settings.items()
             if key in _FOR_TASKS or ".converter." in key or key.startswith(_PREFIXES)
-        }
+        } | (limits or WorkerLimits()).as_settings()
         self._levels = ClusterLevels()
         self.failure: str | None = None
+        self._log: ConfigLog | None = None
+
+    def state(self) -> ClusterState | None:
+        """The config topic as it was read last; None before. Any thread may ask."""
+        log_ = self._log
+        return None if log_ is None else log_.state
 
     def run(self, spark: SparkHost, stop: threading.Event) -> None:
         """Until `stop`."""
@@ -69,6 +83,7 @@ class Launcher:
                 if log_ is None:
                     log_ = ConfigLog(self._connection, self._config.config_topic, Deadline.after(30))
                     log_.refresh(Deadline.after(60))
+                    self._log = log_
                     self._levels.follow(log_.state.loggers)
                     self._start_placed(log_)
                 if log_.poll(0.2) or self._holding:

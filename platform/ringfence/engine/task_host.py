@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from connectors import files, worker_limits
 from connectors.api import ConfigException, Schema, SourceRecord, SourceTask
 from connectors.columns import Column
 from connectors.config_providers import ConfigProviders
@@ -82,6 +83,7 @@ class Conversion:
 def run_task(text: str) -> str:
     """Run the attempt that `TaskSpec.dumps` described to its end; its `Outcome` as JSON."""
     spec = TaskSpec.loads(text)
+    worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
     connection = spec.connection
     name = member_client_id(spec.placement.worker, spec.placement.incarnation)
     reporter = Reporter(
@@ -101,7 +103,8 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     providers = ConfigProviders(spec.worker_settings)
     connector, errors = providers.attempt(spec.connector_config)
     task, more = providers.attempt(spec.task_config)
-    problems = [*errors.values(), *more.values()]
+    closed = files.refused({**connector.config, **task.config})
+    problems = [*errors.values(), *more.values(), *closed.values()]
 
     def make() -> SourceTask:
         if problems:

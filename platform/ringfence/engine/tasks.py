@@ -9,7 +9,7 @@ from fencing.clock import Deadline
 from fencing.errors import FencingError
 from fencing.ids import ConnectorName
 from ringfence.celery import app
-from ringfence.engine import client_overrides, hanging, preflight, refusals, topic_tail, transactions
+from ringfence.engine import client_overrides, hanging, preflight, refusals, topic_rules, topic_tail, transactions
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.dead_letters import DeadLetters
@@ -18,6 +18,7 @@ from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlug
 from ringfence.engine.previews import Previews
 from ringfence.engine.refusal import Refusal
 from ringfence.engine.refusals import Asked, Modes, Refusals
+from ringfence.engine.topic_rules import TopicRules
 from ringfence.worker_config import WorkerConfig
 
 
@@ -32,6 +33,7 @@ class Services:
     modes: Modes
     previews: Previews
     dead_letters: DeadLetters
+    topics: TopicRules
 
 
 _Answer = Callable[..., dict[str, object]]
@@ -86,6 +88,7 @@ def plugins_validate(
         exactly_once = services.config.mode == "enabled"
         found = services.plugins.validate(plugin, config, min(10.0, left), exactly_once=exactly_once)
         found = client_overrides.add_to(found, config, services.config)
+        found = topic_rules.add_to(found, services.topics.errors_of(given))
         return _value(refusals.add_to(found, asked.within(limit.slice(refusals.PATIENCE_SECONDS))))
 
     return _answered(call)
@@ -152,8 +155,10 @@ def plugins_last_records(
     """The last records of a topic, keys and values cut and in Base64 (`engine.topic_tail`)."""
 
     def call() -> dict[str, object]:
-        limit = Deadline.after(deadline - time.time())
-        return _value(topic_tail.last_records(topic, config, _current().config, limit, committed_only=committed_only))
+        services, limit = _current(), Deadline.after(deadline - time.time())
+        access = services.topics.access(config.get("name", ""))
+        found = topic_tail.last_records(topic, config, services.config, access, limit, committed_only=committed_only)
+        return _value(found)
 
     return _answered(call)
 

@@ -6,15 +6,27 @@ from fencing.clock import Deadline
 from fencing.errors import FencingError
 from fencing.kafka.tail import Limits, Tail, tail
 from fencing.targets import ways
+from fencing.topic_access import TopicAccess
 from ringfence.engine.base64_text import encoded
 from ringfence.engine.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 
 def last_records(
-    topic: str, config: Mapping[str, str], worker: WorkerConfig, limit: Deadline, *, committed_only: bool
+    topic: str,
+    config: Mapping[str, str],
+    worker: WorkerConfig,
+    access: TopicAccess,
+    limit: Deadline,
+    *,
+    committed_only: bool,
 ) -> dict[str, object]:
-    """On the cluster that the connector writes to, with the first credentials that may read. Raises `Refusal`."""
+    """On the cluster that the connector writes to, with the first credentials that may read. Raises `Refusal`.
+
+    Never of an internal topic, whatever was written there once: it holds other people's secrets.
+    """
+    if what := access.internal(topic):
+        raise Refusal(403, f"{topic} is {what}: its records are not shown")
     try:
         found_ways = ways(None, config, worker.connection("ringfence-topic-preview"), worker.settings)
     except FencingError as error:

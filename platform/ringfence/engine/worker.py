@@ -4,6 +4,7 @@ Threads: the leader's (seat, term, reconcile), the launcher's (placements to Spa
 running job, and Celery's own. None of them needs Redis or the database to keep tasks running.
 """
 
+import importlib
 import json
 import logging
 import os
@@ -11,21 +12,25 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from connectors import worker_limits
 from connectors.config_providers import PROVIDERS, ConfigProviders
 from fencing.clock import Deadline
 from fencing.connector_logs import LogPublisher
 from fencing.errors import FencingError, Invalid, Retriable
 from fencing.ids import parse_member_client_id
+from fencing.kafka.admin import cluster_id
 from fencing.kafka.groups import group_members
 from fencing.kafka.reporter import Reporter
 from fencing.status import WorkerRecord
 from ringfence import __version__
 from ringfence.alerts.tasks import watch
 from ringfence.engine.celery_host import CeleryHost
+from ringfence.engine.child_environment import let_go
 from ringfence.engine.command_service import CommandService
+from ringfence.engine.connector_limits import limits_of
 from ringfence.engine.dead_letters import DeadLetters
 from ringfence.engine.launcher import Launcher
 from ringfence.engine.leader import Leader, identity
@@ -36,6 +41,7 @@ from ringfence.engine.projection import ProjectionSeat
 from ringfence.engine.refusals import Refusals
 from ringfence.engine.spark_host import SparkHost
 from ringfence.engine.tasks import Services, provide
+from ringfence.engine.topic_rules import TopicRules
 from ringfence.engine.topics import ensure_topics
 from ringfence.worker_config import WorkerConfig
 
@@ -56,7 +62,11 @@ def main(worker_id: str, slots: int) -> int:
     # kafka-python tells of each connection, and of each try while a broker is away; the calls say what they suffered.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
-        return Worker(worker_id, slots, WorkerConfig.from_environment()).run()
+        config = WorkerConfig.from_environment()
+        importlib.import_module(os.environ["DJANGO_SETTINGS_MODULE"])  # reads the environment, else when first needed
+        environment = dict(os.environ)
+        let_go(os.environ)  # before Spark and plugin processes inherit it
+        return Worker(worker_id, slots, config, environment).run()
     except FencingError as error:
         log.error("%s", error)  # noqa: TRY400 - the message is meant for people, the trace is not
         return 1
@@ -65,10 +75,14 @@ def main(worker_id: str, slots: int) -> int:
 class Worker:
     """Wires the parts together, and ends them in order."""
 
-    def __init__(self, worker_id: str, slots: int, config: WorkerConfig) -> None:
+    def __init__(
+        self, worker_id: str, slots: int, config: WorkerConfig, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """environment: what this process was started with, where that is not its environment any more."""
         if "@" in worker_id or not worker_id:
             raise Invalid(f"{worker_id!r} cannot be a worker id: use letters, digits, dots and dashes")
         self._config = config
+        self._environment = environment
         self._slots = slots
         self._incarnation = secrets.token_hex(4)
         self._id = worker_id
@@ -103,9 +117,13 @@ class Worker:
         LogPublisher(reporter.event, tags={"worker": self._id}).install()
         record = identity(self._id, self._incarnation, config, self._slots, __version__, reporter.now_ms())
         leader: list[Leader] = []
+        limits = limits_of(config, cluster_id(self._connection, Deadline.after(_KAFKA_SECONDS)), self._environment)
         plugins = PluginHost(
             lambda name: leader[0].reconfigure(name),
-            environment={PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings))},
+            environment={
+                PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),
+                worker_limits.ENVIRONMENT: json.dumps(limits.as_settings()),
+            },
         )
         leader.append(Leader(config, record, plugins, reporter))
         commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
@@ -114,9 +132,10 @@ class Worker:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
         refusals = Refusals(config, modes)
-        previews, letters = Previews(plugins, config), DeadLetters(plugins, config)
-        provide(Services(commands, plugins, config, refusals, modes, previews, letters))
-        launcher = Launcher(config, record, reporter)
+        launcher = Launcher(config, record, reporter, limits)
+        topics = TopicRules(config, launcher.state)
+        previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
+        provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics))
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))
         self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))

@@ -2,12 +2,16 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from connectors import properties
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance
+from ringfence.local.jars import FLIGHTS_FILE, cache_root
+
+_WEBS = ("RINGFENCE_SECRET_KEY", "RINGFENCE_TOKEN")
 
 TOPICS = {
     "CONFIG_STORAGE": "connect-configs",
@@ -48,6 +52,8 @@ def complete(
         # Spark takes the first `python3` on the PATH otherwise, which may lack everything.
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
+        # Where the first connector of the documentation reads, and the demo.
+        "CONNECT_FILE_ROOTS": f"{tempfile.gettempdir()},{cache_root() / FLIGHTS_FILE}",
     }
     for name, topic in TOPICS.items():
         defaults[f"CONNECT_{name}_TOPIC"] = topic
@@ -61,3 +67,8 @@ def complete(
     if not env["RINGFENCE_SECRET_KEY"]:
         env["RINGFENCE_SECRET_KEY"] = instance.secret_key()
     return env
+
+
+def for_worker(env: Mapping[str, str]) -> dict[str, str]:
+    """Without what only web needs."""
+    return {name: value for name, value in env.items() if name not in _WEBS}

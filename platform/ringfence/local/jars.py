@@ -38,6 +38,10 @@ KAFKA_SERVER = (
 )
 
 
+FLIGHTS_FILE = "flights.csv"
+"""The demo's input, in the cache."""
+
+
 def cache_root() -> Path:
     """Where downloads are kept, outside of any working tree: `${XDG_CACHE_HOME:-~/.cache}/ringfence`."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")

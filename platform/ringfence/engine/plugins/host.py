@@ -21,7 +21,7 @@ class PluginHost:
     on_reconfigure(connector): an instance asked for new task configurations;
     on_failed(connector, error): an instance could not be started again after its process had ended.
     Both are called on a thread of the host, and must return at once and not raise.
-    environment: variables for the plugin processes, on top of this process's own.
+    environment: variables for the plugin processes, on top of this process's own without the platform's settings.
     """
 
     def __init__(

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+from connectors import files
 from connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
 from connectors.common_settings import CONNECTOR_CLASS
 from connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
@@ -66,8 +67,11 @@ class Operations:
         """`validation.validate` of the resolved configuration; the answer shows it as it was given."""
         nulls = {name: value for name, value in config.items() if value is None}
         resolved, errors = self._attempt(config)
-        found = validation.validate(self._registry, plugin, {**resolved.config, **nulls}, exactly_once=exactly_once)
-        return validation.as_given(found, resolved, errors)
+        closed = files.refused(resolved.config)
+        # Without these: a plugin that looks at its source would have its client read them.
+        seen = {name: value for name, value in {**resolved.config, **nulls}.items() if name not in closed}
+        found = validation.validate(self._registry, plugin, seen, exactly_once=exactly_once)
+        return validation.as_given(found, resolved, {**errors, **closed})
 
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
         """What the connector says of itself with this configuration, see `validation.support_of`."""
@@ -153,9 +157,12 @@ class Operations:
 
     def _resolve(self, config: Mapping[str, str]) -> Resolved:
         try:
-            return self._providers.resolve(config)
+            resolved = self._providers.resolve(config)
         except ConfigException as error:
             raise PluginError(str(error)) from error
+        for text in files.refused(resolved.config).values():
+            raise PluginError(text)
+        return resolved
 
     def redactor(self, args: Mapping[str, object]) -> Callable[[str], str]:
         """Hides the secrets of the config that a call came with, as far as its connector can be found."""

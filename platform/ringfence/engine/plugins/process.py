@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from ringfence.engine.child_environment import without_ours
 from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout, from_wire
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # what a plugin prints goes to the log
                 pass_fds=(requests_read, answers_write),
-                env={**os.environ, **environment} if environment else None,
+                env={**without_ours(os.environ), **(environment or {})},
             )
         except OSError:
             os.close(self._requests)

@@ -1,0 +1,77 @@
+"""What a worker closes to its connectors: files outside of its roots, and its own topics as a source.
+
+The worker says it once for each process that runs plugin code: in an environment variable of plugin processes, in the
+specification of a task. A process that was told nothing reads no file of a configuration. These are limits for what
+configurations name. A plugin's own code can read whatever the operating system lets the worker's user read.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
+"""Carries `as_settings` to plugin processes, as JSON."""
+FILE_ROOTS: Final = "file.roots"
+CLOSED_PATHS: Final = "ringfence.closed.paths"
+CLUSTER_ID: Final = "ringfence.cluster.id"
+INTERNAL_TOPICS: Final = "ringfence.internal.topics"
+_BETWEEN: Final = ","
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """roots: folders, or single files, that configurations may name files of. closed: never, whatever the roots say.
+
+    cluster_id: of the worker's Kafka cluster, "" where it is not known; topics: the workers' own there.
+    """
+
+    roots: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    cluster_id: str = ""
+    topics: tuple[str, ...] = ()
+
+    def as_settings(self) -> dict[str, str]:
+        """The inverse of `of_settings`."""
+        told = {FILE_ROOTS: self.roots, CLOSED_PATHS: self.closed, INTERNAL_TOPICS: self.topics}
+        return {**{name: _BETWEEN.join(each) for name, each in told.items()}, CLUSTER_ID: self.cluster_id}
+
+    def internal(self, topic: str) -> bool:
+        """Whether the topic of the worker's cluster is Kafka's or the workers' own."""
+        return topic.startswith("__") or topic in self.topics
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The entries of a list setting."""
+    return tuple(entry for each in text.split(_BETWEEN) if (entry := each.strip()))
+
+
+def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
+    roots, closed, topics = (names(settings.get(name, "")) for name in (FILE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS))
+    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics)
+
+
+def of_environment(environment: Mapping[str, str]) -> WorkerLimits:
+    return of_settings(json.loads(environment.get(ENVIRONMENT, "{}")))
+
+
+def wrong_roots(roots: Iterable[str]) -> str:
+    """What is wrong with the worker's setting; "" where nothing is."""
+    bad = [root for root in roots if not os.path.isabs(root)]
+    return f"{FILE_ROOTS} names {bad[0]}, which is not an absolute path" if bad else ""
+
+
+_current: list[WorkerLimits] = []
+
+
+def declare(limits: WorkerLimits) -> None:
+    """For this process, from now on."""
+    _current[:] = [limits]
+
+
+def current() -> WorkerLimits:
+    """As declared; of the environment where nobody has."""
+    if not _current:
+        declare(of_environment(os.environ))
+    return _current[0]

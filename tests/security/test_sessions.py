@@ -1,0 +1,27 @@
+"""A copy of the database makes nobody an administrator."""
+
+import contextlib
+import sqlite3
+
+import httpx
+import pytest
+
+from tests.security.site import BOSS, Site
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_a_sessions_row_is_worth_nothing_as_a_cookie(site: Site) -> None:
+    with httpx.Client(base_url=site.boss.url) as browser:
+        assert browser.get("/ui/login").status_code == 200
+        form = {"name": "", "secret": BOSS, "csrfmiddlewaretoken": browser.cookies["ringfence_csrf"]}
+        assert browser.post("/ui/login", data=form).status_code == 302
+        cookie = browser.cookies["ringfence_session"]
+        assert browser.get("/connectors").status_code == 200
+    with contextlib.closing(sqlite3.connect(site.up.data / "ringfence.sqlite3")) as database:
+        keys = [key for (key,) in database.execute("SELECT session_key FROM django_session")]
+    assert keys
+    assert cookie not in keys
+    for key in keys:
+        assert httpx.get(f"{site.boss.url}/connectors", cookies={"ringfence_session": key}).status_code == 401
+    assert httpx.get(f"{site.boss.url}/connectors", cookies={"ringfence_session": cookie}).status_code == 200
