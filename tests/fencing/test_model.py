@@ -39,6 +39,8 @@ def test_with_all_rules_every_record_is_visible_exactly_once(moves: frozenset[st
         # 91; it takes longer than all others together, and its story is told anyway
         pytest.param("one_leader", {"command", "commands", "take_over"}, 20, marks=pytest.mark.slow),
         ("reset_waits_for_round", ZOMBIES, 40),  # 26
+        ("end_leftovers", {"lose", "settle"}, 20),
+        ("fence_abandoned", {"settle"}, 5),
     ],
 )
 def test_without_this_rule_the_machine_finds_a_violation(rule: str, moves: frozenset[str], steps: int) -> None:

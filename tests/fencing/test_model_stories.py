@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from fencing.ids import TaskId
+from fencing.ids import TaskId, task_transactional_id
 from tests.fencing.model.attempt import Attempt
 from tests.fencing.model.cluster import Cluster, running, without
 from tests.fencing.model.kafka import Fate
-from tests.fencing.model.world import C, Rules, Violation
+from tests.fencing.model.world import GROUP, C, OffsetRecord, Rules, Violation
 
 FAR = 20
 """Steps that carry an attempt through a start, or through several transactions."""
@@ -133,6 +133,31 @@ def offsets_are_reset_before_the_round_is_over(rules: Rules) -> None:
     cluster.come_to_rest()
 
 
+def a_late_request_opens_what_no_coordinator_knows(rules: Rules) -> None:
+    cluster = running(rules)
+    cluster.attempt(0).die_late("data")
+    cluster.lose(TaskId(C, 0))
+    cluster.settle()
+    cluster.come_to_rest()
+
+
+def a_late_offset_of_a_former_task_holds_everybody_up(rules: Rules) -> None:
+    """Of a task that the connector has no more: nobody takes its id, so nobody ends what hangs of it."""
+    cluster = running(rules, 2)
+    cluster.command("configure", 1)
+    cluster.settle()
+    cluster.world.kafka.arrive_late(task_transactional_id(GROUP, TaskId(C, 1)), "offsets", OffsetRecord(1, 1000))
+    cluster.lose(TaskId(C, 0))
+    cluster.settle()
+    cluster.come_to_rest(everything_ends=False)
+
+
+def a_task_fails_for_good_with_a_transaction_open(rules: Rules) -> None:
+    cluster = running(rules)
+    hold(cluster, cluster.attempt(0), "offsets")
+    cluster.come_to_rest()
+
+
 STORIES: list[tuple[str, Callable[[Rules], None]]] = [
     ("uncommitted_end", an_open_transaction_of_another_task_hides_ones_own_offsets),
     ("end_after_init", the_older_attempt_commits_between_a_look_at_the_end_and_the_init),
@@ -144,6 +169,9 @@ STORIES: list[tuple[str, Callable[[Rules], None]]] = [
     ("init_before_offsets", the_older_attempt_commits_between_a_look_at_the_end_and_the_init),
     ("one_leader", the_leader_freezes_in_a_reset_and_another_resumes_the_connector),
     ("reset_waits_for_round", offsets_are_reset_before_the_round_is_over),
+    ("end_leftovers", a_late_request_opens_what_no_coordinator_knows),
+    ("read_raw", a_late_offset_of_a_former_task_holds_everybody_up),
+    ("fence_abandoned", a_task_fails_for_good_with_a_transaction_open),
 ]
 
 
@@ -159,7 +187,7 @@ def test_a_stopped_connector_that_is_paused_and_resumed_has_tasks_again() -> Non
     for command in ("stop", "pause", "resume"):
         cluster.command(command)
         cluster.settle()
-    cluster.come_to_rest()
+    cluster.come_to_rest(everything_ends=False)
     assert cluster.attempts
 
 

@@ -28,6 +28,7 @@ class Attempt:
         self.fuse: int | None = None
         self.done = False
         self.started = False
+        self.epoch = -1
         self.steps = self._run()
         self._view = ConnectorState(C)
         self._position = 0
@@ -67,6 +68,18 @@ class Attempt:
                 self.done = True
             if self.fuse is not None:
                 self.fuse -= 1
+
+    def die_late(self, log: str) -> None:
+        """SIGKILL while its next request to this log is under way, which arrives when its transaction is over.
+
+        It is refused where somebody has taken the id since.
+        """
+        partitions = self._partitions()
+        self.kill()
+        if partitions and self.world.kafka.holds(self.spec.transactional_id, self.epoch):
+            number = self.world.counts[partitions[0]] + 10
+            late = Data(partitions[0], number, self.world.run) if log == "data" else OffsetRecord(partitions[0], number)
+            self.world.kafka.arrive_late(self.spec.transactional_id, log, late)
 
     def kill(self) -> None:
         """SIGKILL: what is open stays open."""
@@ -108,6 +121,7 @@ class Attempt:
         yield None
         epochs: list[int] = []
         yield from wait_for_init(world, self.spec.transactional_id, epochs)  # 3
+        self.epoch = epochs[0]
         newest = world.placements.get(self.spec.task, self.spec.placement)
         yield None
         if rules.check_after_init:
@@ -129,11 +143,11 @@ class Attempt:
     def _read_offsets(self, end: int, positions: dict[int, int]) -> Steps:
         log = self.world.kafka.logs["offsets"]
         yield None
-        while log.stable < end:
+        while log.stable < end and not self.world.rules.read_raw:
             if self.verdict is Verdict.END:
                 return
             yield WAIT
-        for _, record in log.committed(0, end):
+        for _, record in log.marked(0, end):
             assert isinstance(record, OffsetRecord)
             positions[record.partition] = record.number or 0
 

@@ -6,9 +6,9 @@ from fencing.assignment import Member
 from fencing.cluster_state import Placement
 from fencing.codec import TargetState
 from fencing.ids import Incarnation, TaskId
-from fencing.status import LOST, State, StatusState, TaskStatus
+from fencing.status import FAILED, LOST, State, StatusState, TaskStatus
 from ringfence.engine import commands
-from tests.fencing.model.attempt import Attempt
+from tests.fencing.model.attempt import BATCHES_IN_A_TRANSACTION, Attempt
 from tests.fencing.model.leader import Leader, task_configs
 from tests.fencing.model.world import C, Rules, Violation, World
 
@@ -105,15 +105,25 @@ class Cluster:
         placement = self.world.placements.get(task)
         if placement is None:
             return
+        self._say(task, placement, State.UNASSIGNED, LOST)
+
+    def fail(self, attempt: Attempt) -> None:
+        """An attempt ends for good, in the middle of whatever it does, and cannot abort it."""
+        attempt.kill()
+        if self.world.placements.get(attempt.spec.task) == attempt.spec.placement:
+            self._say(attempt.spec.task, attempt.spec.placement, State.FAILED, FAILED)
+
+    def _say(self, task: TaskId, placement: Placement, state: State, why: str) -> None:
         said = TaskStatus(
             task,
-            State.UNASSIGNED,
+            state,
             placement.worker,
             placement.generation,
             placement.attempt,
             placement.incarnation,
             ended=True,
-            why=LOST,
+            why=why,
+            left_open=True,
         )
         self.world.status = StatusState(tasks={**self.world.status.tasks, task: said})
 
@@ -145,8 +155,11 @@ class Cluster:
             self.world.kafka.write_markers()
             self.attempts = [attempt for attempt in self.attempts if not attempt.done]
 
-    def come_to_rest(self) -> None:
-        """Nobody is frozen any more, everybody learns everything; then the logs are compared with the promises."""
+    def come_to_rest(self, *, everything_ends: bool = True) -> None:
+        """Nobody is frozen any more, everybody learns everything; then the logs are compared with the promises.
+
+        everything_ends: then every attempt ends, and nobody may wait for what they leave behind.
+        """
         for leader in self.leaders:
             leader.frozen = False
         for attempt in self.attempts:
@@ -163,8 +176,10 @@ class Cluster:
                 break
         self.settle(rounds=5)
         self.world.check_logs()
-        if self.world.rules == Rules():
+        if self.world.rules.safe:
             self._check_progress()
+            if everything_ends:
+                self._check_stable_ends()
 
     def _check_progress(self) -> None:
         """A connector that shall run does run."""
@@ -176,6 +191,17 @@ class Cluster:
         stuck = [partition for partition, count in self.world.counts.items() if count == before[partition]]
         if stuck:
             raise Violation(f"nothing comes of partitions {stuck}: {self.attempts} run, {self.world.placements} shall")
+
+    def _check_stable_ends(self) -> None:
+        """After every attempt has ended, the last stable offset reaches the end: no reader waits for anybody."""
+        for attempt in self.attempts:
+            attempt.advance(BATCHES_IN_A_TRANSACTION + 1)  # most have a transaction open by then
+            self.fail(attempt)
+        self.settle(rounds=5)
+        for name, log in self.world.kafka.logs.items():
+            if log.stable < log.end:
+                owner = log.entries[log.stable].transaction.owner
+                raise Violation(f"readers of the {name} log wait at {log.stable} of {log.end} for {owner}, for ever")
 
 
 def running(rules: Rules, tasks: int = 1) -> Cluster:

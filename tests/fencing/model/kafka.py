@@ -25,8 +25,9 @@ class Fate(Enum):
 
 @dataclass(eq=False, slots=True)
 class Transaction:
-    """`unmarked`: the logs that it wrote to and that have no marker of it yet."""
+    """`owner`: its transactional id; `unmarked`: the logs that it wrote to and that have no marker of it yet."""
 
+    owner: str = ""
     fate: Fate = Fate.OPEN
     records: list[tuple[str, object]] = field(default_factory=list)
     unmarked: set[str] = field(default_factory=set)
@@ -71,6 +72,12 @@ class Log:
             if entry.record is not None and entry.transaction.fate is Fate.COMMITTED:
                 yield offset, entry.record
 
+    def marked(self, start: int, end: int) -> Iterator[tuple[int, object]]:
+        """What is committed and has its marker here, whatever is still open before it: a raw reader's view."""
+        for offset, record in self.decided(start, end):
+            if self.name not in self.entries[offset].transaction.unmarked:
+                yield offset, record
+
     def compact(self, key: Callable[[object], object]) -> None:
         """Keep the newest record of each key, among those that readers may see; offsets stay."""
         seen = set()
@@ -95,6 +102,7 @@ class Kafka:
         self._epochs: dict[str, int] = {}
         self._transactions: dict[str, Transaction] = {}
         self._decided: list[Transaction] = []
+        self._hanging: list[Transaction] = []
 
     def init(self, transactional_id: str) -> int | None:
         """InitProducerId: the new epoch; None for "not yet", when the transaction before has no markers yet."""
@@ -107,6 +115,10 @@ class Kafka:
         self._transactions.pop(transactional_id, None)
         self._epochs[transactional_id] = self._epochs.get(transactional_id, 0) + 1
         return self._epochs[transactional_id]
+
+    def holds(self, transactional_id: str, epoch: int) -> bool:
+        """Whether nobody has taken the id since this epoch."""
+        return self._epochs.get(transactional_id) == epoch
 
     def check_epoch(self, transactional_id: str, epoch: int) -> None:
         if self._epochs.get(transactional_id) != epoch:
@@ -125,7 +137,7 @@ class Kafka:
             # A client waits for the markers of its last transaction before the first request of its next.
             if transaction is not None and transaction.unmarked:
                 self._mark_all(transaction)
-            transaction = self._transactions[transactional_id] = Transaction()
+            transaction = self._transactions[transactional_id] = Transaction(transactional_id)
         transaction.unmarked.add(log)
         transaction.records.append((log, record))
         self.logs[log].entries.append(Entry(transaction, record))
@@ -138,6 +150,35 @@ class Kafka:
             self._decide(transaction, Fate.COMMITTED)
             self._on_commit(transaction.records)
 
+    def arrive_late(self, transactional_id: str, log: str, record: object) -> None:
+        """The id's transaction timed out, if one was open, and then a request of it arrives around a broker's crash.
+
+        No coordinator knows of what it opens: it hangs on that log (KIP-664).
+        """
+        before = self._transactions.pop(transactional_id, None)
+        if before is not None and before.fate is Fate.OPEN:
+            self._epochs[transactional_id] += 1
+            self._decide(before, Fate.ABORTED)
+        if before is not None and before.unmarked:
+            self._mark_all(before)
+        hanging = Transaction(transactional_id, records=[(log, record)], unmarked={log})
+        self._hanging.append(hanging)
+        self.logs[log].entries.append(Entry(hanging, record))
+
+    def end_leftovers(self, transactional_id: str) -> None:
+        """A marker on each log where something of this id hangs, after its `init` and before it writes again."""
+        for hanging in [one for one in self._hanging if one.owner == transactional_id]:
+            (log,) = hanging.unmarked
+            self._end_hanging(hanging, Fate.ABORTED)
+            self.logs[log].entries.append(Entry(hanging, None))
+
+    def _end_hanging(self, hanging: Transaction, fate: Fate) -> None:
+        hanging.fate = fate
+        hanging.unmarked.clear()
+        self._hanging.remove(hanging)
+        if fate is Fate.COMMITTED:
+            self._on_commit(hanging.records)
+
     def _decide(self, transaction: Transaction, fate: Fate) -> None:
         transaction.fate = fate
         self._decided.append(transaction)
@@ -146,6 +187,8 @@ class Kafka:
         for log in sorted(transaction.unmarked):
             transaction.unmarked.discard(log)
             self.logs[log].entries.append(Entry(transaction, None))
+            for hanging in [one for one in self._hanging if one.owner == transaction.owner and log in one.unmarked]:
+                self._end_hanging(hanging, transaction.fate)  # a partition knows producers, not transactions
         self._decided.remove(transaction)
 
     def write_markers(self, which: int | None = None) -> None:

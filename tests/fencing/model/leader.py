@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import partial
 
 from fencing import decisions
+from fencing.abandoned import abandoned
 from fencing.cluster_state import ClusterState, TaskCount
 from fencing.codec import ConfigRecord, TargetState, TaskCountRecord
 from fencing.errors import Conflict
-from fencing.ids import leader_transactional_id
+from fencing.ids import leader_transactional_id, task_transactional_id
 from fencing.leadership import TopicRecord
 from fencing.offsets import Partition, SourceOffsets
 from fencing.rounds import Round, finish
@@ -184,6 +185,8 @@ class Leader:
         due = self._due(self._state)
         for round_ in due.rounds:
             self._start_round(round_)
+        if not due.placements and self.world.rules.fence_abandoned:
+            self._fence_abandoned()
         if due.placements:
             self._jobs.append(self._write(lambda state: self._due(state).placements))
         for name in due.tasks_wanted:
@@ -192,7 +195,16 @@ class Leader:
             self._jobs.append(self._write(commands.task_set(C, connector.config_offset, task_configs(count))))
 
     def _due(self, state: ClusterState) -> decisions.Steps:
-        return decisions.decide(state, self.world.status, self.world.members, GROUP, {}, 0.0)
+        return decisions.decide(
+            state, self.world.status, self.world.members, GROUP, {}, 0.0, settings={"auto.restart.enabled": "false"}
+        )
+
+    def _fence_abandoned(self) -> None:
+        live = {(member.worker, member.incarnation) for member in self.world.members}
+        for last in abandoned(self._state, self.world.status, live):
+            if last.key not in self.world.ended:
+                self.world.ended.add(last.key)
+                self._jobs.append(wait_for_init(self.world, task_transactional_id(GROUP, last.task), []))
 
     def _start_round(self, round_: Round) -> None:
         if self._round is not None and self._round[0].generation == round_.generation:

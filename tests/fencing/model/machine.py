@@ -104,11 +104,22 @@ class Machine(RuleBasedStateMachine):
         self.cluster.settle(rounds)
 
     @precondition(lambda self: self.cluster.attempts)
-    @rule(index=indices, how=st.sampled_from(["lost", "killed", "worker"]), steps=steps, late=st.booleans())
+    @rule(
+        index=indices,
+        how=st.sampled_from(["lost", "killed", "worker", "failed", "data", "offsets"]),
+        steps=steps,
+        late=st.booleans(),
+    )
     def lose(self, index: int, how: str, steps: int, late: bool) -> None:
         attempt = self.cluster.attempts[index % len(self.cluster.attempts)]
         if how == "killed":
             attempt.kill()
+        if how in ("data", "offsets"):
+            attempt.die_late(how)
+        if how == "failed":
+            self.cluster.fail(attempt)
+            self.cluster.settle(2, steps, late)
+            return
         if how == "worker":
             self.cluster.restart_worker(index % 2)
         else:

@@ -10,7 +10,7 @@ from fencing.assignment import Member
 from fencing.cluster_state import ClusterState, ConnectorState, Placement, apply, apply_connector
 from fencing.codec import CommitRecord, ConfigRecord, ConnectorRecord, PlacementRecord, TaskCountRecord, encode
 from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
-from fencing.status import StatusState
+from fencing.status import Attempt, StatusState
 from tests.fencing.model.kafka import Kafka
 
 C = ConnectorName("c")
@@ -41,8 +41,19 @@ class Rules:
     """A task reads its source offsets after its init."""
     one_leader: bool = True
     """Leaders share a transactional id and commit under their group generation."""
+    end_leftovers: bool = True
+    """After an init or fence, what hangs of the id is ended before anything is written under it."""
+    read_raw: bool = True
+    """Source offsets are read past open transactions: a producer's records count where its own marker is there."""
+    fence_abandoned: bool = True
+    """The leader fences the id of a task that ended with a transaction open and is not placed again."""
     reset_waits_for_round: bool = True
     """Source offsets are moved by hand only when the stopped connector's round is over."""
+
+    @property
+    def safe(self) -> bool:
+        """All that keep readers from being lied to are in: what is left to ask is whether anybody waits for ever."""
+        return replace(self, read_raw=True, fence_abandoned=True) == Rules()
 
 
 class Violation(AssertionError):
@@ -85,6 +96,7 @@ class World:
         self.run = 0
         self.counts = dict.fromkeys(PARTITIONS, 0)
         self.placements: dict[TaskId, Placement] = {}
+        self.ended: set[Attempt] = set()
         self.on_placement: Callable[[TaskId, Placement], None] = lambda task, placement: None
 
     # What readers were promised.
@@ -177,5 +189,7 @@ def wait_for_init(world: World, transactional_id: str, epochs: list[int]) -> Ste
         epoch = world.kafka.init(transactional_id)
         if epoch is not None:
             epochs.append(epoch)
+            if world.rules.end_leftovers:
+                world.kafka.end_leftovers(transactional_id)
             return
         yield WAIT
