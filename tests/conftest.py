@@ -20,6 +20,9 @@ from tests.support.hanging import trusting_kafka
 from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first
 
+# Not before the imports: it is read when it is first used. Every process that a test starts has it, or one of its own.
+os.environ.setdefault("RINGFENCE_ENCRYPTION_KEYS", "dGVzdHMgb25seSwgbm90IGEgc2VjcmV0LCAzMiBieXQ")
+
 BROKER_FIXTURES = {"broker", "own_broker", "trusting"}
 pytest_plugins = ["tests.support.crashes"]
 SHARED = pytest.StashKey[str]()

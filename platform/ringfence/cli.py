@@ -51,6 +51,7 @@ COMMANDS = (
     Command("contexts", "ringfence.commands.contexts", "servers and tokens for the commands over REST"),
     Command("completion", "ringfence.commands.completion", "completion for bash, zsh or fish"),
     Command("users", "ringfence.commands.users", "accounts and what they may do, on the server"),
+    Command("keys", "ringfence.commands.keys", "the keys that encrypt stored configurations, on the server"),
     Command("tokens", "ringfence.commands.tokens", "tokens for scripts and tools, on the server"),
 )
 

@@ -8,7 +8,7 @@ While the leader changes, a command bounces off: nothing was changed, and the an
 is sent again, as a new one, until the same deadline.
 """
 
-import json
+import contextlib
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +22,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from fencing.clock import Deadline
+from ringfence import messages
 from ringfence.celery import REDIS_URL
 from ringfence.celery import app as ringfence_app
+from ringfence.encryption import NoKey
 from ringfence.mirror import positions
 
 COMMAND_TIMEOUT = 90.0
@@ -220,7 +222,8 @@ def client(url: str) -> Celery:
     results are read from where the worker stores them.
     """
     made = Celery("ringfence-web", broker=url, set_as_current=False)
-    copied = ("task_serializer", "task_create_missing_queues", "broker_transport_options", "enable_utc")
+    messages.use(made)
+    copied = ("task_create_missing_queues", "broker_transport_options", "enable_utc")
     made.conf.update({name: ringfence_app.conf[name] for name in copied})
     return made
 
@@ -250,9 +253,11 @@ def _ask(task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline
             retry=True,
             retry_policy=_ONCE_MORE,
         )
+    except NoKey as error:
+        raise Refused(503, f"{error}. Nothing was sent, and running connectors go on.") from error
     except (BrokerError, redis.RedisError, OSError) as error:
         raise Refused(500, _RESULT_LOST.format(awaited=awaited)) from error
-    stored = _result(_RESULT_KEY + str(sent.id), deadline, awaited)
+    stored = _result(str(sent.id), deadline, awaited)
     answer = stored.get("result")
     if stored.get("status") != "SUCCESS" or not isinstance(answer, dict):
         raise Refused(500, f"{awaited} failed inside the worker, whose log says why. Look again before another try.")
@@ -262,9 +267,9 @@ def _ask(task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline
     raise Refused(int(answer.get("status") or 500), str(answer.get("message") or ""), retry=retry, passing=passing)
 
 
-def _result(key: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
+def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
     """The task's stored result, asked for in short, growing pauses; Redis may be away for a moment meanwhile."""
-    pause, seen = 0.002, time.monotonic()
+    key, pause, seen = _RESULT_KEY + task_id, 0.002, time.monotonic()
     while not deadline.expired:
         try:
             raw = results.get(key)
@@ -274,10 +279,23 @@ def _result(key: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
                 raise Refused(500, _RESULT_LOST.format(awaited=awaited)) from error
             raw = None
         if isinstance(raw, bytes):
-            return cast(dict[str, Any], json.loads(raw))
+            return _read(key, task_id, raw)
         time.sleep(deadline.slice(pause))
         pause = min(pause * 1.3, 0.05)
     raise Refused(500, timed_out(awaited))
+
+
+def _read(key: str, task_id: str, raw: bytes) -> dict[str, Any]:
+    """An answer leaves Redis once it is read. One that is not a worker's is none."""
+    with contextlib.suppress(redis.RedisError):  # then it goes when its time is over
+        results.delete(key)
+    try:
+        stored = messages.decode(raw)
+    except ValueError as error:
+        raise Refused(500, f"The answer in Redis cannot be read: {error}. Look again before another try.") from error
+    if not isinstance(stored, dict) or stored.get("task_id") != task_id:
+        raise Refused(500, "The answer in Redis belongs to another request. Look again before another try.")
+    return stored
 
 
 def timed_out(awaited: str) -> str:

@@ -2,6 +2,7 @@
 
 RINGFENCE_DATABASE_URL   sqlite:///path (default ./ringfence.sqlite3) or postgres://user:password@host:port/name
 RINGFENCE_REDIS_URL      redis://host:port/db
+RINGFENCE_ENCRYPTION_KEY_FILE, RINGFENCE_ENCRYPTION_KEYS   see ringfence/encryption.py; web and workers need one of them
 RINGFENCE_HTTP           host:port that the web process is bound to
 RINGFENCE_TOKEN          a token that may do everything, to begin with; at least 24 characters
 RINGFENCE_BEHIND_PROXY   1 where a proxy stands before it: its X-Forwarded-For and X-Forwarded-Proto are believed

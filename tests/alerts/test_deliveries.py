@@ -12,6 +12,7 @@ from celery import Celery
 from django.core import mail
 from django.test import override_settings
 
+from ringfence import messages
 from ringfence.alerts import deliveries, editing, evaluation, tasks
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.models import Delivery, Destination, Incident, Rule, Turn
@@ -174,7 +175,8 @@ def test_only_a_number_goes_through_redis_and_the_task_does_the_rest(
 ) -> None:
     row = hook(receiver)
     sender = Celery("test", broker=valkey.url, set_as_current=False)
-    sender.conf.update(task_serializer="json", task_create_missing_queues=True)
+    messages.use(sender)
+    sender.conf.update(task_create_missing_queues=True)
     monkeypatch.setattr(tasks, "app", sender)
     store = redis.Redis.from_url(valkey.url)
     store.delete(tasks.QUEUE)
@@ -182,8 +184,8 @@ def test_only_a_number_goes_through_redis_and_the_task_does_the_rest(
     tasks.hand(delivery.pk)
     (raw,) = store.lrange(tasks.QUEUE, 0, -1)
     message = json.loads(raw)
-    arguments = json.loads(base64.b64decode(message["body"]))[1]
-    assert (message["headers"]["task"], message["content-type"]) == (tasks.NAME, "application/json")
+    arguments = messages.decode(base64.b64decode(message["body"]))[1]
+    assert (message["headers"]["task"], message["content-type"]) == (tasks.NAME, "application/x-ringfence")
     assert arguments == {"delivery": delivery.pk}
     assert b"s3cret" not in raw
     assert tasks.deliver(**arguments) == "sent"

@@ -12,7 +12,7 @@ import pytest
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-from ringfence import dispatch
+from ringfence import dispatch, messages
 from ringfence.dispatch import Refused
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
@@ -25,7 +25,8 @@ seen: list[str] = []
 
 @pytest.fixture(scope="module")
 def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
-    app = Celery("stub", broker=valkey.url, backend=valkey.url)
+    app = Celery("stub", broker=valkey.url, backend=valkey.url, task_cls=messages.BoundTask)
+    messages.use(app)
 
     @app.task(name="ringfence.leader.command")  # type: ignore[untyped-decorator]
     def command(command: dict[str, Any], deadline: float) -> dict[str, Any]:

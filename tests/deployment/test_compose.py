@@ -12,7 +12,7 @@ from django.core.management import load_command_class
 from django.urls import resolve
 
 from connectors.secret_names import secret_by_name
-from ringfence import cli, worker_config
+from ringfence import cli, encryption, worker_config
 from ringfence.engine.spark_settings import spark_settings
 from ringfence.environment import bound_to_loopback, database
 from ringfence.worker_config import WorkerConfig
@@ -29,13 +29,20 @@ NEEDED = {
     "web": {
         "RINGFENCE_DATABASE_URL",
         "RINGFENCE_REDIS_URL",
+        "RINGFENCE_ENCRYPTION_KEYS",
         "RINGFENCE_HTTP",
         "RINGFENCE_SECRET_KEY",
         "RINGFENCE_TOKEN",
     },
     "migrate": {"RINGFENCE_DATABASE_URL"},
     **{
-        name: {"RINGFENCE_DATABASE_URL", "RINGFENCE_REDIS_URL", "RINGFENCE_WORKER_CONFIG", "CONNECT_SPARK_DRIVER_HOST"}
+        name: {
+            "RINGFENCE_DATABASE_URL",
+            "RINGFENCE_REDIS_URL",
+            "RINGFENCE_ENCRYPTION_KEYS",
+            "RINGFENCE_WORKER_CONFIG",
+            "CONNECT_SPARK_DRIVER_HOST",
+        }
         for name in WORKERS
     },
 }
@@ -128,7 +135,7 @@ def test_health_checks_ask_what_is_listened_to() -> None:
 
 
 def names_that_the_code_reads() -> set[str]:
-    found: set[str] = set()
+    found: set[str] = {encryption.KEYS, encryption.KEY_FILE}
     for path in (ROOT / "platform" / "ringfence").rglob("*.py"):
         found |= set(re.findall(r"""environ(?:\.get\(|\[)\s*"(RINGFENCE_\w+)""", path.read_text()))
         found |= set(re.findall(r"""env(?:\.get\(|\[)\s*"(RINGFENCE_\w+)""", path.read_text()))

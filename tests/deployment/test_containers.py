@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from ringfence.encryption import KEYS, new_key
 from ringfence.local.jars import KAFKA_SERVER, KAFKA_VERSION, Coordinate, resolve
 from tests.deployment.test_image import copied
 from tests.support import buildah, compose
@@ -21,7 +22,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
-SECRETS: Final = ("RINGFENCE_TOKEN", "RINGFENCE_SECRET_KEY", "POSTGRES_PASSWORD")
+SECRETS: Final = ("RINGFENCE_TOKEN", "RINGFENCE_SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD")
 TOOLS = Coordinate("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
 TOPIC = "numbers"
 VERIFIABLE = {"name": "verifiable", "connector.class": "VerifiableSource", "tasks.max": "2", "topic": TOPIC}
@@ -70,7 +71,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
         },
         extra={"kafka": [f"{kafka}:/opt/kafka/libs:ro"]},
         commands={"kafka": ["kafka.sh"], "postgres": ["postgres.sh"]},
-        secrets={name: secrets.token_hex(24) for name in SECRETS},
+        secrets={**{name: secrets.token_hex(24) for name in SECRETS}, KEYS: new_key()},
     )
     try:
         started: set[str] = set()

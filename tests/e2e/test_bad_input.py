@@ -100,7 +100,8 @@ def test_a_second_worker_of_the_same_name_is_refused(platform: Up) -> None:
     settings = {
         "CONNECT_BOOTSTRAP_SERVERS": platform.bootstrap,
         "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
-        "RINGFENCE_REDIS_URL": f"redis://127.0.0.1:{platform.redis_port}/0",
+        "RINGFENCE_REDIS_URL": platform.redis_url,
+        "RINGFENCE_ENCRYPTION_KEY_FILE": str(platform.data / "encryption-keys"),
         "RINGFENCE_DATABASE_URL": f"sqlite:///{platform.data / 'ringfence.sqlite3'}",
         "RINGFENCE_SECRET_KEY": os.urandom(8).hex(),
     }

@@ -9,6 +9,8 @@ import pytest
 import redis
 from celery import Celery
 
+from ringfence import messages
+from ringfence.encryption import Keyring
 from tests.e2e import processes
 from tests.e2e.conftest import await_calm
 from tests.e2e.flow import Flow
@@ -45,11 +47,15 @@ def test_a_leader_that_slept_spoils_nothing_of_what_came_meanwhile(platform: Up,
         one.settle()
 
 
-def test_a_frozen_leader_executes_no_command_after_its_deadline(platform: Up, flow: Make) -> None:
+def test_a_frozen_leader_executes_no_command_after_its_deadline(
+    platform: Up, flow: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     victim, blocker = flow("victim", throughput=100), flow("a-blocker", throughput=2000)
     old = leader(platform)
-    url = f"redis://127.0.0.1:{platform.redis_port}/0"
-    sender, queue = Celery("e2e", broker=url), redis.Redis.from_url(url)
+    sender, queue = Celery("e2e", broker=platform.redis_url), redis.Redis.from_url(platform.redis_url)
+    messages.use(sender)
+    keys = Keyring(file=platform.data / "encryption-keys")
+    monkeypatch.setattr(messages, "keyring", lambda: keys)
 
     def send(kind: str, connector: str, deadline: float) -> None:
         body = {"config": victim.config(throughput="7")} if kind == "configure" else {}

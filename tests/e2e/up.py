@@ -67,6 +67,11 @@ class Up:
         return int(json.loads((self.data / "state.json").read_text())["redis"])
 
     @property
+    def redis_url(self) -> str:
+        password = (self.data / "redis-password").read_text().strip()
+        return f"redis://:{password}@127.0.0.1:{self.redis_port}/0"
+
+    @property
     def lock_holder(self) -> int:
         """The process id of the living `up`."""
         return int((self.data / "lock").read_text())

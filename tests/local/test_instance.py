@@ -6,6 +6,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,31 @@ def test_what_is_set_already_stays(tmp_path: Path) -> None:
     assert env["RINGFENCE_DATABASE_URL"] == f"sqlite:///{tmp_path}/ringfence.sqlite3"
     outside = complete(given, Instance(tmp_path), embedded_kafka=False, **where)
     assert "CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR" not in outside
+
+
+def test_nobody_else_reads_the_folder_even_where_it_was_open_before() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can act as another user")
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="ringfence-open-") as name:
+        root = Path(name)
+        root.chmod(0o755)
+        (root / "data").mkdir(mode=0o755)
+
+        def as_nobody() -> int:
+            return subprocess.run(["cat", str(root / "data" / "lock")], user="nobody", capture_output=True).returncode
+
+        with Instance(root / "data").locked():
+            assert as_nobody() != 0
+            (root / "data").chmod(0o755)  # as an earlier release left it
+            (root / "data" / "lock").chmod(0o644)
+            assert as_nobody() == 0, "the check sees something"
+        with Instance(root / "data").locked():
+            assert as_nobody() != 0
+
+
+def test_a_folder_that_others_use_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "somebody's").write_text("x")
+    tmp_path.chmod(0o755)
+    with pytest.raises(LocalError, match="chmod 700"), Instance(tmp_path).locked():
+        raise AssertionError
+    assert tmp_path.stat().st_mode & 0o777 == 0o755

@@ -31,7 +31,7 @@ def variables(text: str) -> list[tuple[str, str]]:
 
 def filled(text: str, values: Mapping[str, str] | None = None) -> str:
     """With its value for each variable, `x` where none is given."""
-    return _VARIABLE.sub(lambda found: (values or {}).get(found[1], "x"), text)
+    return _VARIABLE.sub(lambda found: (values or {}).get(found[1], "x"), text).replace("$$", "$")
 
 
 def command(service: Service) -> list[str]:

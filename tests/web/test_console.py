@@ -5,14 +5,14 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
-from ringfence import dispatch
+from ringfence import dispatch, messages
 from ringfence.access.models import Grant, Token
 from ringfence.audit.models import AuditEntry
 from ringfence.console import waiting as queue
@@ -276,7 +276,7 @@ def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
     assert client.get(path).status_code == 200
     assert client.post(path, {"reason": "wrong one"}).status_code == 200
     assert [one.id for one in queue.waiting()] == []
-    told = json.loads(store.get(f"celery-task-meta-{sent.id}") or b"{}")
+    told = messages.decode(cast(bytes, store.get(f"celery-task-meta-{sent.id}")))
     assert (told["result"]["ok"], told["result"]["status"]) == (False, 409)
     late = client.post(path, {"reason": "again"})
     assert (late.status_code, "Too late" in text(late)) == (400, True)

@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from connectors.api.config_types import HIDDEN
 from ringfence.access.patterns import EVERYTHING
+from ringfence.alerts.fields import EncryptedTextField
 
 
 class Destination(models.Model):
@@ -15,8 +16,8 @@ class Destination(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=16)
-    url = models.TextField(default="")
-    secret = models.TextField(default="")
+    url = EncryptedTextField(default="")
+    secret = EncryptedTextField(default="")
     recipients = models.TextField(default="")
     enabled = models.BooleanField(default=True)
 

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from ringfence.access.authorise import Forbidden
 from ringfence.dispatch import Refused
+from ringfence.encryption import NoKey
 
 RETRY_AFTER_SECONDS = "1"
 
@@ -60,6 +61,9 @@ def handle(error: Exception, context: dict[str, object]) -> Response | None:
             log.error("The database does not answer: %s", error)
             message = DATABASE_AWAY.format(error=type(error).__name__)
             return Response(body(503, message), status=503, headers={"Retry-After": RETRY_AFTER_SECONDS})
+        case NoKey():
+            log.error("%s", error)
+            return Response(body(503, f"{error}. Connectors go on running."), status=503)
         case APIException():
             code = error.status_code
             headers = {"Allow": ", ".join(_allowed(context))} if code == 405 else {}

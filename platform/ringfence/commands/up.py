@@ -97,6 +97,7 @@ Job = Callable[[Running], int | None]
 def serve(args: argparse.Namespace, job: Job | None = None) -> int:
     """As `run`; and do `job`, on a thread of its own, once a connector can be created. A LocalError of it is raised."""
     instance = Instance(args.data)
+    os.umask(0o077)  # of whatever is started here, too: what they write is this user's alone
     with instance.locked():
         supervisor = Supervisor()
         signals = _Signals(supervisor)
@@ -180,7 +181,11 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
     redis_url = given.get("RINGFENCE_REDIS_URL")
     if not redis_url:
         valkey = EmbeddedValkey(
-            instance.root / "redis", _redis_port(instance), instance.log("redis"), pid_file=instance.pid_file("redis")
+            instance.root / "redis",
+            _redis_port(instance),
+            instance.log("redis"),
+            pid_file=instance.pid_file("redis"),
+            password=instance.redis_password(),
         )
         with stage(f"starting Valkey on port {valkey.port}"):
             supervisor.launch(ValkeyRole(valkey))

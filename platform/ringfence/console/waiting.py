@@ -8,12 +8,11 @@ from typing import Any
 
 import redis
 
-from ringfence import dispatch
+from ringfence import dispatch, messages
 from ringfence.dispatch import Refused
 
 _QUEUE = "leader"
 _MOST = 500
-_ANSWER_SECONDS = 600
 _AWAY = (
     "Redis does not answer ({error}), so nobody can tell what waits there. Check that it runs at RINGFENCE_REDIS_URL"
 )
@@ -70,14 +69,14 @@ def _answer(number: str, by: str) -> None:
         "traceback": None,
         "children": [],
     }
-    dispatch.results.set(f"celery-task-meta-{number}", json.dumps(stored), ex=_ANSWER_SECONDS)
+    dispatch.results.set(f"celery-task-meta-{number}", messages.encode(stored), ex=messages.ANSWER_SECONDS)
 
 
 def _read(entry: Any) -> Waiting | None:
     """A message as kombu puts it there; None for one that is no command."""
     try:
         message = json.loads(entry)
-        _, arguments, _ = json.loads(base64.b64decode(message["body"]))
+        _, arguments, _ = messages.decode(base64.b64decode(message["body"]))
         command = arguments["command"]
         return Waiting(
             str(message["headers"]["id"]),

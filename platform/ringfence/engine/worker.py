@@ -25,7 +25,7 @@ from fencing.kafka.admin import cluster_id
 from fencing.kafka.groups import group_members
 from fencing.kafka.reporter import Reporter
 from fencing.status import WorkerRecord
-from ringfence import __version__
+from ringfence import __version__, encryption
 from ringfence.alerts.tasks import watch
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.child_environment import let_go
@@ -63,11 +63,12 @@ def main(worker_id: str, slots: int) -> int:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
         config = WorkerConfig.from_environment()
+        encryption.require_key()
         importlib.import_module(os.environ["DJANGO_SETTINGS_MODULE"])  # reads the environment, else when first needed
         environment = dict(os.environ)
         let_go(os.environ)  # before Spark and plugin processes inherit it
         return Worker(worker_id, slots, config, environment).run()
-    except FencingError as error:
+    except (FencingError, encryption.NoKey) as error:
         log.error("%s", error)  # noqa: TRY400 - the message is meant for people, the trace is not
         return 1
 
@@ -145,6 +146,7 @@ class Worker:
             # Not earlier: tasks are placed on workers that have introduced themselves, and here they could not start.
             self._introduce(reporter, record)
             spark.watch(self._driver_died)
+            self._thread("encrypted-rows", self._renew_rows)
             self._thread("launcher", lambda: launcher.run(host, self._stop))
             CeleryHost(record, leader[0].ready).run(self._stop)
         finally:
@@ -188,6 +190,17 @@ class Worker:
                     "give this one another with --id, or stop that one"
                 )
             time.sleep(0.1)
+
+    def _renew_rows(self) -> None:
+        """Once: what is still clear, or under an older key."""
+        import django
+
+        django.setup()
+        from ringfence.encrypted_rows import renew
+
+        if count := renew():
+            log.info("%d stored values are now under the newest encryption key", count)
+        self._stop.wait()
 
     def _driver_died(self) -> None:
         self._exit_code = 1

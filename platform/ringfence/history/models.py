@@ -5,13 +5,14 @@ from typing import Any, ClassVar, cast
 
 from django.db import models
 
+from ringfence.encryption import decrypt_text
 from ringfence.mirror.texts import loads_clean
 
 
 class ConfigVersion(models.Model):
     """A configuration that a connector has had, whoever wrote it: the projector adds one for each change it meets.
 
-    `config`: packed JSON, secrets in clear as in the config topic. Numbers count from 1 and go on after a deletion.
+    `config`: packed JSON, encrypted. Numbers count from 1 and go on after a deletion.
     `user`: who wrote it, "" where that came by another tool or nobody was logged in.
     """
 
@@ -27,8 +28,8 @@ class ConfigVersion(models.Model):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Secrets in clear. Never hand it out unmasked."""
-        return loads_clean(self.config)
+        """Secrets in clear. Never hand it out unmasked. Raises `NoKey`."""
+        return loads_clean(decrypt_text(self.config, f"version of {self.connector}"))
 
 
 class OffsetSnapshot(models.Model):

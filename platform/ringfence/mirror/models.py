@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from django.db import models
 
+from ringfence.encryption import decrypt_text
 from ringfence.mirror.texts import loads_clean
 
 
@@ -79,8 +80,11 @@ class Connector(models.Model):
 
     @property
     def settings(self) -> dict[str, str]:
-        """The configuration as it is in the config topic: secrets in clear. Never hand it out unmasked."""
-        return loads_clean(self.config)
+        """The configuration as it is in the config topic: secrets in clear. Never hand it out unmasked.
+
+        Raises `NoKey`.
+        """
+        return loads_clean(decrypt_text(self.config, f"connector {self.name}"))
 
     @property
     def path(self) -> str:
@@ -141,8 +145,8 @@ class Task(models.Model):
 
     @property
     def settings(self) -> dict[str, str]:
-        """The task's configuration: secrets in clear."""
-        return loads_clean(self.config)
+        """The task's configuration: secrets in clear. Raises `NoKey`."""
+        return loads_clean(decrypt_text(self.config, f"task {self.connector}-{self.number}"))
 
 
 class GenerationRow(models.Model):

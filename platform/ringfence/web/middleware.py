@@ -4,7 +4,8 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
-from ringfence.web.errors import database_away
+from ringfence.encryption import NoKey
+from ringfence.web.errors import answer, database_away
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -35,4 +36,6 @@ class DatabaseAwayMiddleware(MiddlewareMixin):
     """Says in plain words that the database does not answer. An open page keeps what it shows and tries again."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, NoKey):
+            return answer(request, 503, "A stored value cannot be decrypted", f"{exception}. Connectors go on running.")
         return database_away(request, exception) if isinstance(exception, OperationalError | InterfaceError) else None

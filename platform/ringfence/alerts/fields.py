@@ -1,0 +1,31 @@
+"""A text that is encrypted in the database, and clear in Python."""
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+
+from ringfence.encryption import decrypt_text, encrypt_text
+
+ABOUT = "alerts destination"
+
+
+if TYPE_CHECKING:
+    _TextField = models.TextField[str, str]
+else:
+    _TextField = models.TextField
+
+
+class EncryptedTextField(_TextField):
+    """Cannot be searched for. To migrations it is a TextField, which it is to the database."""
+
+    def from_db_value(self, value: str | None, *_: object) -> str | None:
+        """Raises `NoKey`."""
+        return None if value is None else decrypt_text(value, ABOUT)
+
+    def get_prep_value(self, value: Any) -> Any:
+        prepared = super().get_prep_value(value)
+        return encrypt_text(prepared, ABOUT) if prepared else prepared
+
+    def deconstruct(self) -> Any:
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.TextField", args, kwargs

@@ -1,0 +1,85 @@
+"""Every column that is encrypted: how many values are under which key, and all of them under the newest one.
+
+Values of earlier releases are clear; a worker encrypts them when it starts, as `ringfence keys rotate` does once it
+has added a key. Compare-and-set: a row that somebody writes meanwhile is under the newest key anyway.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.db import connection, models
+from django.db.models.functions import Cast
+
+from ringfence.alerts.fields import ABOUT
+from ringfence.alerts.models import Destination
+from ringfence.encryption import NoKey, decrypt_text, encrypt_text, key_id, keyring
+from ringfence.history.models import ConfigVersion, RepeatedRequest
+from ringfence.mirror.models import Connector, Task
+
+log = logging.getLogger(__name__)
+
+_Column = tuple[type[models.Model], str, tuple[str, ...], Callable[..., str]]
+_COLUMNS: tuple[_Column, ...] = (
+    (Connector, "config", ("name",), lambda name: f"connector {name}"),
+    (Task, "config", ("connector", "number"), lambda connector, number: f"task {connector}-{number}"),
+    (ConfigVersion, "config", ("connector",), lambda connector: f"version of {connector}"),
+    (RepeatedRequest, "body", ("key",), lambda key: f"answer {key}"),
+    (Destination, "url", (), lambda: ABOUT),
+    (Destination, "secret", (), lambda: ABOUT),
+)
+_NOTHING = ("", "{}")
+
+
+def survey() -> dict[str, int]:
+    """How many values are under each key; "" for clear ones."""
+    return dict(Counter(key_id(text) for _, _, _, text, _ in _values()))
+
+
+def renew() -> int:
+    """Encrypt whatever is clear or under an older key; how many values that were. One without its key stays."""
+    newest, done, was_clear = keyring().keys[0].id, 0, False
+    for model, column, pk, text, about in _values():
+        if key_id(text) == newest:
+            continue
+        try:
+            value = encrypt_text(decrypt_text(text, about), about)
+        except NoKey as error:
+            log.warning("A stored value of %s stays as it is: %s", about, error)
+            continue
+        was_clear |= not key_id(text)
+        done += _replace(model, column, pk, text, value)
+    if was_clear and connection.vendor == "sqlite":
+        _wipe()
+    return done
+
+
+def _values() -> Iterator[tuple[type[models.Model], str, Any, str, str]]:
+    """Model, column, primary key, text as it is stored, what it belongs to."""
+    for model, column, named, about in _COLUMNS:
+        rows = model._default_manager.exclude(**{f"{column}__in": _NOTHING}).annotate(
+            stored=Cast(column, models.TextField())
+        )
+        for pk, text, *names in rows.values_list("pk", "stored", *named).iterator(chunk_size=500):
+            yield model, column, pk, text, about(*names)
+
+
+def _replace(model: type[models.Model], column: str, pk: Any, before: str, after: str) -> int:
+    table, key = model._meta.db_table, model._meta.pk
+    assert key is not None
+    quote = connection.ops.quote_name
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {quote(table)} SET {quote(column)} = %s WHERE {quote(str(key.column))} = %s "  # noqa: S608 - names of models
+            f"AND {quote(column)} = %s",
+            [after, pk, before],
+        )
+        return int(cursor.rowcount)
+
+
+def _wipe() -> None:
+    """SQLite leaves what was overwritten in free pages and in its log."""
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM")
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,0 +1,175 @@
+"""Encryption at rest: AES-256-GCM under keys that only web and the workers' own process hold.
+
+RINGFENCE_ENCRYPTION_KEY_FILE  a file with a key on each line; the first encrypts, all decrypt
+RINGFENCE_ENCRYPTION_KEYS      the same, separated by commas, where there is no file
+
+A key is 32 random bytes in URL-safe base 64 (`ringfence keys new`). An encrypted text is `rf1:<key id>:<base 64 of
+nonce and ciphertext>`; the id is the beginning of the key's SHA-256, so nobody has to name keys. A text without that
+prefix is clear, as rows of earlier releases are. Each purpose has a subkey of its own.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+KEY_FILE: Final = "RINGFENCE_ENCRYPTION_KEY_FILE"
+KEYS: Final = "RINGFENCE_ENCRYPTION_KEYS"
+REMEDY: Final = f"set {KEY_FILE} or {KEYS} for web and workers alike (`ringfence keys new` makes a key)"
+_PREFIX: Final = "rf1:"
+_BYTES: Final = 32
+_NONCE: Final = 12
+
+
+class NoKey(Exception):
+    """There is no key, or not the one that it takes. The message is for people, and holds ids of keys at most."""
+
+
+class Purpose(StrEnum):
+    """What a subkey is for."""
+
+    DATABASE = "database"
+    MESSAGES = "messages"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key with its subkeys."""
+
+    id: str
+    ciphers: Mapping[Purpose, AESGCM]
+
+    @classmethod
+    def of(cls, text: str) -> "Key":
+        """Raises `NoKey` for what is no key; the text itself is in no message."""
+        try:
+            raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        except (binascii.Error, ValueError):
+            raw = b""
+        if len(raw) != _BYTES:
+            raise NoKey(f"A key must be {_BYTES} bytes in URL-safe base 64: make one with `ringfence keys new`")
+        return cls(_id(raw), {purpose: AESGCM(_subkey(raw, purpose)) for purpose in Purpose})
+
+
+def new_key() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(_BYTES)).decode().rstrip("=")
+
+
+def _id(raw: bytes) -> str:
+    return hashlib.sha256(b"ringfence key id" + raw).hexdigest()[:8]
+
+
+def _subkey(raw: bytes, purpose: Purpose) -> bytes:
+    return HKDF(SHA256(), _BYTES, salt=None, info=f"ringfence {purpose}".encode()).derive(raw)
+
+
+def key_id(text: str) -> str:
+    """Of the key that encrypted it; "" for a clear text."""
+    return text.split(":", 2)[1] if text.startswith(_PREFIX) else ""
+
+
+class Keyring:
+    """The keys of this process. Thread-safe. A key file is read again when it has changed."""
+
+    def __init__(self, keys: Sequence[str] = (), file: Path | None = None) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, int, int] | None = None
+        self._keys = [Key.of(key) for key in keys]
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> "Keyring":
+        """Raises `NoKey` for keys that are none; a file that is missing is told by the first use."""
+        file = environment.get(KEY_FILE, "").strip()
+        if file:
+            return cls(file=Path(file))
+        return cls([key.strip() for key in environment.get(KEYS, "").split(",") if key.strip()])
+
+    @property
+    def keys(self) -> list[Key]:
+        """The newest first. Raises `NoKey` where there is none."""
+        if self._file is not None:
+            self._read(self._file)
+        if not self._keys:
+            raise NoKey(f"This process has no encryption key: {REMEDY}")
+        return self._keys
+
+    def _read(self, file: Path) -> None:
+        try:
+            found = file.stat()
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            with self._lock:
+                if stamp == self._stamp:
+                    return
+                lines = [line.strip() for line in file.read_text().splitlines()]
+                self._keys = [Key.of(line) for line in lines if line and not line.startswith("#")]
+                self._stamp = stamp
+        except (OSError, UnicodeDecodeError) as error:
+            if self._keys:
+                return  # what was read once goes on serving
+            raise NoKey(f"The encryption key file {file} cannot be read ({type(error).__name__}): {REMEDY}") from error
+
+    def encrypt(self, purpose: Purpose, clear: bytes, about: str = "") -> str:
+        """Under the first key. about: what it belongs to; it can be decrypted as that only."""
+        key, nonce = self.keys[0], secrets.token_bytes(_NONCE)
+        sealed = nonce + key.ciphers[purpose].encrypt(nonce, clear, about.encode("utf-8", "surrogatepass"))
+        return f"{_PREFIX}{key.id}:{base64.b64encode(sealed).decode()}"
+
+    def decrypt(self, purpose: Purpose, text: str, about: str = "") -> bytes:
+        """Raises `NoKey` where this process lacks the key, ValueError for what no key of ours has encrypted as this."""
+        parts = text.split(":", 2)
+        if len(parts) != 3 or not text.startswith(_PREFIX):
+            raise ValueError("This is not encrypted")
+        key = next((key for key in self.keys if key.id == parts[1]), None)
+        if key is None:
+            known = ", ".join(each.id for each in self.keys)
+            raise NoKey(
+                f"This was encrypted under key {parts[1]}, and this process has only {known}: add the older key behind "
+                f"the newer one ({REMEDY})"
+            )
+        try:
+            sealed = base64.b64decode(parts[2], validate=True)
+            return key.ciphers[purpose].decrypt(
+                sealed[:_NONCE], sealed[_NONCE:], about.encode("utf-8", "surrogatepass")
+            )
+        except (InvalidTag, binascii.Error, ValueError) as error:
+            raise ValueError(f"This was not encrypted here, or belongs elsewhere (key {parts[1]})") from error
+
+
+@cache
+def keyring() -> Keyring:
+    """This process's, from its environment."""
+    return Keyring.from_environment(os.environ)
+
+
+def require_key() -> None:
+    """Read the keys while the environment names them. Raises `NoKey` where there are none."""
+    _ = keyring().keys
+
+
+def encrypt_text(clear: str, about: str) -> str:
+    """For a column of the database. about: table and row."""
+    return keyring().encrypt(Purpose.DATABASE, clear.encode("utf-8", "surrogatepass"), about)
+
+
+def decrypt_text(text: str, about: str) -> str:
+    """The clear text; one that was never encrypted as it is. Raises `NoKey` also where the text was tampered with."""
+    if not text.startswith(_PREFIX):
+        return text
+    try:
+        return keyring().decrypt(Purpose.DATABASE, text, about).decode("utf-8", "surrogatepass")
+    except ValueError as error:
+        raise NoKey(f"A stored value of {about} cannot be decrypted: {error}") from error

@@ -1,0 +1,161 @@
+"""Who only reaches Redis can neither read what goes through it, nor have a worker do anything."""
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from celery import Celery
+from celery.contrib.testing.worker import start_worker
+
+from fencing.clock import Deadline
+from ringfence import dispatch, messages
+from ringfence.encryption import Keyring, Purpose, new_key
+from ringfence.local.valkey import EmbeddedValkey
+from tests.support.waiting import eventually
+
+SECRET = "S3cr3t-in-a-message"
+COMMAND, QUEUE = "ringfence.leader.command", "security-leader"
+ran: list[dict[str, Any]] = []
+
+
+@pytest.fixture(scope="module")
+def url(valkey: EmbeddedValkey) -> str:
+    return valkey.url.removesuffix("/0") + "/7"
+
+
+@pytest.fixture(scope="module")
+def worker(url: str) -> Iterator[Celery]:
+    app = Celery("stub", broker=url, backend=url, task_cls=messages.BoundTask)
+    messages.use(app)
+
+    @app.task(name=COMMAND, shared=False)  # type: ignore[untyped-decorator]
+    def command(command: dict[str, Any], deadline: float) -> dict[str, Any]:
+        ran.append(command)
+        return {"ok": True, "value": SECRET}
+
+    @app.task(name="ringfence.plugins.validate", shared=False)  # type: ignore[untyped-decorator]
+    def validate(**arguments: Any) -> dict[str, Any]:
+        ran.append(arguments)
+        return {"ok": True}
+
+    with start_worker(app, pool="threads", concurrency=1, perform_ping_check=False, queues=[QUEUE]):
+        yield app
+
+
+@pytest.fixture
+def store(url: str, monkeypatch: pytest.MonkeyPatch) -> redis.Redis:
+    monkeypatch.setattr(dispatch, "app", dispatch.client(url))
+    monkeypatch.setattr(dispatch, "results", dispatch.store(url))
+    ran.clear()
+    store = redis.Redis.from_url(url)
+    for key in store.keys("celery-task-meta-*"):  # of the test before: nobody waited for them
+        store.delete(key)
+    return store
+
+
+def ask(kind: str) -> dict[str, Any]:
+    arguments = {"command": {"kind": kind, "password": SECRET}, "deadline": time.time() + 30}
+    return dispatch._ask(COMMAND, QUEUE, arguments, Deadline.after(30), "an answer")
+
+
+def everything(store: redis.Redis) -> bytes:
+    """All that Redis holds."""
+    found: list[Any] = []
+    for key in store.keys("*"):
+        match store.type(key):
+            case b"list":
+                found += store.lrange(key, 0, -1)
+            case b"hash":
+                found += store.hvals(key)
+            case b"string":
+                found.append(store.get(key))
+    clear = b"\n".join(found)
+    for raw in found:
+        try:
+            body = json.loads(raw)
+            clear += base64.b64decode((body[0] if isinstance(body, list) else body)["body"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return clear
+
+
+def put(store: redis.Redis, message: dict[str, Any]) -> None:
+    """As anybody with a Redis client would; returns when a worker has dealt with it."""
+    store.lpush(QUEUE, json.dumps(message))
+    eventually(lambda: store.llen(QUEUE) == 0, 20, "a worker took it")
+    ask("after")  # one thread: what came before is done
+
+
+def captured(url: str, store: redis.Redis) -> dict[str, Any]:
+    """A message of ours, as it lies in Redis."""
+    body = {"kind": "captured", "password": SECRET}
+    sender = dispatch.client(url)
+    sender.send_task(COMMAND, kwargs={"command": body, "deadline": time.time() + 30}, queue="nobodys")
+    raw = store.lpop("nobodys")
+    assert isinstance(raw, bytes)
+    message: dict[str, Any] = json.loads(raw)
+    message["properties"]["delivery_info"]["routing_key"] = QUEUE
+    return message
+
+
+def test_a_message_of_ours_runs_and_an_unsigned_one_does_not(worker: Celery, store: redis.Redis, url: str) -> None:
+    assert ask("genuine")["value"] == SECRET
+    arguments = [[], {"command": {"kind": "delete"}, "deadline": time.time() + 60}, {}]
+    message = captured(url, store)
+    message["content-type"] = "application/json"
+    message["body"] = base64.b64encode(json.dumps(arguments).encode()).decode()
+    put(store, message)
+    foreign = Keyring([new_key()])
+    message["content-type"] = "application/x-ringfence"
+    sealed = foreign.encrypt(Purpose.MESSAGES, json.dumps(arguments).encode())
+    message["body"] = base64.b64encode(sealed.encode()).decode()
+    put(store, message)
+    assert [command["kind"] for command in ran] == ["genuine", "after", "after"]
+
+
+def test_a_message_cannot_be_sent_again_or_as_another_one(worker: Celery, store: redis.Redis, url: str) -> None:
+    message = captured(url, store)
+    put(store, {**message, "headers": {**message["headers"], "task": "ringfence.plugins.validate"}})
+    put(store, {**message, "headers": {**message["headers"], "id": "another"}})
+    assert [command["kind"] for command in ran] == ["after", "after"]
+    put(store, message)
+    put(store, message)
+    assert [command["kind"] for command in ran] == ["after", "after", "captured", "after", "after"]
+
+
+def test_nothing_in_redis_can_be_read_and_an_answer_is_gone_once_it_is_read(
+    worker: Celery, store: redis.Redis, url: str
+) -> None:
+    sender = dispatch.client(url)
+    command = {"kind": "waits", "password": SECRET}
+    sent = sender.send_task(COMMAND, kwargs={"command": command, "deadline": time.time()}, queue="nobodys")
+    dump = everything(store)
+    assert str(sent.id).encode() in dump
+    assert SECRET.encode() not in dump
+    seen: list[bytes] = []
+    stopped = threading.Event()
+
+    def watch() -> None:
+        while not stopped.is_set():
+            for key in store.keys("celery-task-meta-*"):
+                raw = store.get(key)
+                if isinstance(raw, bytes):
+                    seen.append(raw)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    for number in range(50):
+        ask(str(number))
+        if seen:
+            break
+    stopped.set()
+    thread.join()
+    assert seen, "answers were looked at"
+    assert not [raw for raw in seen if SECRET.encode() in raw]
+    assert store.keys("celery-task-meta-*") == []
+    store.delete("nobodys")
