@@ -4,7 +4,10 @@ import os
 
 import django
 
+from ringfence.crashes import tell_crashes
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
+tell_crashes()
 django.setup(set_prefix=False)
 
 from ringfence.web.handler import PooledHandler  # noqa: E402 - it needs the settings

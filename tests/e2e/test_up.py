@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 
+import httpx
 import pytest
 
 from tests.e2e import processes
@@ -53,10 +54,28 @@ def test_the_only_worker_is_started_again(alone: Up, stream: Make, stopwatch: No
     one = stream(interval_ms=300)
     limit = promised(PROMISED_SECONDS) * 1.5  # a JVM starts in it, with what the machine has left then
     killed = time.monotonic()
-    os.kill(alone.pid("worker-1"), signal.SIGKILL)
+    os.kill(alone.pid("worker-1"), signal.SIGSEGV)
     recovered = one.await_progress(timeout=limit, since=killed)
-    stopwatch("streaming again after the kill of the only worker", recovered)
+    stopwatch("streaming again after the crash of the only worker", recovered)
+    assert "Fatal Python error: Segmentation fault" in alone.log("worker-1")
     one.settle()
+
+
+def test_web_is_started_again_and_its_log_says_where_it_crashed(alone: Up) -> None:
+    crashed = alone.pid("web")
+    os.kill(crashed, signal.SIGSEGV)
+    eventually(lambda: alone.pid("web") != crashed, 60, "another web process")
+    log = alone.log("web")
+    assert "Fatal Python error: Segmentation fault" in log
+    assert "Current thread 0x" in log
+
+    def answers() -> bool:
+        try:
+            return alone.rest.call("GET", "/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    eventually(answers, 60, "an answer")
 
 
 def test_a_killed_up_leaves_no_orphans_and_the_next_one_goes_on(alone: Up, stream: Make, stopwatch: Note) -> None:

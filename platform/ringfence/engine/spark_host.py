@@ -18,8 +18,10 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from fencing.connector_logs import about
 from fencing.ids import TaskId
+from fencing.status import FAILED
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
+from ringfence.crashes import crash_told
 from ringfence.engine.spark_settings import is_local, spark_settings
 
 log = logging.getLogger(__name__)
@@ -83,8 +85,9 @@ class SparkHost:
             value = json.loads(answer)
             result = Lost(value["lost"]) if "lost" in value else Outcome(**value)
         except (PySparkException, Py4JError, OSError, ValueError) as error:
-            first = str(error).strip().splitlines()
-            result = Lost(_root_cause(first))
+            result = _end_of(str(error).strip())
+            if isinstance(result, Outcome):
+                log.error("%s: %s", spec.task, result.trace)  # noqa: TRY400 - the task's stack, not this thread's
         finally:
             self._threads.pop(key, None)
         with about(spec.task.connector):
@@ -144,6 +147,18 @@ def _run_once(text: str) -> str:
 
 def _nothing(value: int) -> int:
     return value
+
+
+def _end_of(told: str) -> Outcome | Lost:
+    """What to make of a job that Spark gave up.
+
+    A process that died of its own fault (SIGSEGV, SIGABRT …) has failed like one whose plugin raised an error: begun
+    again it would crash again. One that was killed from outside is lost.
+    """
+    crash = crash_told(told)
+    if crash is None:
+        return Lost(_root_cause(told.splitlines()))
+    return Outcome(FAILED, f"The task's process crashed. {crash}")
 
 
 def _root_cause(lines: list[str]) -> str:

@@ -16,6 +16,8 @@ _DEFAULTS: Final = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
     # A task has a dozen threads, nearly all of them librdkafka's; an arena for each keeps what none of them uses.
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
+    # A task whose process dies of a signal says where: `spark_host` makes a failure of it.
+    "spark.python.worker.faulthandler.enabled": "true",
 }
 _ON_THIS_MACHINE: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 _ON_A_CLUSTER: Final = {

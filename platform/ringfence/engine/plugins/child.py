@@ -2,7 +2,8 @@
 
 Protocol: one JSON object a line, over two pipes of its own, so that a plugin may print what it likes.
 Request `{"id", "op", "lane", "args"}`; answer `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`;
-event `{"event": "reconfigure", "connector"}`. Requests of one lane run one after another, on one thread.
+event `{"event": "reconfigure", "connector"}`. Requests of one lane run one after another, on one thread. A third
+descriptor is a file for the stacks of a crash.
 
 The process ends with its host: the end of the request pipe ends it at once. Should a plugin hold the interpreter for so
 long that this cannot be seen, a watchdog outside of the interpreter ends it.
@@ -82,21 +83,22 @@ class Child:
         return to_wire(PluginError(redact(message), redact(trace)))
 
 
-def _heartbeat() -> None:
+def _heartbeat(crash: int) -> None:
     while True:
-        faulthandler.dump_traceback_later(WATCHDOG_SECONDS, exit=True)
+        faulthandler.dump_traceback_later(WATCHDOG_SECONDS, exit=True, file=crash)
         time.sleep(HEARTBEAT_SECONDS)
 
 
 def main() -> None:
-    requests, answers = int(sys.argv[1]), int(sys.argv[2])
-    for fd in (requests, answers):
+    requests, answers, crash = (int(each) for each in sys.argv[1:4])
+    faulthandler.enable(file=crash)  # the host reads it, and writes it to its log
+    for fd in (requests, answers, crash):
         os.set_inheritable(fd, False)  # what a plugin starts must not keep the pipes open
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the host decides
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s plugin %(threadName)s %(name)s: %(message)s"
     )
-    threading.Thread(target=_heartbeat, name="watchdog", daemon=True).start()
+    threading.Thread(target=_heartbeat, args=(crash,), name="watchdog", daemon=True).start()
     child = Child(requests, answers)
     child.write({"event": "ready"})
     child.serve()

@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 CHILD = "ringfence.engine.plugins.child"
 _SECONDS_TO_END = 1.0
+_MOST_STACKS = 10_000
 
 
 class _Answer:
@@ -56,18 +58,21 @@ class ChildProcess:
         self._why: str | None = None
         requests_read, self._requests = os.pipe()
         self._answers, answers_write = os.pipe()
+        self._crash = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
+        crash = self._crash.fileno()
         os.set_blocking(self._requests, False)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", CHILD, str(requests_read), str(answers_write)],
+                [sys.executable, "-P", "-m", CHILD, *(str(fd) for fd in (requests_read, answers_write, crash))],
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # what a plugin prints goes to the log
-                pass_fds=(requests_read, answers_write),
+                pass_fds=(requests_read, answers_write, crash),
                 env={**without_ours(os.environ), **(environment or {})},
             )
         except OSError:
             os.close(self._requests)
             os.close(self._answers)
+            self._crash.close()
             raise
         finally:
             os.close(requests_read)
@@ -200,12 +205,22 @@ class ChildProcess:
             self._pending.clear()
         how = f"killed, as {self._why}" if self._why else _exit_text(code)
         alone = len(pending) == 1 and self._why is None
+        stacks = self._stacks()
+        if stacks is not None:
+            logger.error("Plugin process %d ended (%s): %s", self.pid, how, stacks)
         for answer in pending:
-            answer.fail(PluginCrash(f"The plugin process ended during the call ({how}).", alone=alone))
+            message = f"The plugin process ended during the call ({how})."
+            answer.fail(PluginCrash(message, f"{message} {stacks}" if stacks else None, alone=alone))
         with self._writing:
             self._close_requests()
         if self._on_end is not None:
             self._on_end(self)
+
+    def _stacks(self) -> str | None:
+        """What the process wrote as it crashed."""
+        with self._crash as file:
+            file.seek(0)
+            return file.read().decode(errors="replace").strip()[:_MOST_STACKS] or None
 
     def _close_requests(self) -> None:
         if self._requests >= 0:

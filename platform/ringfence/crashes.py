@@ -1,0 +1,45 @@
+"""A process that dies of a signal such as SIGSEGV says where: the Python stacks of all its threads."""
+
+import contextlib
+import faulthandler
+import io
+import re
+import sys
+
+_FATAL = re.compile(r"Fatal Python error: .+")
+_PARTS = ("  File ", "  ...", "  <", "Thread 0x", "Current thread 0x", "Extension modules")
+_MOST_LINES = 80
+
+
+def tell_crashes() -> None:
+    """Write the stacks to standard error, which is the log of each of our processes."""
+    # Standard error is no file in a test that captures it, and there is none in a process without one.
+    with contextlib.suppress(AttributeError, ValueError, io.UnsupportedOperation):
+        if not faulthandler.is_enabled() and sys.stderr is not None:
+            faulthandler.enable()
+
+
+def crash_told(text: str) -> str | None:
+    """What faulthandler wrote somewhere in `text`, from its first line on; None where it wrote nothing.
+
+    At most so many lines; the stack of the thread that crashed comes first.
+    """
+    found = _FATAL.search(text)
+    if found is None:
+        return None
+    lines = text[found.start() :].splitlines()
+    stack = [lines[0]]
+    for line in lines[1:]:
+        if line and not line.startswith(_PARTS):
+            break
+        stack.append(line)
+    return "\n".join(_current_first(stack)[:_MOST_LINES]).strip()
+
+
+def _current_first(stack: list[str]) -> list[str]:
+    """The thread that crashed before all others."""
+    start = next((n for n, line in enumerate(stack) if line.startswith("Current thread")), None)
+    if start is None:
+        return stack
+    end = next((n for n in range(start + 1, len(stack)) if not stack[n].startswith("  ")), len(stack))
+    return [stack[0], "", *stack[start:end], *stack[1:start], *stack[end:]]
