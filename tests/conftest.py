@@ -24,7 +24,7 @@ from tests.support.parallel import ByFile, platform_first
 os.environ.setdefault("RINGFENCE_ENCRYPTION_KEYS", "dGVzdHMgb25seSwgbm90IGEgc2VjcmV0LCAzMiBieXQ")
 
 BROKER_FIXTURES = {"broker", "own_broker", "trusting"}
-pytest_plugins = ["tests.support.crashes"]
+pytest_plugins = ["tests.support.crashes", "tests.support.leftovers"]
 SHARED = pytest.StashKey[str]()
 BOOTSTRAP = "RINGFENCE_TEST_BOOTSTRAP"
 # Plugin code that a test runs by itself may read the test's files; a platform that a test starts does not see this.

@@ -1,5 +1,6 @@
 """Questions to the cluster, and topics made to measure."""
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,20 +23,21 @@ from fencing.kafka.translation import kafka_errors
 
 _REPLICATION = "default.replication.factor"
 _YOUNG_SECONDS = 5.0
-_BURIED_SECONDS = 60.0
+_IDLE_SECONDS = 300.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Client:
-    """An admin client in use, or one that is retired; `since`: monotonic time."""
+    """An admin client; `since` when it is there, `used` when it was asked for last: monotonic time."""
 
     client: AdminClient
     since: float
+    used: float
 
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 _clients: dict[_Key, _Client] = {}
-_retired: list[_Client] = []
+_turn = threading.Lock()
 
 
 def _key(connection: Connection) -> _Key:
@@ -43,39 +45,51 @@ def _key(connection: Connection) -> _Key:
 
 
 def _admin(connection: Connection) -> AdminClient:
-    """One admin client a cluster and principal: they are thread-safe, and each has threads of its own."""
-    key = _key(connection)
-    known = _clients.get(key)
-    if known is None:
-        with kafka_errors("creating the admin client"):
-            known = _Client(AdminClient(connection.librdkafka()), time.monotonic())  # type: ignore[arg-type]
-        _clients[key] = known
-    return known.client
+    """One admin client a cluster and principal: they are thread-safe, and each has threads of its own.
+
+    The caller keeps it until its answers are there: where the last reference to a client goes, so do the answers.
+    """
+    key, now = _key(connection), time.monotonic()
+    with _turn:
+        for other in [other for other, one in _clients.items() if now - one.used > _IDLE_SECONDS]:
+            del _clients[other]
+        known = _clients.get(key)
+        if known is None:
+            with kafka_errors("creating the admin client"):
+                client = AdminClient(connection.librdkafka())  # type: ignore[arg-type]
+            known = _clients[key] = _Client(client, now, now)
+        known.used = now
+        return known.client
+
+
+def forget_admin_clients() -> None:
+    """Let all of them go: at the end of a process, or of its use of a cluster."""
+    with _turn:
+        _clients.clear()
 
 
 @contextmanager
-def _asking(connection: Connection, doing: str) -> Iterator[None]:
-    """Translate errors; a client that met trouble that passes is not asked again.
+def _asking(connection: Connection, doing: str) -> Iterator[AdminClient]:
+    """The client to ask, with errors translated; one that met trouble that passes is not asked again.
 
     Measured with confluent-kafka 2.16: after a broker's restart a client went on asking with the leader epochs of
     before, or timed out whenever it was asked, for minutes; a new one was answered at once.
     """
+    client = _admin(connection)
     try:
         with kafka_errors(doing):
-            yield
+            yield client
     except Retriable:
-        _retire(connection)
+        _retire(connection, client)
         raise
 
 
-def _retire(connection: Connection) -> None:
-    now = time.monotonic()
-    known = _clients.get(_key(connection))
-    if known is None or now - known.since < _YOUNG_SECONDS:
-        return  # the broker is away: a newer client would fare no better
-    _clients.pop(_key(connection), None)
-    # Not let go yet: other threads may wait for its answers.
-    _retired[:] = [*(one for one in _retired if now - one.since < _BURIED_SECONDS), _Client(known.client, now)]
+def _retire(connection: Connection, client: AdminClient) -> None:
+    with _turn:
+        known = _clients.get(_key(connection))
+        # Where the broker is away, a newer client would fare no better.
+        if known is not None and known.client is client and time.monotonic() - known.since >= _YOUNG_SECONDS:
+            del _clients[_key(connection)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +113,8 @@ def create_topics(connection: Connection, topics: Sequence[TopicSpec], deadline:
         for topic in topics
     ]
     created = []
-    futures = _admin(connection).create_topics(wanted, request_timeout=max(1.0, deadline.remaining))
+    client = _admin(connection)
+    futures = client.create_topics(wanted, request_timeout=max(1.0, deadline.remaining))
     for name, future in futures.items():
         try:
             with _asking(connection, f"creating topic {name}"):
@@ -119,10 +134,10 @@ def _with_min_isr(topic: TopicSpec, brokers: Mapping[str, str]) -> dict[str, str
 def _defaults(connection: Connection, deadline: Deadline) -> dict[str, str]:
     """What the brokers say about replicas of new topics; {} where this principal may not ask."""
     try:
-        with _asking(connection, "asking for the brokers' settings"):
-            nodes = _admin(connection).describe_cluster(request_timeout=max(0.5, deadline.remaining)).result().nodes
+        with _asking(connection, "asking for the brokers' settings") as client:
+            nodes = client.describe_cluster(request_timeout=max(0.5, deadline.remaining)).result().nodes
             resource = ConfigResource(ConfigResource.Type.BROKER, str(nodes[0].id))
-            asked = _admin(connection).describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
+            asked = client.describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
             found = asked[resource].result()
     except FencingError as error:
         if error.code != "CLUSTER_AUTHORIZATION_FAILED":
@@ -133,7 +148,8 @@ def _defaults(connection: Connection, deadline: Deadline) -> dict[str, str]:
 
 def delete_topics(connection: Connection, names: Sequence[str], deadline: Deadline) -> None:
     """Delete topics; one that does not exist counts as deleted."""
-    for name, future in _admin(connection).delete_topics(list(names), request_timeout=deadline.remaining).items():
+    client = _admin(connection)
+    for name, future in client.delete_topics(list(names), request_timeout=deadline.remaining).items():
         try:
             with _asking(connection, f"deleting topic {name}"):
                 future.result()
@@ -146,10 +162,8 @@ def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tu
     """The topic's id and its partitions. Waits for a topic that does not exist (yet) until `deadline`, then raises."""
     while True:
         try:
-            with _asking(connection, f"describing topic {topic}"):
-                asked = _admin(connection).describe_topics(
-                    TopicCollection([topic]), request_timeout=max(0.5, deadline.slice(5.0))
-                )
+            with _asking(connection, f"describing topic {topic}") as client:
+                asked = client.describe_topics(TopicCollection([topic]), request_timeout=max(0.5, deadline.slice(5.0)))
                 found = asked[topic].result()
             return str(found.topic_id), [partition.id for partition in found.partitions]
         except FencingError as error:
@@ -163,10 +177,8 @@ def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tu
 def topic_exists(connection: Connection, topic: str, deadline: Deadline) -> bool:
     """Whether the topic is there, as far as the brokers tell this principal."""
     try:
-        with _asking(connection, f"describing topic {topic}"):
-            asked = _admin(connection).describe_topics(
-                TopicCollection([topic]), request_timeout=max(0.5, deadline.remaining)
-            )
+        with _asking(connection, f"describing topic {topic}") as client:
+            asked = client.describe_topics(TopicCollection([topic]), request_timeout=max(0.5, deadline.remaining))
             asked[topic].result()
     except FencingError as error:
         if error.code != "UNKNOWN_TOPIC_OR_PART":
@@ -179,8 +191,8 @@ def topic_setting(connection: Connection, topic: str, name: str, deadline: Deadl
     """One setting of a topic; None where this principal may not ask."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        with _asking(connection, f"asking for the settings of topic {topic}"):
-            asked = _admin(connection).describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
+        with _asking(connection, f"asking for the settings of topic {topic}") as client:
+            asked = client.describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
             found = asked[resource].result().get(name)
     except FencingError as error:
         if error.code not in ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"):
@@ -206,8 +218,8 @@ def offsets_at(
     asked = {TopicPartition(topic, partition): spec for partition in partitions}
     while True:
         try:
-            with _asking(connection, f"asking for the {place.value} offset of topic {topic}"):
-                futures = _admin(connection).list_offsets(
+            with _asking(connection, f"asking for the {place.value} offset of topic {topic}") as client:
+                futures = client.list_offsets(
                     asked, isolation_level=level, request_timeout=max(0.5, deadline.slice(5.0))
                 )
                 return {tp.partition: future.result().offset for tp, future in futures.items()}
@@ -224,8 +236,8 @@ def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], d
 
 def cluster_id(connection: Connection, deadline: Deadline) -> str:
     """The cluster's id, as `GET /` shows it."""
-    with _asking(connection, "asking for the cluster's id"):
-        found = _admin(connection).describe_cluster(request_timeout=max(0.5, deadline.remaining)).result()
+    with _asking(connection, "asking for the cluster's id") as client:
+        found = client.describe_cluster(request_timeout=max(0.5, deadline.remaining)).result()
     if not found.cluster_id:
         raise Fatal("The cluster does not tell its id")
     return str(found.cluster_id)

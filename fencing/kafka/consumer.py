@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from fencing.errors import Fatal, Fenced, Retriable
+from fencing.kafka.closing import Gate
 from fencing.kafka.settings import Connection
 from fencing.kafka.translation import kafka_errors, translate
 
@@ -33,6 +34,7 @@ class PartitionReader:
     ) -> None:
         """`fetch_wait_ms`: how long the broker holds an empty fetch back, and so an end-of-partition event."""
         self.topic = topic
+        self._gate = Gate(f"The reader of topic {topic}")
         with kafka_errors(f"opening topic {topic}"):
             self._consumer = Consumer(
                 connection.for_reading(
@@ -52,11 +54,12 @@ class PartitionReader:
     def move(self, positions: Mapping[int, int]) -> None:
         """Go on from other offsets."""
         self.positions = dict(positions)
-        self._consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in positions.items()])
+        with self._gate:
+            self._consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in positions.items()])
 
     def poll(self, timeout: float, limit: int) -> list[LogRecord]:
         """At most `limit` records; empty after `timeout` seconds without any, or when only the position moved."""
-        with kafka_errors(f"reading topic {self.topic}"):
+        with self._gate, kafka_errors(f"reading topic {self.topic}"):
             # `consume` waits its whole time out for `limit` messages; so one wait for the first, then what is there.
             first = self._consumer.poll(timeout)
             messages = [] if first is None else [first, *self._consumer.consume(max(1, limit - 1), 0)]
@@ -82,5 +85,5 @@ class PartitionReader:
         return records
 
     def close(self) -> None:
-        """Let the client go."""
-        self._consumer.close()
+        """Let the client go. Any thread may call it; a `poll` under way ends first."""
+        self._gate.close(self._consumer.close)

@@ -9,7 +9,6 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka import KafkaAdminClient
 from kafka.errors import (
     ClusterAuthorizationFailedError,
     KafkaError,
@@ -21,6 +20,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from fencing.clock import Deadline
 from fencing.errors import Fatal, FencingError, Retriable
+from fencing.kafka.python_client import PythonClient
 from fencing.kafka.settings import Connection
 
 _IN_FLIGHT = 10_000  # requests on one connection; more than that wait for the next round
@@ -57,9 +57,7 @@ class Fencer:
 
     def __init__(self, connection: Connection) -> None:
         try:
-            self._admin = KafkaAdminClient(
-                **connection.kafka_python(), max_in_flight_requests_per_connection=_IN_FLIGHT
-            )
+            self._admin = PythonClient(**connection.kafka_python(), max_in_flight_requests_per_connection=_IN_FLIGHT)
         except KafkaError as error:
             raise Retriable(f"No broker of {connection.bootstrap} answers: {error}. It is tried again") from error
         except (OSError, ValueError) as error:  # a certificate file that is not there, an address that is none

@@ -5,20 +5,26 @@ wrong moment ("Assertion `eonce->refcnt > 0' failed", librdkafka issue 4605; mea
 workers were gone after each restart of the broker).
 """
 
-import threading
 from dataclasses import dataclass
 from typing import Any
 
-from kafka import KafkaAdminClient
 from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError
 
 from fencing.clock import Deadline
 from fencing.errors import Fatal, Retriable
+from fencing.kafka.client_pool import ClientPool
+from fencing.kafka.python_client import PythonClient
 from fencing.kafka.settings import Connection
 
 _REQUEST_MS = 5_000
-_clients: dict[tuple[str, tuple[tuple[str, str], ...]], KafkaAdminClient] = {}
-_turn = threading.Lock()
+_LEAST_MS = 500
+
+
+def _client(connection: Connection, patience_ms: int = _REQUEST_MS) -> PythonClient:
+    return PythonClient(**connection.kafka_python(), request_timeout_ms=_REQUEST_MS, bootstrap_timeout_ms=patience_ms)
+
+
+_clients = ClientPool(_client)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +41,15 @@ def group_members(connection: Connection, group: str, deadline: Deadline) -> lis
 
     Raises `Retriable` where no broker answers in time, and `Fatal` where it may not be asked.
     """
-    key = (connection.bootstrap, tuple(sorted(connection.settings.items())))
     doing = f"describing group {group}"
-    with _turn:
-        try:
-            client = _clients.get(key)
-            if client is None:
-                patience = max(500, min(_REQUEST_MS, int(deadline.remaining * 1000)))
-                client = _clients[key] = KafkaAdminClient(
-                    **connection.kafka_python(), request_timeout_ms=_REQUEST_MS, bootstrap_timeout_ms=patience
-                )
+    patience = max(_LEAST_MS, min(_REQUEST_MS, int(deadline.remaining * 1000)))
+    try:
+        with _clients.lease(connection, lambda connection: _client(connection, patience)) as client:
             found: dict[str, Any] = client.describe_groups([group])[group]
-        except GroupAuthorizationFailedError as error:
-            raise Fatal(f"{doing}: {error}. Grant DESCRIBE on the group, then restart", type(error).__name__) from error
-        except KafkaError as error:
-            broken = _clients.pop(key, None)
-            if broken is not None:
-                broken.close()
-            raise Retriable(f"{doing}: {error}", type(error).__name__) from error
+    except GroupAuthorizationFailedError as error:
+        raise Fatal(f"{doing}: {error}. Grant DESCRIBE on the group, then restart", type(error).__name__) from error
+    except KafkaError as error:
+        raise Retriable(f"{doing}: {error}", type(error).__name__) from error
     trouble = found["error"]
     if trouble is not None and GroupIdNotFoundError.__name__ not in trouble:
         if GroupAuthorizationFailedError.__name__ in trouble:

@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from fencing.clock import Deadline
 from fencing.errors import Fatal, Retriable
+from fencing.kafka.closing import Gate
 from fencing.kafka.membership import GroupMetadata
 from fencing.kafka.settings import Connection
 from fencing.kafka.translation import kafka_errors, translate
@@ -67,6 +68,7 @@ class InputGroup:
     ) -> None:
         """first: where to begin a partition that the group has no offset of; the beginning where it gives None."""
         self._first = first
+        self._gate = Gate(f"The member of group {group}")
         self.metadata: GroupMetadata | None = None
         """Captured in the rebalance callback; None while the member owns nothing."""
         self._on_revoke = on_revoke
@@ -145,25 +147,26 @@ class InputGroup:
         """
         doing = "reading the input"
         self._collected.clear()
-        while len(self._collected) < limit:
-            with kafka_errors(doing):
-                message = self._consumer.poll(0.0 if self._collected else seconds)
-            if message is None:
-                break
-            if (error := message.error()) is not None:
-                raised = translate(error, doing)
-                if isinstance(raised, Retriable) or error.code() in _PASSES:
-                    log.info("%s", raised)  # the client goes on by itself
+        with self._gate:
+            while len(self._collected) < limit:
+                with kafka_errors(doing):
+                    message = self._consumer.poll(0.0 if self._collected else seconds)
+                if message is None:
                     break
-                raise raised
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            if topic is None or partition is None or offset is None:
-                raise Fatal(f"{doing}: a message without topic, partition or offset")
-            _, timestamp = message.timestamp()
-            headers: Any = message.headers() or ()
-            self._collected.append(
-                InputRecord(topic, partition, offset, message.key(), message.value(), timestamp, headers)
-            )
+                if (error := message.error()) is not None:
+                    raised = translate(error, doing)
+                    if isinstance(raised, Retriable) or error.code() in _PASSES:
+                        log.info("%s", raised)  # the client goes on by itself
+                        break
+                    raise raised
+                topic, partition, offset = message.topic(), message.partition(), message.offset()
+                if topic is None or partition is None or offset is None:
+                    raise Fatal(f"{doing}: a message without topic, partition or offset")
+                _, timestamp = message.timestamp()
+                headers: Any = message.headers() or ()
+                self._collected.append(
+                    InputRecord(topic, partition, offset, message.key(), message.value(), timestamp, headers)
+                )
         records, self._collected = self._collected, []
         return records
 
@@ -172,13 +175,14 @@ class InputGroup:
         if not self._owned:
             return
         asked = [TopicPartition(topic, partition) for topic, partition in self._owned]
-        found = self._committed(self._consumer, asked, deadline)
-        for one in found:
-            if one.offset < 0:
-                one.offset = OFFSET_BEGINNING
-        with kafka_errors("going back to the committed offsets of the input"):
-            self._consumer.assign(found)
+        with self._gate:
+            found = self._committed(self._consumer, asked, deadline)
+            for one in found:
+                if one.offset < 0:
+                    one.offset = OFFSET_BEGINNING
+            with kafka_errors("going back to the committed offsets of the input"):
+                self._consumer.assign(found)
 
     def close(self) -> None:
         """Leave the group at once. What is open is finished before, in `on_revoke`."""
-        self._consumer.close()
+        self._gate.close(self._consumer.close)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, TopicPartition
 
 from fencing.errors import Fatal, NotLeader
+from fencing.kafka.closing import Gate
 from fencing.kafka.settings import Connection
 from fencing.kafka.translation import kafka_errors, translate
 
@@ -61,6 +62,7 @@ class GroupSeat:
         self._on_gain = on_gain
         self._on_loss = on_loss
         self._owns = False
+        self._gate = Gate(f"The member of group {group}")
         settings = connection.librdkafka(
             group_id=group,
             enable_auto_commit=False,
@@ -98,7 +100,7 @@ class GroupSeat:
 
     def poll(self, seconds: float) -> None:
         """Serve the group for up to `seconds`. Not polled for `max_poll_interval_ms`, a member loses its seat."""
-        with kafka_errors("serving the consumer group"):
+        with self._gate, kafka_errors("serving the consumer group"):
             message = self._consumer.poll(seconds)
         trouble = None if message is None else message.error()
         if trouble is not None:
@@ -109,4 +111,4 @@ class GroupSeat:
 
     def close(self) -> None:
         """Leave the group at once, so that the others need not wait for the session to run out."""
-        self._consumer.close()
+        self._gate.close(self._consumer.close)

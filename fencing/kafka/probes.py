@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
 
-from kafka import KafkaAdminClient
 from kafka.errors import (
     ClusterAuthorizationFailedError,
     IncompatibleBrokerVersion,
@@ -30,6 +29,7 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 from fencing.errors import Fatal, FencingError, Retriable
 from fencing.kafka.admin import login_refused
 from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.python_client import PythonClient
 from fencing.kafka.settings import Connection
 
 NOBODYS_PRODUCER: Final = 2**63 - 1
@@ -105,7 +105,7 @@ class Prober:
     def __init__(self, connection: Connection) -> None:
         self._where = connection.bootstrap
         try:
-            self._admin = KafkaAdminClient(
+            self._admin = PythonClient(
                 **connection.kafka_python(),
                 max_in_flight_requests_per_connection=_IN_FLIGHT,
                 bootstrap_timeout_ms=_BOOTSTRAP_MS,

@@ -16,7 +16,7 @@ from fencing.boundaries import Boundaries
 from fencing.client_settings import connection_of, producer_overrides, transaction_timeout_ms
 from fencing.errors import FencingError, Invalid
 from fencing.ids import ConnectorName, TaskId, leader_transactional_id, task_transactional_id
-from fencing.kafka.prober_pool import Login, ProberPool, login_of
+from fencing.kafka.client_pool import ClientPool, Login, login_of
 from fencing.kafka.probes import Prober, unusable
 from fencing.kafka.settings import Connection
 from fencing.offset_stores import OffsetStores, stores_of
@@ -27,7 +27,7 @@ from ringfence.worker_config import WorkerConfig
 
 _MOST_IDS: Final = 200
 _LOGIN_REFUSED: Final = "SASL_AUTHENTICATION_FAILED"
-_probers = ProberPool()
+_probers = ClientPool(Prober)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,109 @@
+"""Clients that are kept for the next question, since a login costs more than all that is asked after it.
+
+Each has a thread and connections of its own and, where nobody closes it, goes on connecting for ever. So a pool closes
+what was not used for a while, whether anybody asks again or not.
+"""
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from fencing.kafka.settings import Connection
+
+IDLE_SECONDS: Final = 30.0
+_MOST_IDLE: Final = 8
+
+Login = tuple[str, frozenset[tuple[str, str]]]
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+_Client = TypeVar("_Client", bound=Closable)
+
+
+def login_of(connection: Connection) -> Login:
+    """What tells two principals apart: where they log in, and as whom."""
+    return connection.bootstrap, frozenset(connection.settings.items())
+
+
+class ClientPool(Generic[_Client]):
+    """Thread-safe; each client is one caller's at a time. One that met an error is closed."""
+
+    def __init__(self, make: Callable[[Connection], _Client], idle_seconds: float = IDLE_SECONDS) -> None:
+        self._make = make
+        self._idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._idle: list[tuple[float, Login, _Client]] = []
+        self._timer: threading.Timer | None = None
+        _pools.add(self)
+
+    @contextmanager
+    def lease(self, connection: Connection, make: Callable[[Connection], _Client] | None = None) -> Iterator[_Client]:
+        """A client with this connection's login; `make`: how to make one now. Raises as that does."""
+        login = login_of(connection)
+        client = self._taken(login) or (make or self._make)(connection)
+        try:
+            yield client
+        except BaseException:
+            client.close()
+            raise
+        with self._lock:
+            self._idle.append((time.monotonic(), login, client))
+            if self._timer is None:
+                self._start_timer()
+        self._close_old()
+
+    def close(self) -> None:
+        """Close those that are idle. The pool may be used again."""
+        with self._lock:
+            old, self._idle = self._idle, []
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        for _, _, client in old:
+            client.close()
+
+    def _taken(self, login: Login) -> _Client | None:
+        self._close_old()
+        with self._lock:
+            for place in range(len(self._idle) - 1, -1, -1):
+                if self._idle[place][1] == login:
+                    return self._idle.pop(place)[2]
+        return None
+
+    def _close_old(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            fresh = [entry for entry in self._idle if now - entry[0] < self._idle_seconds][-_MOST_IDLE:]
+            old = [entry[2] for entry in self._idle if entry not in fresh]
+            self._idle = fresh
+        for client in old:
+            client.close()
+
+    def _start_timer(self) -> None:
+        self._timer = threading.Timer(self._idle_seconds, self._tidy)
+        self._timer.name, self._timer.daemon = "client-pool", True
+        self._timer.start()
+
+    def _tidy(self) -> None:
+        """On the timer's thread, for as long as there is something to look after."""
+        self._close_old()
+        with self._lock:
+            if self._timer is threading.current_thread():  # else the pool was closed meanwhile
+                self._timer = None
+                if self._idle:
+                    self._start_timer()
+
+
+_pools: "weakref.WeakSet[ClientPool[Any]]" = weakref.WeakSet()
+
+
+def close_idle_clients() -> None:
+    """Close the idle clients of every pool: at the end of a process, or of its use of a cluster."""
+    for pool in list(_pools):
+        pool.close()

@@ -1,0 +1,22 @@
+"""kafka-python's client, for what librdkafka has no call for."""
+
+from typing import Any
+
+from kafka import KafkaAdminClient
+
+
+class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no types
+    """Closed by whoever made it. One that could not be made is closed before the error is raised.
+
+    kafka-python starts its thread first and looks for a broker then, and leaves a thread behind that goes on looking
+    for it, and complaining, until the end of the process.
+    """
+
+    def __init__(self, **configs: Any) -> None:
+        try:
+            super().__init__(**configs)
+        except BaseException:
+            if hasattr(self, "_net"):
+                self._closed = False  # else there is nothing to close in kafka-python's eyes
+                self.close()
+            raise
