@@ -13,7 +13,7 @@ COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY connectors/__init__.py connectors/
 COPY fencing/__init__.py fencing/
 COPY platform/ringfence/__init__.py platform/ringfence/
-# Editable, because templates and static files are found beside the packages. What goes is a shell for Scala, in no class path.
+# Editable, so that our code is a layer of its own. What goes is a shell for Scala, in no class path.
 RUN pip install -c constraints.txt -e '.[postgres,schema-registry]' \
     && rm -r "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/connect-repl"
 COPY manage.py ./

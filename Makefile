@@ -76,7 +76,7 @@ format: setup ## Put the style right
 	$(BIN)/djangofmt templates
 
 lock: setup ## Write constraints.txt from what is installed
-	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
+	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --all --exclude pip --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
 
 clean: ## Remove what the tools have left behind (.venv and downloads stay)
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist spark-warehouse

@@ -1,3 +1,7 @@
 """Ringfence: source connectors that write to Apache Kafka exactly once."""
 
+from ringfence import aliases
+
 __version__ = "0.1.0"
+
+aliases.install()

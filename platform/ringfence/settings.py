@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from ringfence.environment import bound_to_loopback, database, host_of, server_token
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGE = Path(__file__).resolve().parent  # holds templates/ and static/: in a checkout as links to the top folders
 
 DEBUG = os.environ.get("RINGFENCE_DEBUG") == "1"
 SECRET_KEY = os.environ.get("RINGFENCE_SECRET_KEY") or secrets.token_urlsafe(48)
@@ -89,7 +89,7 @@ APPEND_SLASH = False
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [ROOT / "templates"],
+        "DIRS": [PACKAGE / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "builtins": ["ringfence.web.templatetags.ringfence"],
@@ -107,7 +107,7 @@ DATABASES = {"default": database(os.environ.get("RINGFENCE_DATABASE_URL", "sqlit
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [ROOT / "static"]
+STATICFILES_DIRS = [PACKAGE / "static"]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 WHITENOISE_MAX_AGE = 0 if DEBUG else 3600

@@ -37,7 +37,9 @@ def test_nothing_but_what_is_copied_is_in_the_context() -> None:
 
 def test_all_that_runs_is_copied() -> None:
     roots = {path.split("/")[0] for path in PROJECT["tool"]["setuptools"]["package-dir"].values()}
-    pages = {str(path.relative_to(ROOT)) for path in (settings.ROOT / "templates", *settings.STATICFILES_DIRS)}
+    pages = {
+        str(path.resolve().relative_to(ROOT)) for path in (settings.PACKAGE / "templates", *settings.STATICFILES_DIRS)
+    }
     files = {"pyproject.toml", "constraints.txt", "manage.py", PROJECT["project"]["readme"]}
     assert roots | pages | files <= copied()
     assert not copied() & {"tests", ".env", "."}
@@ -50,7 +52,7 @@ def test_what_is_installed_is_what_the_project_offers() -> None:
     wanted = set(extras[1].split(","))
     assert {"postgres", "schema-registry"} <= wanted <= PROJECT["project"]["optional-dependencies"].keys()
     assert "-c constraints.txt" in install
-    assert "-e " in install, "templates and static files are found beside the packages"
+    assert "-e " in install, "our code is copied later, as a layer of its own"
 
 
 def test_a_change_of_our_code_leaves_the_installed_packages_as_they_are() -> None:

@@ -42,6 +42,8 @@ class Up:
         self.http = f"127.0.0.1:{free_port()}"
         self.kafka_port = free_port()
         self.rest = Rest(f"http://{self.http}")
+        self.cwd: Path | None = None
+        """Where it is started; None: where the tests are."""
         self._settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -101,6 +103,7 @@ class Up:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=environment(self._settings),
+                cwd=self.cwd,
                 start_new_session=True,
                 preexec_fn=_die_with_parent,  # also where a timeout ends pytest in the middle of a test
             )

@@ -20,7 +20,7 @@ from ringfence.console.navigation import GROUPS
 
 FILE = "unfold/fonts/material-symbols/Material-Symbols-Outlined.woff2"
 ADDRESS = f"/static/{FILE}"
-OURS = settings.ROOT / "static" / FILE
+OURS = settings.PACKAGE / "static" / FILE
 _UNFOLD = Path(unfold.__file__).parent
 THEIRS = _UNFOLD / "static" / FILE
 REMEDY = "unfold has changed, or an icon is new: make icons, look at the console, commit the font"
@@ -61,8 +61,8 @@ def _sources() -> Iterator[Path]:
     for kind in ("*.py", "templates/**/*.html", "static/unfold/**/*.css", "static/unfold/js/*.js"):
         yield from (path for path in _UNFOLD.rglob(kind) if "contrib" not in path.relative_to(_UNFOLD).parts)
     for folder in ("admin", "console"):
-        yield from (settings.ROOT / "templates" / folder).rglob("*.html")
-    yield settings.ROOT / "static" / "ringfence" / "console.css"
+        yield from (settings.PACKAGE / "templates" / folder).rglob("*.html")
+    yield settings.PACKAGE / "static" / "ringfence" / "console.css"
 
 
 def subset() -> bytes:

@@ -1,0 +1,113 @@
+"""A wheel built from the tree, in an environment of its own and away from the checkout, is the whole product."""
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.up import Up, environment
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE", "connectors", "fencing", "platform", "static", "templates")
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
+CONNECTOR = {
+    "connector.class": "VerifiableSource",
+    "topic": "from-a-wheel",
+    "tasks.max": "1",
+    "throughput": "10",
+}
+ONE_API = """
+import connectors.api, connectors.api.schemas, ringfence, ringfence.connectors.api, ringfence.connectors.api.schemas
+assert ringfence.connectors.api.SourceTask is connectors.api.SourceTask
+assert ringfence.connectors.api.schemas is connectors.api.schemas
+print(ringfence.__file__, connectors.__file__)
+"""
+
+pytestmark = pytest.mark.timeout(420)  # it starts a platform: Kafka, web, a worker with its JVM
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment({}), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Installed(Up):
+    """`ringfence up` as the wheel's own script starts it."""
+
+    script: Path
+
+    def command(self) -> list[str]:
+        return [str(self.script), "up", "--data", str(self.data), "--http", self.http, "--kafka", self.bootstrap]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that holds the wheel, and sees the packages it depends on without our editable install."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in BUILT_FROM:
+        path = ROOT / name
+        if path.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(path, source / name, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy2(path, source / name)
+    offline = ("--no-build-isolation", "--no-deps", "--no-index")
+    run(*PIP, "wheel", *offline, "--wheel-dir", folder / "dist", source, cwd=folder)
+    shutil.rmtree(source)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
+    python = folder / "venv" / "bin" / "python"
+    run(*PIP, "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=folder)
+    (packages,) = (folder / "venv").glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def up(home: Path) -> Iterator[Up]:
+    installed = Installed(home / "data", workers=1)
+    installed.script, installed.cwd = home / "venv" / "bin" / "ringfence", home
+    installed.start()
+    try:
+        yield installed
+    finally:
+        installed.end()
+
+
+def test_authors_import_one_api_under_two_names(home: Path) -> None:
+    files = run(home / "venv" / "bin" / "python", "-c", ONE_API, cwd=home).split()
+    assert [file for file in files if not file.startswith(str(home))] == []
+
+
+def test_pages_come_with_their_styles_and_scripts(up: Up) -> None:
+    with httpx.Client(base_url=f"http://{up.http}", timeout=60) as client:
+        for address in ("/ui/connectors", "/console/"):
+            page = client.get(address)
+            assert page.status_code == 200, address
+            needed = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text))
+            assert {"css", "js"} <= {each.rpartition(".")[2] for each in needed}, address
+            assert {each: code for each in needed if (code := client.get(each).status_code) != 200} == {}
+
+
+def test_a_connector_runs(up: Up) -> None:
+    with httpx.Client(base_url=f"http://{up.http}", timeout=120) as client:
+        created = client.post("/connectors", json={"name": "from-a-wheel", "config": CONNECTOR})
+        assert created.status_code == 201, created.text
+
+        def running() -> bool:
+            status = client.get("/connectors/from-a-wheel/status").json()
+            return [task["state"] for task in status.get("tasks", [])] == ["RUNNING"]
+
+        eventually(running, 180, "a running task of the connector")
