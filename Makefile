@@ -65,6 +65,7 @@ lint: setup ## Check style, types and the arrows between packages
 	$(BIN)/ruff format --check .
 	$(BIN)/djangofmt --check templates
 	$(BIN)/djangofmt check templates
+	$(BIN)/oxlint --deny-warnings static
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@if [ -e platform/__init__.py ]; then \
