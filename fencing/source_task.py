@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from connectors.api import SourceTask
+from fencing import start_watch as stages
 from fencing.at_least_once import AtLeastOnceLife
 from fencing.boundaries import Boundaries, Boundary
 from fencing.client_settings import transaction_timeout_ms
@@ -34,6 +35,7 @@ from fencing.offsets import SourceOffsets
 from fencing.poll_loop import PollLoop, due_in
 from fencing.record_path import RecordPath
 from fencing.restarts import why_of
+from fencing.start_watch import StartWatch, holding_up
 from fencing.status import State
 from fencing.task_clients import group_source, transactional_producer
 from fencing.task_context import TaskContext
@@ -83,6 +85,12 @@ class SourceTaskRun:
         self._counters = Counters()
         self._report = TaskReport(spec, reporter, self._counters, clock, plugin.version, plugin.redact)
         self._view = TaskView(spec, self._report.tick, on_level)
+        self._watch = StartWatch(
+            lambda: self._report.start_stage,
+            lambda stage: self._leftovers.trouble or holding_up(stage, spec, self._offsets_topic, clock),
+            self._report.waiting,
+        )
+        self._offsets_topic = spec.topics.offsets
         self._leftovers = TaskLeftovers(spec, clock, self._report.hanging_ended, self._stop_if_ended)
         worker = spec.worker_settings
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
@@ -98,11 +106,13 @@ class SourceTaskRun:
     def run(self) -> Outcome:
         """From step 1 to the end of the attempt."""
         try:
-            self._report.stage("reading the config topic")
+            self._report.stage(stages.READING_CONFIG)
+            self._watch.start()
             self._view.open(Deadline.after(60, self._clock))
             outcome = self._lives()
         except Exception as error:  # noqa: BLE001 - the root of the attempt, where it is recorded
             outcome = self._failed(error)
+        self._watch.close()
         if outcome.trace is None:
             self._report.ended(outcome.reason)
         else:
@@ -171,7 +181,7 @@ class SourceTaskRun:
         if self._spec.mode is not Mode.ENABLED:
             AtLeastOnceLife(self._spec, self._plugin, self._view, self._report, self._counters, self._clock).run()
             return True
-        self._report.stage("initialising the producer")
+        self._report.stage(stages.INITIALISING)
         producer = self._take_id()  # 3, 4
         transactions: Transactions | None = None
         plugin: SourceTask | None = None
@@ -183,8 +193,9 @@ class SourceTaskRun:
             return transactions.group
 
         try:
-            self._report.stage("reading source offsets")
+            self._report.stage(stages.READING_OFFSETS)
             kept = TaskOffsets(self._spec, self._clock)
+            self._offsets_topic = kept.topic
             self._leftovers.begin(producer, kept.topic)
             kept.prepare()  # 5
             offsets = kept.read(self._ends)  # 6
@@ -202,6 +213,8 @@ class SourceTaskRun:
             )
             self._report.stage("starting the plugin")
             plugin.start(self._plugin.config)  # 7
+            self._report.stage("looking for hanging transactions")
+            self._leftovers.clear({kept.topic})
             self._report.producer(producer)
             self._report.running(State.RUNNING)
             with timeouts_explained(self._open_s, self._timeout_ms):
@@ -296,11 +309,11 @@ class SourceTaskRun:
         """A new epoch, which shuts out what the old producer may still send; and a look at what is really committed."""
         if transactions.group is not None:
             raise Abortable(f"{why}: the group's committed offsets tell where to go on")
-        self._report.stage("taking a new producer", why)
+        self._report.stage(stages.RENEWING, why)
         transactions.retire()
         producer = self._take_id()
         transactions.take_over(producer)
         self._leftovers.begin(producer, kept.topic)
         transactions.check(kept.read(self._ends))
         self._report.producer(producer)
-        self._report.stage("running")
+        self._report.going_on()

@@ -1,5 +1,6 @@
 """What one attempt says about itself: its status, its stage, its numbers once a second."""
 
+import logging
 from collections.abc import Callable
 
 from fencing.active_topics import TopicStatus
@@ -11,7 +12,10 @@ from fencing.status import FAILED, SUPERSEDED, State, TaskStatus
 from fencing.task_spec import TaskSpec
 from fencing.transactions import Counters, TransactionalClient
 
+log = logging.getLogger(__name__)
+
 _EVERY_S = 1.0
+_NO_START = frozenset({"", "running", "paused", "copying offsets"})
 
 
 class TaskReport:
@@ -36,6 +40,8 @@ class TaskReport:
         self._producer_id = -1
         self._epoch = -1
         self._stage = ""
+        self._stage_since = self._last
+        self._told_waiting = self._over = False
         self._version = version
         self._redact = redact
         self._tracks = spec.worker_settings.get("topic.tracking.enable", "true").strip().lower() != "false"
@@ -55,9 +61,33 @@ class TaskReport:
     def stage(self, stage: str, message: str = "") -> None:
         """A step on the way, for people who wait."""
         if (stage, message) != (self._stage, ""):
+            if stage != self._stage:
+                self._stage_since = self._clock.monotonic()
             self._stage = stage
             connector = self._spec.task.connector
             self._reporter.event("task", connector, **self._fields(), stage=stage, message=self._redact(message))
+
+    @property
+    def start_stage(self) -> tuple[str, float] | None:
+        """The step that this attempt is at, and for how many seconds; None where it is none of a start. Any thread."""
+        if self._stage in _NO_START or self._over:
+            return None
+        return self._stage, self._clock.monotonic() - self._stage_since
+
+    def waiting(self, text: str) -> None:
+        """It waits, and for what: in its status and on its page, in the log, among the events. Any thread."""
+        self._told_waiting = True
+        log.warning("Task %s, attempt %d waits: %s", self._spec.task, self._spec.placement.attempt, self._redact(text))
+        connector = self._spec.task.connector
+        self._reporter.event("task", connector, **self._fields(), stage="waiting", message=self._redact(text))
+        self._status(State.UNASSIGNED, self._redact(text))
+
+    def going_on(self) -> None:
+        """After an interruption, in which `waiting` may have been told."""
+        if self._told_waiting:
+            self.running(State.RUNNING)
+        else:
+            self.stage("running")
 
     def hanging_ended(self, one: Hanging) -> None:
         """A transaction of an older epoch of the task's producer hung, and was ended (invariant 13). Any thread."""
@@ -103,6 +133,7 @@ class TaskReport:
 
     def running(self, state: State) -> None:
         """RUNNING or PAUSED."""
+        self._told_waiting = False
         self.stage(state.lower())
         self._status(state, "")
         self._times.enter(state, self._clock.monotonic())
@@ -111,12 +142,14 @@ class TaskReport:
     def failed(self, trace: str, why: str = FAILED, *, left_open: bool = False) -> None:
         """FAILED, with the trace. `why` tells whether a restart may help (`fencing.restarts`); left_open: see
         `TaskStatus`."""
+        self._over = True
         self.progress()
         self._status(State.FAILED, why, trace=trace, ended=True, left_open=left_open)
         self.stage("failed", trace.splitlines()[-1])
 
     def ended(self, reason: str) -> None:
         """A normal end. The status tells a round that it need not wait; it replaces no newer attempt's."""
+        self._over = True
         self.progress()
         self._status(State.UNASSIGNED, SUPERSEDED, ended=True)
         self.stage(reason)

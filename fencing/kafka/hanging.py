@@ -85,6 +85,10 @@ class HangingProber(TransactionProber):
         """
         return [each for each in self._open(topics).values() if each.epoch < epochs.get(each.producer_id, -1)]
 
+    def open_on(self, topics: Collection[str]) -> list[Hanging]:
+        """Every transaction that is open on these topics, whoever knows of it."""
+        return list(self._open(topics).values())
+
     def longest_ms(self) -> int:
         """How long a transaction that a coordinator knows may be open at most."""
         told = self.broker_setting(_MAX_TIMEOUT)

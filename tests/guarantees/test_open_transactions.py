@@ -11,14 +11,19 @@ from fencing.events import decode
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.fencer import Fencer
 from fencing.kafka.hanging import HangingProber
+from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.kafka.transactions import Transaction, TransactionProber
 from fencing.offsets import encode_key, encode_value
+from fencing.status import State
+from fencing.task_spec import TaskSpec
 from fencing.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker
 from tests.support.hanging import append
+from tests.support.proxy import Api, Fate, Proxied
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -139,3 +144,32 @@ def told(stage: Stage) -> set[str]:
         return {str(event["type"]) for event in decoded if event is not None}
     finally:
         log.close()
+
+
+def test_an_attempt_that_waits_says_for_what(proxied: Proxied, unique: Callable[[str], str]) -> None:
+    stage = Stage(proxied.direct, unique("waits"))
+    config = {"topic": stage.data}
+    stage.configure(config)
+    stage.count()
+    proxied.proxy.set_trap(lambda request: request.api == Api.INIT_PRODUCER_ID, Fate.SILENCE, 1000)
+
+    def through(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
+        return TransactionalProducer(proxied.through, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+
+    def why() -> str:
+        status = stage.status()
+        return status.why if status is not None and status.state is State.UNASSIGNED else ""
+
+    try:
+        began = time.monotonic()
+        stage.start(Script(limit=10), config, new_producer=through)
+        said = eventually(why, 30, "what it waits for", pause=0.2)
+        print(f"After {time.monotonic() - began:.1f} s: {said}")
+        assert said.startswith("initialising the producer, for ")
+        assert f"the coordinator says that {stage.group}-{stage.connector}-0 is " in said
+        proxied.proxy.clear()
+        stage.wait_for(10)
+        eventually(lambda: (status := stage.status()) and status.state is State.RUNNING, 20, "RUNNING")
+    finally:
+        proxied.proxy.clear()
+        stage.close()

@@ -196,8 +196,21 @@ class Reconciler:
                 key = (task, placement.generation, placement.attempt)
                 began = self._silent[key] = before.get(key, time.monotonic())
                 if reported is not None and time.monotonic() - began > _SILENT_SECONDS:
-                    lost = replace(reported, ended=True, why=LOST, since_ms=self._reporter.now_ms())
-                    self._say(f"status-task-{task}", lost)
+                    self._give_up(replace(reported, ended=True, why=LOST, since_ms=self._reporter.now_ms()))
+
+    def _give_up(self, lost: TaskStatus) -> None:
+        key = f"status-task-{lost.task}"
+        held, when = self._said.get(key, (None, 0.0))
+        if isinstance(held, TaskStatus) and held.key == lost.key and time.monotonic() - when <= _SAY_AGAIN_SECONDS:
+            return
+        told = (
+            f"Placed on worker {lost.worker}, it has said nothing for {_SILENT_SECONDS:g} s, so it counts as lost "
+            "and is placed again. Its worker's log says more; restart that worker if it comes again"
+        )
+        log.warning("Task %s, attempt %d: %s", lost.task, lost.attempt, told)
+        attempt = {"generation": lost.generation, "attempt": lost.attempt, "worker": lost.worker}
+        self._reporter.event("task", lost.task.connector, task=lost.task.task, **attempt, stage="lost", message=told)
+        self._say(key, lost)
 
     def _decide(self, state: ClusterState) -> Steps:
         return decide(
