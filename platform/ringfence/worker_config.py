@@ -18,6 +18,7 @@ from fencing.kafka.settings import Connection
 from fencing.modes import MODE_KEY, Mode
 from fencing.next_placement import REBALANCE_DELAY
 from fencing.session_keys import SessionKeys
+from ringfence.engine.memory_limit import memory_limit
 from ringfence.engine.spark_settings import spark_settings
 
 log = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class WorkerConfig:
             raise Invalid(f"{error}. Remove it from the worker's settings") from error
         try:
             ConfigProviders(settings)
+            memory_limit(settings)
         except ConfigException as error:
             raise Invalid(str(error)) from error
         if problem := wrong_roots(names(settings.get(FILE_ROOTS, ""))):

@@ -1,42 +1,51 @@
-"""A task whose process crashes: it has failed, and its status says where."""
+"""A task whose process crashes, or takes more memory than it may: it has failed, and its status says why."""
 
 import ctypes
 import os
 import queue
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from connectors.api import SourceRecord, SourceTask
-from fencing.clock import Deadline
+from fencing.errors import Invalid
 from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
 from fencing.status import State, WorkerRecord
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
 from ringfence.engine.launcher import Launcher
+from ringfence.engine.memory_limit import memory_limit
 from ringfence.engine.spark_host import Lost, SparkHost
 from ringfence.worker_config import WorkerConfig
-from tests.guarantees.stage import Stage
+from tests.guarantees.stage import PARTITION, Stage
 from tests.support.broker import Broker
+from tests.support.waiting import eventually
 
 GOOD = 3  # polls before the trouble
 
 
 class Trouble(SourceTask):
-    """Gives some records, and then what its setting `trouble` names."""
+    """Gives the numbers from 0 on, and after some of them what its setting `trouble` names, the first time only."""
 
     def start(self, config: Mapping[str, str]) -> None:
         self.config, self.polls = config, 0
+        found = self.context.offset_reader.offset(PARTITION)
+        self.next = int(str(found["next"])) if found else 0
 
     def poll(self) -> list[SourceRecord] | None:
         self.polls += 1
         if self.polls > GOOD:
-            getattr(self, self.config["trouble"])()
-        return [SourceRecord({"p": 0}, {"n": self.polls}, self.config["topic"], str(self.polls).encode())]
+            trouble = Path(self.config["marker"] + ".met")
+            if not trouble.exists():
+                trouble.touch()
+                getattr(self, self.config["trouble"])()
+            Path(self.config["marker"]).touch()
+            self.context.wait(0.02)
+        number, self.next = self.next, self.next + 1
+        return [SourceRecord(PARTITION, {"next": self.next}, self.config["topic"], str(number).encode())]
 
     def dereference_null(self) -> None:
         ctypes.string_at(0)
@@ -44,9 +53,13 @@ class Trouble(SourceTask):
     def die(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def eat_memory(self) -> None:
+        eaten = []
+        while True:
+            eaten.append(bytearray(16 * 1024 * 1024))
+
     def go_on(self) -> None:
-        Path(self.config["marker"]).touch()
-        time.sleep(0.01)
+        """No trouble."""
 
 
 class Worker:
@@ -56,18 +69,26 @@ class Worker:
         self.connection = Connection(bootstrap)
         self.spark = SparkHost(4)
         self.stages: list[Stage] = []
-        self.worker_settings = {"offset.flush.interval.ms": "200", "transaction.timeout.ms": "60000"}
+        self.worker_settings = {
+            "offset.flush.interval.ms": "200",
+            "transaction.timeout.ms": "60000",
+            "task.memory.limit": "300m",
+        }
 
-    def start(self, name: str, trouble: str, **more: str) -> "tuple[Stage, queue.Queue[Outcome | Lost]]":
+    def start(self, name: str, trouble: str, marker: Path) -> "tuple[Stage, queue.Queue[Outcome | Lost]]":
+        """`marker`: a file that is there as soon as the task has gone on after its trouble."""
         stage = Stage(self.connection, name)
         self.stages.append(stage)
-        config = {"name": "numbers", "topic": stage.data, "trouble": trouble, **more}
-        stage.configure(config)
+        stage.configure({"name": "numbers", "topic": stage.data, "trouble": trouble, "marker": str(marker)})
         stage.count()
+        return stage, self.attempt(stage, 1, trouble, marker)
+
+    def attempt(self, stage: Stage, number: int, trouble: str, marker: Path) -> "queue.Queue[Outcome | Lost]":
+        config = {"name": "numbers", "topic": stage.data, "trouble": trouble, "marker": str(marker)}
         kind = f"{Trouble.__module__}.{Trouble.__name__}"
         spec = TaskSpec(
             self.connection,
-            *(stage.group, stage.topics, stage.task, stage.place(1)),
+            *(stage.group, stage.topics, stage.task, stage.place(number)),
             *(kind, config, config, self.worker_settings),
         )
         record = WorkerRecord(spec.placement.worker, spec.placement.incarnation, "enabled", 4, "0", 0)
@@ -81,7 +102,7 @@ class Worker:
             ends.put(result)
 
         self.spark.submit(spec, ended)
-        return stage, ends
+        return ends
 
     def close(self) -> None:
         self.spark.end_tasks()
@@ -111,8 +132,7 @@ def monkeypatch_module() -> Iterator[pytest.MonkeyPatch]:
 def test_a_segmentation_fault_is_a_failure_with_its_stack(
     worker: Worker, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    worker.start(unique("beside"), "go_on", marker=str(tmp_path / "beside"))
-    stage, ends = worker.start(unique("crash"), "dereference_null")
+    stage, ends = worker.start(unique("crash"), "dereference_null", tmp_path / "marker")
     end = ends.get(timeout=90)
     assert isinstance(end, Outcome), end
     status = stage.status()
@@ -122,15 +142,49 @@ def test_a_segmentation_fault_is_a_failure_with_its_stack(
     assert first == "The task's process crashed. Fatal Python error: Segmentation fault"
     assert stack[1].startswith("Current thread"), status.trace
     assert any("test_crashed_tasks.py" in line and line.endswith("in dereference_null") for line in stack)
-    deadline = Deadline.after(30)
-    while not (tmp_path / "beside").exists():
-        assert not deadline.expired, "the task beside it does not go on"
-        time.sleep(0.05)
+    begun_again(worker, stage, "dereference_null", tmp_path / "marker")
 
 
-def test_a_task_that_was_killed_from_outside_is_lost(worker: Worker, unique: Callable[[str], str]) -> None:
+def begun_again(worker: Worker, stage: Stage, trouble: str, marker: Path) -> None:
+    """The next attempt goes on where the last commit ended: nothing is missing, and nothing there twice."""
+    ends = worker.attempt(stage, 2, trouble, marker)
+    eventually(marker.exists, 60, "the next attempt")
+    stage.wait_for(len(stage.visible()) + 20)
+    records = stage.visible()
+    assert records == list(range(len(records)))
+    assert ends.empty()
+
+
+def test_a_task_that_eats_memory_fails_with_the_remedy_and_the_one_beside_it_goes_on(
+    worker: Worker, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    beside, ends_beside = worker.start(unique("beside"), "go_on", tmp_path / "beside")
+    eventually((tmp_path / "beside").exists, 60, "the task beside it")
+    stage, ends = worker.start(unique("hungry"), "eat_memory", tmp_path / "marker")
+    end = ends.get(timeout=90)
+    assert isinstance(end, Outcome), end
+    status = stage.status()
+    assert status is not None
+    assert (status.state, status.ended) == (State.FAILED, True)
+    assert "MemoryError" in (status.trace or "")
+    assert "The task may take 300 MiB (task.memory.limit). Raise that worker setting" in (status.trace or "")
+    beside.wait_for(len(beside.visible()) + 20)
+    assert ends_beside.empty()
+    begun_again(worker, stage, "eat_memory", tmp_path / "marker")
+
+
+@pytest.mark.parametrize("size", ["10m", "lots", "-1", "255m", "1t"])
+def test_a_limit_that_cannot_be_meant_is_refused(size: str) -> None:
+    with pytest.raises(Invalid, match=r"task\.memory\.limit=.*at least 256m"):
+        WorkerConfig.from_environment({"CONNECT_TASK_MEMORY_LIMIT": size})
+    assert memory_limit({"task.memory.limit": " 2G "}) == 2 * 1024**3
+
+
+def test_a_task_that_was_killed_from_outside_is_lost(
+    worker: Worker, unique: Callable[[str], str], tmp_path: Path
+) -> None:
     """Which means: another attempt is placed at once."""
-    stage, ends = worker.start(unique("killed"), "die")
+    stage, ends = worker.start(unique("killed"), "die", tmp_path / "marker")
     end = ends.get(timeout=90)
     assert isinstance(end, Lost), end
     status = stage.status()

@@ -19,6 +19,7 @@ from fencing.modes import MODE_KEY, Mode
 from fencing.status import LOST, SUPERSEDED, State, TaskStatus, WorkerRecord
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
+from ringfence.engine.memory_limit import MEMORY_LIMIT
 from ringfence.engine.spark_host import Lost, SparkHost, group_of
 from ringfence.engine.topics import topics_of
 from ringfence.worker_config import WorkerConfig
@@ -36,6 +37,7 @@ _FOR_TASKS = (
     "offset.flush.timeout.ms",
     "transaction.timeout.ms",
     "topic.tracking.enable",
+    MEMORY_LIMIT,
 )
 _PREFIXES = ("producer.", "consumer.", "admin.", "offset.storage.", "config.providers")
 

@@ -22,6 +22,7 @@ from fencing.status import FAILED
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
 from ringfence.crashes import crash_told
+from ringfence.engine.memory_limit import explained, memory_limit
 from ringfence.engine.spark_settings import is_local, spark_settings
 
 log = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ class SparkHost:
             value = json.loads(answer)
             result = Lost(value["lost"]) if "lost" in value else Outcome(**value)
         except (PySparkException, Py4JError, OSError, ValueError) as error:
-            result = _end_of(str(error).strip())
+            result = _end_of(str(error).strip(), spec)
             if isinstance(result, Outcome):
                 log.error("%s: %s", spec.task, result.trace)  # noqa: TRY400 - the task's stack, not this thread's
         finally:
@@ -149,7 +150,7 @@ def _nothing(value: int) -> int:
     return value
 
 
-def _end_of(told: str) -> Outcome | Lost:
+def _end_of(told: str, spec: TaskSpec) -> Outcome | Lost:
     """What to make of a job that Spark gave up.
 
     A process that died of its own fault (SIGSEGV, SIGABRT …) has failed like one whose plugin raised an error: begun
@@ -158,7 +159,8 @@ def _end_of(told: str) -> Outcome | Lost:
     crash = crash_told(told)
     if crash is None:
         return Lost(_root_cause(told.splitlines()))
-    return Outcome(FAILED, f"The task's process crashed. {crash}")
+    trace = explained(f"The task's process crashed. {crash}", memory_limit(spec.worker_settings))
+    return Outcome(FAILED, trace, left_open=True)
 
 
 def _root_cause(lines: list[str]) -> str:

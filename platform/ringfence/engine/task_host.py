@@ -24,6 +24,7 @@ from fencing.record_errors import Stage
 from fencing.source_task import SourceTaskRun
 from fencing.task_plugin import Outcome, Plugin
 from fencing.task_spec import TaskSpec
+from ringfence.engine.memory_limit import explained, limited, memory_limit
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +92,11 @@ def run_task(text: str) -> str:
         spec.topics.status,
         spec.topics.events,
     )
-    outcome = run_spec(spec, reporter, tell_logs=True)
-    return json.dumps({"reason": outcome.reason, "trace": outcome.trace, "left_open": outcome.left_open})
+    size = memory_limit(spec.worker_settings)
+    with limited(size):
+        outcome = run_spec(spec, reporter, tell_logs=True)
+    trace = None if outcome.trace is None else explained(outcome.trace, size)
+    return json.dumps({"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open})
 
 
 def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> Outcome:

@@ -1,0 +1,72 @@
+"""How much memory a task may take: one that takes more fails, and the machine and its neighbours go on."""
+
+import contextlib
+import logging
+import re
+import resource
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from connectors.api import ConfigException
+
+log = logging.getLogger(__name__)
+
+MEMORY_LIMIT: Final = "task.memory.limit"
+LEAST: Final = 256 * 1024 * 1024
+"""A task's clients reserve some 100 MiB for the stacks of their threads, whether they use them or not."""
+
+_SIZE: Final = re.compile(r"(\d+)([kmg]?)", re.IGNORECASE)
+_UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_STATUS: Final = Path("/proc/self/status")
+
+
+def memory_limit(settings: Mapping[str, str]) -> int | None:
+    """Bytes, of `512m` and the like; None where nothing is set. Raises `ConfigException`."""
+    text = settings.get(MEMORY_LIMIT, "").strip()
+    if not text:
+        return None
+    found = _SIZE.fullmatch(text)
+    size = int(found[1]) * _UNITS[found[2].lower()] if found else 0
+    if size < LEAST:
+        raise ConfigException(
+            f"{MEMORY_LIMIT}={text}: a size of at least {LEAST // 1024**2}m is expected, such as 512m or 2g"
+        )
+    return size
+
+
+@contextlib.contextmanager
+def limited(size: int | None) -> Iterator[None]:
+    """Let this process have `size` bytes more than it has now; Python raises MemoryError beyond."""
+    before = None if size is None else _data()
+    if size is None or before is None:
+        if size is not None:
+            log.warning("%s does nothing here: it takes Linux", MEMORY_LIMIT)
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = before + size
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))  # the process is used again, for another task
+
+
+def explained(trace: str, size: int | None) -> str:
+    """A trace with the remedy, where the limit may have made it."""
+    if size is None or not ("MemoryError" in trace or "Fatal Python error: Aborted" in trace):
+        return trace
+    return (
+        f"{trace.rstrip()}\nThe task may take {size // 1024**2} MiB ({MEMORY_LIMIT}). Raise that worker setting, or "
+        "let the connector read less at once"
+    )
+
+
+def _data() -> int | None:
+    """What this process has reserved for data, in bytes."""
+    try:
+        found = re.search(r"^VmData:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) * 1024 if found else None
