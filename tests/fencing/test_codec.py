@@ -29,6 +29,7 @@ from fencing.connector_logs import ConnectorLevelRecord
 from fencing.errors import Unreadable
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
+from fencing.topic_grants import TopicGrantRecord
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).map(ConnectorName)
 tasks = st.builds(TaskId, names, st.integers(0, 99))
@@ -54,6 +55,8 @@ records: st.SearchStrategy[ConfigRecord] = st.one_of(
     st.builds(PlacementRecord, tasks, st.none()),
     st.builds(TopicsResetRecord, names, st.none() | numbers),
     st.builds(ConnectorLevelRecord, names, st.text(), numbers),
+    st.builds(TopicGrantRecord, names, st.none())
+    | st.builds(TopicGrantRecord, names, st.lists(st.lists(st.text()).map(tuple)).map(tuple), st.text()),
     st.builds(LoggerRecord, st.text(), st.none() | st.text()),
     st.builds(SessionKeyRecord, st.text(), st.text(), numbers),
 )

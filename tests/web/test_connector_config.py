@@ -19,6 +19,7 @@ from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
 
+ANN, BOB = (Principal(name, "token", (Right(frozenset(Verb)),)) for name in ("ann", "bob"))
 FRAGMENT = {"hx-request": "true"}
 PAGE = "/ui/connectors/flights/config"
 EDIT = "/ui/connectors/flights/edit"
@@ -50,7 +51,7 @@ def version(page: str) -> str:
 
 def test_versions_are_listed_with_who_and_when_and_no_secret(client: Client, flights: FakeLeader) -> None:
     config = {"connector.class": "VerifiableSource", "topic": "u", "pin": "hunter33"}
-    writing.configure("flights", config, "ann")
+    writing.configure("flights", config, ANN)
     page = text(client.get(PAGE))
     assert "hunter" not in page
     assert page.index(">ann<") < page.index('id="compare-1"')
@@ -59,9 +60,9 @@ def test_versions_are_listed_with_who_and_when_and_no_secret(client: Client, fli
 
 
 def test_a_version_keeps_the_name_of_its_writer(client: Client, flights: FakeLeader) -> None:
-    writing.configure("flights", {"connector.class": "VerifiableSource", "topic": "u"}, "ann")
+    writing.configure("flights", {"connector.class": "VerifiableSource", "topic": "u"}, ANN)
     same = Connector.objects.get(name="flights").settings
-    writing.configure("flights", same, "bob")
+    writing.configure("flights", same, BOB)
     assert ConfigVersion.objects.order_by("number").last().user == "ann"  # type: ignore[union-attr]
 
 
@@ -172,7 +173,7 @@ def test_a_configuration_that_was_only_written_again_is_not_stale(client: Client
 def test_an_open_form_hears_of_a_change_and_is_left_alone(client: Client, flights: FakeLeader) -> None:
     old = version(text(client.get(EDIT)))
     assert text(client.get(f"{EDIT}/newer?version={old}")).strip() == ""
-    writing.configure("flights", {"connector.class": "VerifiableSource", "topic": "u", "pin": "hunter22"}, "ann")
+    writing.configure("flights", {"connector.class": "VerifiableSource", "topic": "u", "pin": "hunter22"}, ANN)
     told = text(client.get(f"{EDIT}/newer?version={old}"))
     assert "changed by ann" in told
     assert codes(client.get(f"{EDIT}/newer?version={old}")) == ["topic", "t", "u"]

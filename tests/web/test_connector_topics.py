@@ -88,6 +88,20 @@ def test_only_topics_of_the_connector_can_be_looked_into(client: Client, flights
     assert flights.asked == []
 
 
+def test_records_of_topics_outside_of_the_grant_are_not_shown(
+    client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although the connector has written there, when somebody else had saved it."""
+    from ringfence.access import middleware
+
+    limited = Principal("ann", "session", (Right(ROLES["editor"], "*", ("u.*",)),))
+    monkeypatch.setattr(middleware, "identify", lambda request: limited)
+    answer = look(client)
+    assert answer.status_code == 403
+    assert "You are not granted topic t" in text(answer)
+    assert flights.asked == []
+
+
 def test_a_worker_that_cannot_read_says_why(client: Client, flights: FakeLeader) -> None:
     flights.refusal = Refused(500, "Topic t cannot be read: not authorised")
     answer = look(client)

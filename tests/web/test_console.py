@@ -206,6 +206,7 @@ def test_lists_of_the_admin_take_no_writes(client: Client, flights: FakeLeader) 
 
 def test_accounts_grants_and_tokens(client: Client, flights: FakeLeader) -> None:
     new = {"name": "bob", "password": "long-enough-9x", "what": "operator", "pattern": "team-*", "reason": "joins"}
+    new["topics"] = "team.* logs"
     assert "neither a role" in text(client.post("/console/accounts/new/", {**new, "what": "root"}))
     assert "too short" in text(client.post("/console/accounts/new/", {**new, "password": "x1"}))
     done = client.post("/console/accounts/new/", new)
@@ -214,12 +215,18 @@ def test_accounts_grants_and_tokens(client: Client, flights: FakeLeader) -> None
     assert "long-enough-9x" not in json.dumps(list(AuditEntry.objects.values()))
     bob = User.objects.get(username="bob")
     assert bob.check_password("long-enough-9x")
+    assert [grant.topics for grant in Grant.objects.all()] == ["team.* logs"]
+    assert "matches no topic" in text(client.post("/console/accounts/bob/grant/", {**new, "topics": "a/b"}))
     assert "long-enough" not in bob.password
     assert (
-        client.post("/console/accounts/bob/grant/", {"what": "fence", "pattern": "*", "reason": "r"}).status_code == 200
+        client.post(
+            "/console/accounts/bob/grant/", {"what": "fence", "pattern": "*", "topics": "*", "reason": "r"}
+        ).status_code
+        == 200
     )
     made = client.post(
-        "/console/accounts/bob/token/", {"label": "ci", "what": "viewer", "pattern": "*", "days": "9", "reason": "r"}
+        "/console/accounts/bob/token/",
+        {"label": "ci", "what": "viewer", "pattern": "*", "topics": "ci.*", "days": "9", "reason": "r"},
     )
     secret = re.search(r'value="(rf_[^"]+)"', text(made))
     assert secret is not None
@@ -227,6 +234,7 @@ def test_accounts_grants_and_tokens(client: Client, flights: FakeLeader) -> None
     assert secret[1] not in text(client.get("/console/access/token/"))
     assert secret[1] not in json.dumps(list(AuditEntry.objects.values()))
     row = Token.objects.get()
+    assert row.topics == "ci.*"
     assert client.post(f"/console/tokens/{row.pk}/revoke/", {"reason": "r", "confirm": "ci"}).status_code == 200
     assert Token.objects.get().state == "revoked"
     other = {"password": "another-enough-9", "again": "another-enough-8", "reason": "r"}

@@ -33,7 +33,13 @@ def _by_command_line(action: str, account: str, *, before: object = None, after:
 
 
 def create(
-    name: str, password: str | None, what: Iterable[str], pattern: str = EVERYTHING, *, tell: Tell = _by_command_line
+    name: str,
+    password: str | None,
+    what: Iterable[str],
+    pattern: str = EVERYTHING,
+    topics: Iterable[str] = (EVERYTHING,),
+    *,
+    tell: Tell = _by_command_line,
 ) -> User:
     """None for a password: nobody can log in as this account. ValueError or ValidationError say what is wrong."""
     with transaction.atomic():
@@ -44,7 +50,7 @@ def create(
         user.full_clean(exclude=["password"])
         user.save()
         if what:
-            _add_grant(user, what, pattern)
+            _add_grant(user, what, pattern, topics)
         tell("create account", name, after=_grants(user))
     return user
 
@@ -57,11 +63,19 @@ def set_password(name: str, password: str, *, tell: Tell = _by_command_line) -> 
         tell("set password", name)
 
 
-def grant(name: str, what: Iterable[str], pattern: str = EVERYTHING, *, tell: Tell = _by_command_line) -> None:
+def grant(
+    name: str,
+    what: Iterable[str],
+    pattern: str = EVERYTHING,
+    topics: Iterable[str] = (EVERYTHING,),
+    *,
+    tell: Tell = _by_command_line,
+) -> None:
+    """The same roles and verbs on the same pattern again: the topics are replaced."""
     user = find(name)
     with transaction.atomic():
         before = _grants(user)
-        _add_grant(user, what, pattern)
+        _add_grant(user, what, pattern, topics)
         tell("grant", name, before=before, after=_grants(user))
 
 
@@ -89,13 +103,15 @@ def create_token(
     what: Iterable[str],
     pattern: str,
     seconds: float,
+    topics: Iterable[str] = (EVERYTHING,),
     *,
     tell: Tell = _by_command_line,
 ) -> str:
     """The token's text, which is shown this once."""
     with transaction.atomic():
-        row, text = tokens.create(find(name), token, what, pattern, seconds)
-        tell("create token", name, after={"token": row.pk, "name": token, "what": row.what, "pattern": pattern})
+        row, text = tokens.create(find(name), token, what, pattern, seconds, topics)
+        made = {"token": row.pk, "name": token, "what": row.what, "pattern": pattern, "topics": row.topics}
+        tell("create token", name, after=made)
     return text
 
 
@@ -123,12 +139,14 @@ def _put_password(user: User, password: str | None) -> None:
     user.set_password(password)
 
 
-def _add_grant(user: User, what: Iterable[str], pattern: str) -> None:
+def _add_grant(user: User, what: Iterable[str], pattern: str, topics: Iterable[str]) -> None:
     wanted = list(what)
     if not verbs_of(wanted):
         raise ValueError("Name at least one role or verb")
-    Grant.objects.get_or_create(user=user, what=" ".join(wanted), pattern=pattern)
+    limit = {"topics": tokens.topics_of(topics)}
+    Grant.objects.update_or_create(user=user, what=" ".join(wanted), pattern=pattern, defaults=limit)
 
 
 def _grants(user: User) -> list[dict[str, str]]:
-    return [{"what": row.what, "pattern": row.pattern} for row in Grant.objects.filter(user=user).order_by("id")]
+    rows = Grant.objects.filter(user=user).order_by("id")
+    return [{"what": row.what, "pattern": row.pattern, "topics": row.topics} for row in rows]

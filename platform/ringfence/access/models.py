@@ -11,19 +11,30 @@ from ringfence.access.principal import Right
 from ringfence.access.verbs import verbs_of
 
 
+def described(what: str, pattern: str, topics: str) -> str:
+    """A grant's or token's scope for people."""
+    limit = "" if topics == EVERYTHING else f", topics {topics}"
+    return f"{what} on {pattern}{limit}"
+
+
 class Grant(models.Model):
     """A user may do `what` (roles and verbs, separated by spaces) to the connectors that match `pattern`."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="grants")
     what = models.TextField()
     pattern = models.TextField(default=EVERYTHING)
+    topics = models.TextField(default=EVERYTHING)
+    """Patterns of topics, separated by spaces: where those connectors may write to."""
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["user", "what", "pattern"], name="one_grant")]
 
     @property
     def right(self) -> Right:
-        return Right(verbs_of(self.what.split()), self.pattern)
+        return Right(verbs_of(self.what.split()), self.pattern, tuple(self.topics.split()))
+
+    def __str__(self) -> str:
+        return described(self.what, self.pattern, self.topics)
 
 
 class Token(models.Model):
@@ -39,6 +50,7 @@ class Token(models.Model):
     hint = models.CharField(max_length=16)
     what = models.TextField(default="admin")
     pattern = models.TextField(default=EVERYTHING)
+    topics = models.TextField(default=EVERYTHING)
     created_ms = models.BigIntegerField()
     expires_ms = models.BigIntegerField(default=0)
     revoked_ms = models.BigIntegerField(default=0)
@@ -46,7 +58,10 @@ class Token(models.Model):
 
     @property
     def scope(self) -> Right:
-        return Right(verbs_of(self.what.split()), self.pattern)
+        return Right(verbs_of(self.what.split()), self.pattern, tuple(self.topics.split()))
+
+    def __str__(self) -> str:
+        return described(self.what, self.pattern, self.topics)
 
     @property
     def state(self) -> str:

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
+from fencing.topic_grants import Groups, limits
 from ringfence.access.patterns import EVERYTHING, matches, regular_expression
 from ringfence.access.verbs import Verb
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Some verbs on the connectors whose names match a pattern."""
+    """Some verbs on the connectors whose names match a pattern; topics: patterns of those that they may write to."""
 
     verbs: frozenset[Verb]
     pattern: str = EVERYTHING
+    topics: tuple[str, ...] = (EVERYTHING,)
 
     def allows(self, verb: Verb, name: str) -> bool:
         return verb in self.verbs and matches(self.pattern, name)
@@ -42,6 +44,11 @@ class Principal:
     def may(self, verb: Verb, name: str) -> bool:
         """Whether the verb is allowed on the connector of that name, which need not be there."""
         return self.ceiling.allows(verb, name) and any(right.allows(verb, name) for right in self.rights)
+
+    def topics(self, verb: Verb, name: str) -> Groups:
+        """What limits the topics for which the verb is allowed on the connector of that name; () for nothing."""
+        granted = [topic for right in self.rights if right.allows(verb, name) for topic in right.topics]
+        return limits([granted, self.ceiling.topics])
 
     def may_somewhere(self, verb: Verb) -> bool:
         """Whether there may be a connector on which the verb is allowed: enough for lists, which show no others."""

@@ -1,6 +1,7 @@
 """Tokens: made once, shown once, kept as a digest."""
 
 import hashlib
+import re
 import secrets
 import time
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from ringfence.access.verbs import verbs_of
 
 PREFIX = "rf_"
 _USED_EVERY_MS = 60_000
+_TOPICS = re.compile(r"[a-zA-Z0-9._*?-]+")
 
 
 def digest(text: str) -> str:
@@ -20,7 +22,12 @@ def digest(text: str) -> str:
 
 
 def create(
-    user: User, name: str, what: Iterable[str], pattern: str = EVERYTHING, seconds: float = 0
+    user: User,
+    name: str,
+    what: Iterable[str],
+    pattern: str = EVERYTHING,
+    seconds: float = 0,
+    topics: Iterable[str] = (EVERYTHING,),
 ) -> tuple[Token, str]:
     """A new token and its text, which is nowhere else. `seconds` until it expires, 0 for never. ValueError: `what`."""
     wanted = list(what)
@@ -34,10 +41,23 @@ def create(
         hint=text[: len(PREFIX) + 4],
         what=" ".join(wanted),
         pattern=pattern,
+        topics=topics_of(topics),
         created_ms=now,
         expires_ms=now + int(seconds * 1000) if seconds else 0,
     )
     return row, text
+
+
+def topics_of(patterns: Iterable[str]) -> str:
+    """As grants and tokens keep them. Raises ValueError where there is none, or what no topic's name could match."""
+    told = [part for pattern in patterns for part in pattern.split()]
+    wrong = [pattern for pattern in told if not _TOPICS.fullmatch(pattern)]
+    if not told or wrong:
+        raise ValueError(
+            f"{wrong[0] if wrong else 'nothing'!r} matches no topic: names have a-z, A-Z, 0-9, '.', '_' and '-'; "
+            "* stands for any characters, ? for one"
+        )
+    return " ".join(dict.fromkeys(told))
 
 
 def find(text: str) -> Token | None:

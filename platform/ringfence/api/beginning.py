@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ringfence import dispatch
+from ringfence.access.principal import Principal
 from ringfence.api import writing
 from ringfence.api.errors import ConnectError
 from ringfence.dispatch import Refused
@@ -15,21 +16,25 @@ from ringfence.dispatch import Refused
 _COMMANDS = {"RUNNING": "resume", "PAUSED": "pause"}
 
 
-def create_at(name: str, config: Mapping[str, str], offsets: list[dict[str, object]], state: str, user: str) -> None:
+def create_at(
+    name: str, config: Mapping[str, str], offsets: list[dict[str, object]], state: str, by: Principal
+) -> None:
     """`offsets`: as `writing.offsets_of` gives them. Raises ConnectError and Refused."""
-    _create(name, config, state, user, "alter_offsets", {"offsets": offsets})
+    _create(name, config, state, by, "alter_offsets", {"offsets": offsets})
 
 
-def create_fresh(name: str, config: Mapping[str, str], state: str, user: str) -> None:
+def create_fresh(name: str, config: Mapping[str, str], state: str, by: Principal) -> None:
     """Every offset that is left from an older connector of this name is deleted first."""
-    _create(name, config, state, user, "reset_offsets", {})
+    _create(name, config, state, by, "reset_offsets", {})
 
 
-def _create(name: str, config: Mapping[str, str], state: str, user: str, kind: str, body: Mapping[str, Any]) -> None:
-    writing.create(name, config, "STOPPED", user)
-    _move(name, kind, body, user)
+def _create(
+    name: str, config: Mapping[str, str], state: str, by: Principal, kind: str, body: Mapping[str, Any]
+) -> None:
+    writing.create(name, config, "STOPPED", by)
+    _move(name, kind, body, by.name)
     if state in _COMMANDS:
-        dispatch.command(_COMMANDS[state], name, {}, user=user)
+        dispatch.command(_COMMANDS[state], name, {}, user=by.name)
 
 
 def _move(name: str, kind: str, body: Mapping[str, Any], user: str) -> None:

@@ -47,7 +47,7 @@ class Connectors(ConnectView):
             raise bad_request(f"initial_state must be one of {', '.join(writing.INITIAL_STATES)}.")
         stripped = str(name or "").strip()
         self.authorise(Verb.EDIT, stripped)
-        writing.create(stripped, config_of(body.get("config")), initial_state, self.user_name)
+        writing.create(stripped, config_of(body.get("config")), initial_state, self.principal)
         return _created(request, stripped, self.principal)
 
 
@@ -73,7 +73,7 @@ class Config(ConnectView):
         return Response(reading.info_of(name, self.principal)["config"])
 
     def put(self, request: Request, name: str) -> Response:
-        if writing.configure(name, config_of(self.json_body()), self.user_name):
+        if writing.configure(name, config_of(self.json_body()), self.principal):
             return _created(request, name, self.principal)
         return Response(reading.info_of(name, self.principal))
 
@@ -81,7 +81,7 @@ class Config(ConnectView):
         patch = object_of(self.json_body(), "The request body")
         if patch.get("name", name) != name:
             raise bad_request(f"A connector cannot be renamed: name is {name}.")
-        writing.patch_config(name, patch, self.user_name)
+        writing.patch_config(name, patch, self.principal)
         return Response(reading.info_of(name, self.principal))
 
 

@@ -13,7 +13,7 @@ from connectors.catalog import find_part, parts
 from ringfence import dispatch
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import writing
+from ringfence.api import topic_grants, writing
 from ringfence.api.base import ConnectView
 from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of
@@ -74,4 +74,5 @@ class PluginValidate(ConnectView):
         found = dispatch.validate(name, config)
         class_name = config.get("connector.class", name)
         writing.remember_secrets(class_name, found)
+        found = topic_grants.add_to(found, config, self.principal)
         return Response(writing.masked_validation(found, class_name, config))

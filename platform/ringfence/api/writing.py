@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fencing.ids import ConnectorName
+from fencing.topic_grants import TopicGrantRecord
 from ringfence import dispatch
-from ringfence.api import reading
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
+from ringfence.api import reading, topic_grants
 from ringfence.api.converters import has_control
-from ringfence.api.errors import bad_request
+from ringfence.api.errors import ConnectError, bad_request
 from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.api.masking import Masker, remember, unmasked
 from ringfence.dispatch import CommandResult, Refused
@@ -29,9 +33,13 @@ def named(name: str, config: Mapping[str, str]) -> dict[str, str]:
     return {**config, "name": name}
 
 
-def checked(config: dict[str, str]) -> None:
-    """Have the plugin validate the configuration. A 400 in Kafka Connect's words where it is not valid."""
+def checked(config: dict[str, str], by: Principal) -> None:
+    """Have the plugin validate the configuration. A 400 in Kafka Connect's words where it is not valid, a 403 where
+    it names topics that `by` may not have the connector write to.
+    """
     check_size(config)
+    for text in topic_grants.errors_of(config, by).values():
+        raise ConnectError(403, text)
     class_name = config.get("connector.class", "").strip()
     if not class_name:
         shown = ", ".join(f"{key}={value}" for key, value in Masker().masked(config, "").items())
@@ -66,37 +74,39 @@ def stored_settings(name: str) -> dict[str, str]:
     return row.settings if row else {}
 
 
-def _write(kind: str, name: str, body: Mapping[str, Any], user: str) -> CommandResult:
-    """Have a configuration written, and keep whose version it is."""
+def _write(kind: str, name: str, body: Mapping[str, Any], by: Principal) -> CommandResult:
+    """Have a configuration written, with the topics that `by` may have it write to, and keep whose version it is."""
     before = versions.newest_offset(name)
-    result = dispatch.command(kind, name, body, user=user)
-    versions.written_by(name, user, before, result.offset)
+    grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.name)
+    limited = {"topic_grant": grant.fields()} if grant.patterns else {}
+    result = dispatch.command(kind, name, {**body, **limited}, user=by.name)
+    versions.written_by(name, by.name, before, result.offset)
     return result
 
 
-def create(name: str, config: Mapping[str, str], initial_state: str, user: str) -> None:
+def create(name: str, config: Mapping[str, str], initial_state: str, by: Principal) -> None:
     """Create a connector; `initial_state` as in INITIAL_STATES."""
     complete = named(name, unmasked(config, {}))
-    checked(complete)
+    checked(complete, by)
     body = {"config": complete, "initial_state": initial_state}
-    _write("create", name, body, user)
+    _write("create", name, body, by)
 
 
-def configure(name: str, config: Mapping[str, str], user: str, expected: int | None = None) -> bool:
+def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None = None) -> bool:
     """Set a configuration, creating the connector where it is missing; returns whether it was created.
 
     `expected`: the config offset that is to be replaced; a newer one is a 409, and none is created then.
     """
     complete = named(name, unmasked(config, stored_settings(name)))
-    checked(complete)
+    checked(complete, by)
     body: dict[str, Any] = {"config": complete, "create": expected is None}
     if expected is not None:
         body["expected"] = expected
-    result = _write("configure", name, body, user)
+    result = _write("configure", name, body, by)
     return isinstance(result.value, dict) and bool(result.value.get("created"))
 
 
-def patch_config(name: str, patch: Mapping[str, object], user: str) -> None:
+def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
     """Merge into the configuration; null removes a key. Done anew where another change came between (KIP-477)."""
     for attempt in range(1, _PATCH_ATTEMPTS + 1):
         row = reading.connector(name)
@@ -107,10 +117,10 @@ def patch_config(name: str, patch: Mapping[str, object], user: str) -> None:
             else:
                 merged[key] = text_of(value, key)
         complete = named(name, unmasked(merged, row.settings))
-        checked(complete)
+        checked(complete, by)
         body = {"config": complete, "create": False, "expected": row.config_offset}
         try:
-            _write("configure", name, body, user)
+            _write("configure", name, body, by)
         except Refused as refused:
             if refused.status != 409 or attempt == _PATCH_ATTEMPTS:
                 raise

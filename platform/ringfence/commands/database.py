@@ -19,6 +19,17 @@ def add_data_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_topics(parser: argparse.ArgumentParser) -> None:
+    """For what grants rights on connectors."""
+    parser.add_argument(
+        "--topics",
+        nargs="+",
+        default=["*"],
+        metavar="GLOB",
+        help="the topics that these connectors may write to (default: *, all but internal ones)",
+    )
+
+
 def connect(data: Path | None) -> None:
     """Set Django up on the database that the server uses. Raises LocalError where it is not there."""
     if data is not None or not os.environ.get("RINGFENCE_DATABASE_URL"):

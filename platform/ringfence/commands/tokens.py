@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
-from ringfence.commands.database import add_data_argument, connect
+from ringfence.commands.database import add_data_argument, add_topics, connect
 from ringfence.local.errors import LocalError
 
 _UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument("name", help="what it is for")
     create.add_argument("--allow", nargs="+", required=True, metavar="WHAT", help="roles or verbs, as in `users grant`")
     create.add_argument("--pattern", default="*", metavar="GLOB", help="on connectors of these names (default: *)")
+    add_topics(create)
     create.add_argument("--expires", type=seconds, default=seconds("90d"), metavar="TIME", help="12h, 90d, 4w or never")
     revoke = actions.add_parser("revoke", help="make a token worthless at once")
     revoke.add_argument("id", type=int, help="its number in `tokens list`")
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             accounts.revoke_token(args.id)
             print(f"Token {args.id} is revoked.")
         else:
-            print(accounts.create_token(args.user, args.name, args.allow, args.pattern, args.expires))
+            print(accounts.create_token(args.user, args.name, args.allow, args.pattern, args.expires, args.topics))
     except ValueError as error:
         raise LocalError(str(error)) from error
     return 0
@@ -67,7 +68,7 @@ def _list() -> None:
             token.user.get_username(),
             token.name,
             token.hint,
-            f"{token.what} on {token.pattern}",
+            str(token),
             token.state,
             _time(token.expires_ms),
             _time(token.last_used_ms),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from ringfence.commands.database import add_data_argument, connect
+from ringfence.commands.database import add_data_argument, add_topics, connect
 from ringfence.local.errors import LocalError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def _add_grant(parser: argparse.ArgumentParser, *, required: bool) -> None:
         "delete)",
     )
     parser.add_argument("--pattern", default="*", metavar="GLOB", help="on connectors of these names (default: *)")
+    add_topics(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,11 +67,11 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.action == "create":
             password = None if args.no_password else _password(args.password_stdin)
-            accounts.create(args.name, password, args.allow or [], args.pattern)
+            accounts.create(args.name, password, args.allow or [], args.pattern, args.topics)
         elif args.action == "password":
             accounts.set_password(args.name, _password(args.password_stdin))
         elif args.action == "grant":
-            accounts.grant(args.name, args.allow, args.pattern)
+            accounts.grant(args.name, args.allow, args.pattern, args.topics)
         elif args.action == "ungrant":
             accounts.ungrant(args.name, args.pattern)
         else:
@@ -93,6 +94,6 @@ def _password(from_stdin: bool) -> str:
 def _list(users: "list[User]") -> None:
     table = Table("NAME", "STATE", "MAY", box=None)
     for user in users:
-        grants = [f"{grant.what} on {grant.pattern}" for grant in user.grants.all()]
+        grants = [str(grant) for grant in user.grants.all()]
         table.add_row(user.username, "active" if user.is_active else "disabled", ", ".join(grants) or "nothing")
     Console().print(table)

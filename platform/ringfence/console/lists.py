@@ -89,7 +89,7 @@ class Accounts(ReadOnly):
     @display(description="May")  # type: ignore[untyped-decorator]
     def may(self, row: User) -> str:
         grants = row.grants.all()
-        return ", ".join(f"{grant.what} on {grant.pattern}" for grant in grants) or "nothing"
+        return ", ".join(map(str, grants)) or "nothing"
 
     @display(description="Last login")  # type: ignore[untyped-decorator]
     def logged_in(self, row: User) -> str:
@@ -112,8 +112,8 @@ class Grants(ReadOnly):
 
     title = "Roles: who may do what, where"
     list_before_template = "console/before_grants.html"
-    list_display = ("account", "what", "pattern", "change")
-    search_fields = ("user__username", "what", "pattern")
+    list_display = ("account", "what", "pattern", "topics", "change")
+    search_fields = ("user__username", "what", "pattern", "topics")
     list_select_related = ("user",)
     ordering = ("user__username", "pattern")
 
@@ -131,8 +131,19 @@ class Tokens(ReadOnly):
 
     title = "Tokens"
     list_before_template = "console/before_tokens.html"
-    list_display = ("name", "account", "begins", "what", "pattern", "token_state", "used", "expires", "change")
-    search_fields = ("name", "user__username", "pattern")
+    list_display = (
+        "name",
+        "account",
+        "begins",
+        "what",
+        "pattern",
+        "topics",
+        "token_state",
+        "used",
+        "expires",
+        "change",
+    )
+    search_fields = ("name", "user__username", "pattern", "topics")
     list_select_related = ("user",)
     ordering = ("-created_ms",)
 

@@ -15,6 +15,7 @@ from ringfence.access.accounts import Tell
 from ringfence.access.models import Grant, Token
 from ringfence.access.patterns import EVERYTHING
 from ringfence.access.routes import everywhere, requires
+from ringfence.access.tokens import topics_of
 from ringfence.access.verbs import ROLES, Verb, verbs_of
 from ringfence.audit.trail import tell as tell_request
 from ringfence.console.sheet import Came, Effect, ReasonForm, Sheet, run
@@ -47,7 +48,11 @@ class WhatForm(ReasonForm):
         label="On connectors", initial=EVERYTHING, max_length=300,
         help_text="Names that match: * stands for any characters, ? for one.",
     )  # fmt: skip
-    field_order: Sequence[str] = ("what", "pattern", "reason")
+    topics = forms.CharField(
+        label="Topics", initial=EVERYTHING, max_length=1000,
+        help_text="Those that these connectors may write to, separated by spaces: names and patterns.",
+    )  # fmt: skip
+    field_order: Sequence[str] = ("what", "pattern", "topics", "reason")
 
     def clean_what(self) -> str:
         try:
@@ -55,6 +60,12 @@ class WhatForm(ReasonForm):
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
         return str(self.cleaned_data["what"])
+
+    def clean_topics(self) -> str:
+        try:
+            return topics_of(self.cleaned_data["topics"].split())
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
 
 
 class PasswordForm(ReasonForm):
@@ -86,7 +97,7 @@ class AccountForm(WhatForm):
         max_length=4096, strip=False, required=False, help_text="Empty: nobody logs in as it, tokens only.",
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )  # fmt: skip
-    field_order = ("name", "password", "what", "pattern", "reason")
+    field_order = ("name", "password", "what", "pattern", "topics", "reason")
 
 
 class TokenForm(WhatForm):
@@ -94,7 +105,7 @@ class TokenForm(WhatForm):
 
     label = forms.CharField(max_length=100, label="Name", help_text="For people: what it is used for.")
     days = forms.IntegerField(min_value=1, max_value=3650, initial=90, label="Days until it expires")
-    field_order = ("label", "what", "pattern", "days", "reason")
+    field_order = ("label", "what", "pattern", "topics", "days", "reason")
 
 
 def _account(name: str) -> User:
@@ -106,7 +117,7 @@ def _account(name: str) -> User:
 
 def _may(user: User) -> str:
     rows = Grant.objects.filter(user=user).order_by("id")
-    return ", ".join(f"{row.what} on {row.pattern}" for row in rows) or "nothing"
+    return ", ".join(map(str, rows)) or "nothing"
 
 
 def _other_admins(user: User) -> int:
@@ -129,9 +140,8 @@ def _create(request: HttpRequest) -> HttpResponse:
 
     def act(values: dict[str, Any]) -> Came:
         name = values["name"].strip()
-        accounts.create(
-            name, values["password"] or None, values["what"].split(), values["pattern"], tell=_tells(request)
-        )
+        what, topics = values["what"].split(), values["topics"].split()
+        accounts.create(name, values["password"] or None, what, values["pattern"], topics, tell=_tells(request))
         return Came(f"The account {name} is there.")
 
     return run(request, sheet, act)
@@ -166,7 +176,8 @@ def grant(request: HttpRequest, name: str) -> HttpResponse:
     sheet = Sheet(f"Grant {name} more", "Grant", _GRANTS, says, effects, form=WhatForm)
 
     def act(values: dict[str, Any]) -> Came:
-        accounts.grant(user.username, values["what"].split(), values["pattern"], tell=_tells(request))
+        what, topics = values["what"].split(), values["topics"].split()
+        accounts.grant(user.username, what, values["pattern"], topics, tell=_tells(request))
         return Came(f"{name} may now: {_may(user)}.")
 
     return run(request, sheet, act)
@@ -229,9 +240,8 @@ def token(request: HttpRequest, name: str) -> HttpResponse:
 
     def act(values: dict[str, Any]) -> Came:
         what, seconds = values["what"].split(), float(values["days"] * _DAY)
-        text = accounts.create_token(
-            user.username, values["label"], what, values["pattern"], seconds, tell=_tells(request)
-        )
+        scope = (what, values["pattern"], seconds, values["topics"].split())
+        text = accounts.create_token(user.username, values["label"], *scope, tell=_tells(request))
         return Came(f"The token {values['label']} of {name} is made. Copy it now: it is not shown again.", secret=text)
 
     return run(request, sheet, act)

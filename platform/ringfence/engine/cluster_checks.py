@@ -13,7 +13,7 @@ from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_T
 from connectors.kafka_settings.java_names import Role, servers
 from connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from fencing.boundaries import Boundaries
-from fencing.client_settings import connection_of, producer_overrides, transaction_timeout_ms
+from fencing.client_settings import connection_of, elsewhere, producer_overrides, transaction_timeout_ms
 from fencing.errors import FencingError, Invalid
 from fencing.ids import ConnectorName, TaskId, leader_transactional_id, task_transactional_id
 from fencing.kafka.client_pool import ClientPool, Login, login_of
@@ -25,6 +25,7 @@ from ringfence.engine.client_overrides import has_placeholder
 from ringfence.engine.findings import Check, Result
 from ringfence.worker_config import WorkerConfig
 
+_AUTHORIZER: Final = "authorizer.class.name"
 _MOST_IDS: Final = 200
 _LOGIN_REFUSED: Final = "SASL_AUTHENTICATION_FAILED"
 _probers = ClientPool(Prober)
@@ -189,6 +190,7 @@ def _as_producer(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator
     else:
         written = {name: prober.topic(name).write for name in topics}
     yield findings.granted("producer", "Write", "Topic", {offsets: written[offsets]}, OFFSETS_STORAGE_TOPIC)
+    yield from _kept_out(prober, asker)
     if not topic:
         text = "The configuration has no setting `topic` that says where the connector writes to."
         yield Check("producer Write Topic", Result.UNKNOWN, text, "Grant it Write on the topics that it fills.")
@@ -197,6 +199,17 @@ def _as_producer(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator
     if prober.topic(topic).exists is False:  # somebody else may still create it
         answer = {topic: prober.create_topic(topic)}
         yield findings.granted("producer", "Create", "Topic", answer, "topic", decides=False)
+
+
+def _kept_out(prober: Prober, asker: Asker) -> Iterator[Check]:
+    """Whether the tasks' login is one that cannot forge the workers' records, where the cluster tells logins apart."""
+    worker = asker.worker
+    if elsewhere(worker.bootstrap, worker.settings, asker.config):
+        return
+    authorizer = prober.broker_setting(_AUTHORIZER)
+    if authorizer == "":
+        return  # every client may do everything there
+    yield findings.kept_out(worker.config_topic, prober.topic(worker.config_topic).write)
 
 
 def _as_consumer(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:

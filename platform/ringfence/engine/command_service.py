@@ -7,6 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from typing import Any
 
+from fencing import topic_grants
 from fencing.active_topics import key_of
 from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState
@@ -19,6 +20,7 @@ from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
 from fencing.offsets import Offset, Partition, canonical
 from fencing.status import Removed
+from fencing.topic_grants import TopicGrantRecord
 from ringfence.engine import commands, hanging
 from ringfence.engine.commands import Plan
 from ringfence.engine.internal_requests import check_signature, fence
@@ -222,7 +224,7 @@ class CommandService:
         with suppress(PluginError):  # for its status, also where nothing of it starts
             self._plugins.version_of(config.get("connector.class", "").strip())
         tasks = None if initial is TargetState.STOPPED else self._tasks(name, config)
-        return commands.create(name, config, initial, tasks), {"created": True}
+        return commands.create(name, config, initial, tasks, _grant(name, body)), {"created": True}
 
     def _configure(
         self, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any], limit: Deadline
@@ -232,12 +234,13 @@ class CommandService:
         if connector.config is None:
             if not body.get("create"):
                 raise Refusal(404, f"Connector {name} not found")
-            return self._create(name, connector, {"config": config}, limit)
+            return self._create(name, connector, {**body, "config": config, "initial_state": None}, limit)
+        grant = _grant(name, body)
         if connector.config == config and connector.unreadable is None:
-            return commands.configure(name, config, None, expected), {"created": False, "changed": False}
+            return commands.configure(name, config, None, expected, grant), {"created": False, "changed": False}
         stopped = connector.target is TargetState.STOPPED
         tasks = None if stopped else self._tasks(name, config)
-        return commands.configure(name, config, tasks, expected), {"created": False, "changed": True}
+        return commands.configure(name, config, tasks, expected, grant), {"created": False, "changed": True}
 
     def _restart(self, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any]) -> tuple[Plan, object]:
         include, only_failed = bool(body.get("include_tasks")), bool(body.get("only_failed"))
@@ -302,6 +305,11 @@ class CommandService:
             500,
             f"Request timed out. It is written, and the last tasks of {name} are still being fenced: look again",
         )
+
+
+def _grant(name: ConnectorName, body: Mapping[str, Any]) -> TopicGrantRecord | None:
+    """The topics of whoever saves the configuration, as the web process knows them."""
+    return topic_grants.decode(name, body["topic_grant"]) if body.get("topic_grant") else None
 
 
 def _changes(entries: list[Mapping[str, Any]]) -> list[tuple[Partition, Offset | None]]:

@@ -26,6 +26,7 @@ from fencing.log_levels import LoggerRecord
 from fencing.next_placement import status_of
 from fencing.offsets import Offset, Partition, SourceOffsets, encode_value
 from fencing.status import State, StatusState
+from fencing.topic_grants import TopicGrantRecord
 from ringfence.engine.refusal import Refusal
 
 Records = Sequence[ConfigRecord | TopicRecord]
@@ -50,8 +51,25 @@ def _task_set(name: ConnectorName, tasks: TaskConfigs) -> list[ConfigRecord]:
     return [*records, CommitRecord(name, len(tasks))]
 
 
-def create(name: ConnectorName, config: Mapping[str, str], initial: TargetState, tasks: TaskConfigs | None) -> Plan:
-    """A new connector; `tasks` None where the plugin could not make them: the reconcile loop asks again."""
+def _granted(connector: ConnectorState, grant: TopicGrantRecord | None) -> list[ConfigRecord]:
+    """The record of the topics that the connector may write to, where that changes; None or no patterns: all."""
+    wanted = grant.patterns if grant is not None and grant.patterns else None
+    current = connector.topic_grant.patterns if connector.topic_grant is not None else None
+    if wanted == current:
+        return []
+    return [TopicGrantRecord(connector.name, wanted, "" if grant is None else grant.user)]
+
+
+def create(
+    name: ConnectorName,
+    config: Mapping[str, str],
+    initial: TargetState,
+    tasks: TaskConfigs | None,
+    grant: TopicGrantRecord | None = None,
+) -> Plan:
+    """A new connector; `tasks` None where the plugin could not make them: the reconcile loop asks again. grant: the
+    topics of whoever creates it; they count from the same transaction on.
+    """
 
     def plan(state: ClusterState) -> Records:
         if name in state:
@@ -59,23 +77,32 @@ def create(name: ConnectorName, config: Mapping[str, str], initial: TargetState,
         target = [TargetStateRecord(name, initial)] if state.connector(name).target is not initial else []
         wanted = () if initial is TargetState.STOPPED else tasks
         made = [] if wanted is None else _task_set(name, wanted)
-        return [*target, ConnectorRecord(name, dict(config)), *made]
+        return [*target, *_granted(state.connector(name), grant), ConnectorRecord(name, dict(config)), *made]
 
     return plan
 
 
-def configure(name: ConnectorName, config: Mapping[str, str], tasks: TaskConfigs | None, expected: int | None) -> Plan:
-    """Another configuration for an existing connector; the same one changes nothing and restarts nothing."""
+def configure(
+    name: ConnectorName,
+    config: Mapping[str, str],
+    tasks: TaskConfigs | None,
+    expected: int | None,
+    grant: TopicGrantRecord | None = None,
+) -> Plan:
+    """Another configuration for an existing connector; the same one changes no more than the grant of whoever saves it,
+    which running tasks learn of, and restarts nothing.
+    """
 
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Connector {name} not found")
         if expected is not None and connector.config_offset != expected:
             raise Refusal(409, CHANGED, retry=True)
+        granted = _granted(connector, grant)
         if connector.config == config and connector.unreadable is None:
-            return []
+            return granted
         wanted = () if connector.target is TargetState.STOPPED else tasks
         made = [] if wanted is None else _task_set(name, wanted)
-        return [ConnectorRecord(name, dict(config)), *made]
+        return [*granted, ConnectorRecord(name, dict(config)), *made]
 
     return plan
 
@@ -160,6 +187,8 @@ def delete(name: ConnectorName) -> Plan:
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Connector {name} not found")
         gone: list[ConfigRecord] = [CommitRecord(name, 0), TargetStateRecord(name, None), ConnectorRecord(name, None)]
+        if connector.topic_grant is not None:
+            gone.append(TopicGrantRecord(name, None))
         if connector.topics_reset >= 0:
             gone.append(TopicsResetRecord(name, None))
         return [*gone, ConnectorLevelRecord(name, None)] if connector.log_level is not None else gone

@@ -125,6 +125,27 @@ def idempotence(version: tuple[int, ...]) -> Check | None:
     return Check("IdempotentWrite Cluster", Result.UNKNOWN, text, remedy)
 
 
+def kept_out(topic: str, may: May) -> Check:
+    """Whether the broker keeps the login that tasks produce with out of the config topic: a second line of defence.
+
+    The task refuses records to that topic by itself.
+    """
+    name = "producer kept out of the config topic"
+    match may:
+        case May.NO:
+            return Check(name, Result.OK, f"The tasks' producer may not write {topic}.")
+        case May.YES:
+            text = f"The tasks' producer may write {topic}: only the task itself keeps records out of it."
+            remedy = (
+                "Give tasks a login of their own by the worker setting producer.sasl.jaas.config, without Write on "
+                "that topic, or connectors by producer.override.sasl.jaas.config."
+            )
+            return Check(name, Result.FAILED, text, remedy)
+        case _:
+            text = f"Whether the tasks' producer may write {topic} cannot be found out."
+            return Check(name, Result.UNKNOWN, text, f"Grant it no Write on topic {topic}.")
+
+
 def granted(
     principal: str, operation: str, resource: str, answers: Mapping[str, May], key: str = "", *, decides: bool = True
 ) -> Check:

@@ -114,7 +114,7 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
     try:
         if request.POST.get("version") != str(row.config_offset):
             raise Refused(409, "The configuration was changed meanwhile. Below is what going back would change now.")
-        writing.configure(name, wanted.settings, principal_of(request).name, expected=row.config_offset)
+        writing.configure(name, wanted.settings, principal_of(request), expected=row.config_offset)
     except (ConnectError, Refused) as error:
         status = failed(request, error)
         return _ask(request, find(name), wanted, status, problem=error.message)

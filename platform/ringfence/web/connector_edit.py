@@ -46,8 +46,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         sent = _sent(request, row, base or {})
         if base != row.settings:
             return _stale(request, row, base, sent, mode)
-        user = principal_of(request).name
-        writing.configure(name, unmasked(sent, row.settings), user, expected=row.config_offset)
+        writing.configure(name, unmasked(sent, row.settings), principal_of(request), expected=row.config_offset)
     except (ConnectError, Refused) as error:
         status = failed(request, error)
         newer = find(name)

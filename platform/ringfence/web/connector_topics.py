@@ -12,10 +12,12 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
 from ringfence import dispatch
+from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api.errors import ConnectError, bad_request
 from ringfence.api.masking import Masker
+from ringfence.api.topic_grants import may_look_at
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.mirror.models import ActiveTopic, ClusterInfo, Connector
@@ -71,6 +73,8 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
             raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
         if not ActiveTopic.objects.filter(connector=name, topic=topic).exists():
             raise bad_request("Only topics that this connector has written to can be looked into.")
+        if not may_look_at(topic, name, principal_of(request)):
+            raise ConnectError(403, f"You are not granted topic {topic}: its records are not shown.")
         found = dispatch.last_records(topic, row.settings, committed_only=level == LEVELS[0])
     except (ConnectError, Refused) as error:
         return ask(request, row, "topic_records", {"problem": error.message, "topic": topic}, failed(request, error))

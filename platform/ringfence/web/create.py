@@ -106,12 +106,12 @@ def _create(request: HttpRequest) -> HttpResponse:
     try:
         draft = posted(request)
         config = complete(request, draft)
-        user = principal_of(request).name
+        by = principal_of(request)
         if draft.fresh:
             authorise(request, Verb.OFFSETS, draft.name)
-            beginning.create_fresh(draft.name, config, draft.state, user)
+            beginning.create_fresh(draft.name, config, draft.state, by)
         else:
-            writing.create(draft.name, config, draft.state, user)
+            writing.create(draft.name, config, draft.state, by)
     except (ConnectError, Refused) as error:
         return _refused(request, draft, error)
     address = f"/ui/connectors/{quote(draft.name, safe='')}"

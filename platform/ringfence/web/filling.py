@@ -11,7 +11,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import writing
+from ringfence.api import topic_grants, writing
 from ringfence.api.errors import ConnectError
 from ringfence.api.masking import Masker
 from ringfence.dispatch import Refused
@@ -36,6 +36,7 @@ def shown(request: HttpRequest, draft: Draft, *, tell_all: bool = True, ask_brok
             validation = dispatch.validate(draft.class_name, settings, ask_brokers=ask_brokers)
             writing.remember_secrets(draft.class_name, validation)
             masker = Masker([draft.class_name])
+            validation = topic_grants.add_to(validation, settings, principal_of(request))
             validation = writing.masked_validation(validation, draft.class_name, settings)
     except Refused as refused:
         undeclared = refused.message

@@ -11,6 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ringfence.access.principal import Principal
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
@@ -52,10 +53,10 @@ def expected_offset(request: Request, row: Connector | None) -> int | None:
     return row.config_offset
 
 
-def configure(name: str, config: Mapping[str, str], user: str, expected: int | None) -> bool:
+def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None) -> bool:
     """As `writing.configure`; the leader's "changed meanwhile" is the 412 that it would have been here."""
     try:
-        return writing.configure(name, config, user, expected)
+        return writing.configure(name, config, by, expected)
     except Refused as refused:
         row = Connector.objects.filter(name=name, known=True).first()
         if expected is not None and refused.status == 409 and row is not None and row.config_offset != expected:
@@ -88,7 +89,7 @@ class Config(OwnView):
         self.known_parameters()
         config = config_of(self.json_body())
         expected = expected_offset(request, Connector.objects.filter(name=name, known=True).first())
-        created = configure(name, config, self.user_name, expected)
+        created = configure(name, config, self.principal, expected)
         row = reading.connector(name)
         shown = reading.info(row, (), Masker([row.class_name]), self.principal)["config"]
         return Response(shown, status=201 if created else 200, headers={"ETag": etag_of(row)})
@@ -206,7 +207,7 @@ class Rollback(OwnView):
         row = reading.connector(name)
         wanted = _version(name, number)
         expected = expected_offset(request, row)
-        configure(name, wanted.settings, self.user_name, row.config_offset if expected is None else expected)
+        configure(name, wanted.settings, self.principal, row.config_offset if expected is None else expected)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
         connector = reading.connector(name)
         body = VersionShape(_shown(newest or wanted, connector)).data

@@ -50,9 +50,9 @@ class ConnectorsOrNew(Connectors):
         if "initial_offsets" in body:
             self.authorise(Verb.OFFSETS, name)
             offsets = writing.offsets_of({"offsets": body["initial_offsets"]})
-            create_at(name, config, offsets, state, self.user_name)
+            create_at(name, config, offsets, state, self.principal)
         else:
-            writing.create(name, config, state, self.user_name)
+            writing.create(name, config, state, self.principal)
         row = reading.connector(name)
         location = request.build_absolute_uri(f"/api/v1/connectors/{row.path}")
         return Response(ConnectorShape(row).data, status=201, headers={"Location": location})

@@ -137,9 +137,9 @@ class Import(OwnView):
             if complete == stored:
                 return "unchanged"
             if dry_run:
-                writing.checked(complete)
+                writing.checked(complete, self.principal)
                 return "would be changed" if stored else "would be created"
-            return "created" if writing.configure(name, complete, self.user_name) else "changed"
+            return "created" if writing.configure(name, complete, self.principal) else "changed"
 
         results = each(self.request._request, configs, [Verb.EDIT], work)
         return Response({"results": [result.fields() for result in results]})
