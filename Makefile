@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-all chaos bench golden icons screenshots lint format lock clean
+.PHONY: help setup demo up test test-all chaos bench golden screenshots lint format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -53,9 +53,6 @@ bench: setup ## Side by side with the real Kafka Connect: records/s, CPU and mem
 
 golden: setup ## Ask Kafka Connect's own transforms and converters again what the tests compare with (needs javac)
 	$(BIN)/python -m tests.connectors.golden.generate
-
-icons: setup ## Make the console's font of icons anew, after an upgrade of django-unfold or with a new icon
-	DJANGO_SETTINGS_MODULE=ringfence.settings $(BIN)/python -m tests.web.icons
 
 screenshots: setup ## Take the pictures in docs/screenshots anew (needs a Chromium, a quarter of an hour)
 	$(BIN)/python -m tests.e2e.browser.screenshots
