@@ -10,7 +10,7 @@ from fencing.codec import SESSION_KEY, UnknownKey, connector_of, decode
 from fencing.errors import Unreadable
 from fencing.kafka.consumer import LogRecord
 from fencing.kafka.settings import Connection
-from fencing.topic_log import TopicLog
+from fencing.topic_log import PATIENCE_SECONDS, TopicLog
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +53,19 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
 
 
 class ConfigLog:
-    """The config topic as it stands, and as it goes on. Not shared between threads; `state` may be read by any."""
+    """The config topic as it stands, and as it goes on. Not shared between threads; `state` may be read by any.
+
+    A transaction that is open on it holds no reading (`fencing.topic_log`). Only the leader writes it. A leader reads
+    after its own init, which ended whatever its predecessors left, and waits for the markers of its own commits before
+    it acts on them (`own`). Every other reader may leave out what is open: nobody has acted on it yet, and whoever does
+    so later fences first, after this reader's own init, and so ends what the reader began without knowing.
+    """
 
     def __init__(self, connection: Connection, topic: str, deadline: Deadline | None = None) -> None:
         self.topic = topic
         self.state = ClusterState()
-        self._log = TopicLog(connection, topic, deadline=deadline)
+        self._stable = ClusterState()  # without what the log holds ahead of its position, so that it may come again
+        self._log = TopicLog(connection, topic, deadline=deadline, patience_s=PATIENCE_SECONDS)
         if len(self._log.partitions) != 1:
             raise Unreadable(
                 f"Topic {topic} has {len(self._log.partitions)} partitions and needs exactly one: name another topic "
@@ -70,16 +77,22 @@ class ConfigLog:
         """The offset of the next record."""
         return self._log.positions[0]
 
-    def refresh(self, deadline: Deadline) -> ClusterState:
-        """The state as of the end of the topic now (invariant 6)."""
-        self.state = fold(self.state, self._log.read_to_end(deadline), self.topic)
+    def refresh(self, deadline: Deadline, own: int = -1) -> ClusterState:
+        """The state as of the end of the topic now (invariant 6). own: the producer id of the caller's commits."""
+        self._take(self._log.catch_up(deadline, own=own))
         return self.state
 
     def poll(self, timeout: float) -> bool:
         """Take in what has come; whether anything did."""
         records = self._log.poll(timeout)
-        self.state = fold(self.state, records, self.topic)
+        if records:
+            self._take(records)
         return bool(records)
+
+    def _take(self, records: Iterable[LogRecord]) -> None:
+        self._stable = fold(self._stable, records, self.topic)
+        ahead = [record for record in self._log.ahead if record.offset >= self.position]
+        self.state = fold(self._stable, ahead, self.topic)
 
     def close(self) -> None:
         self._log.close()

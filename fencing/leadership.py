@@ -90,7 +90,7 @@ class Term:
                 )
                 self._producer.init(deadline)  # 2
                 self._transaction((), deadline)  # 3
-                state = self._log.refresh(deadline)  # 4
+                state = self._log.refresh(deadline, self._producer.producer_id)  # 4
                 self._claimed = True
                 return state
             except Fenced as error:
@@ -157,7 +157,7 @@ class Term:
             self._check()
             if self._producer is None or self._producer.spent or not self._claimed:
                 self.claim(deadline)
-            state = self._log.refresh(deadline)
+            state = self.refresh(deadline)
             if deadline.expired:
                 raise Retriable("The time ran out before anything was written: nothing was changed")
             records = list(decide(state))
@@ -172,7 +172,7 @@ class Term:
             except (Abortable, Retriable) as error:
                 trouble = error
             else:
-                after = self._log.refresh(deadline)
+                after = self.refresh(deadline)
                 self.in_doubt = False
                 return after, after.end - 1
             log.info("A write to the config topic is in doubt: %s", trouble)
@@ -182,8 +182,8 @@ class Term:
                 return after, after.end - 1
 
     def refresh(self, deadline: Deadline) -> ClusterState:
-        """The state as of the end of the config topic."""
-        return self._log.refresh(deadline)
+        """The state as of the end of the config topic, with all that this term has committed."""
+        return self._log.refresh(deadline, -1 if self._producer is None else self._producer.producer_id)
 
     def close(self) -> None:
         """Let the clients go."""

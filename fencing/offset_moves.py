@@ -1,8 +1,10 @@
 """Source offsets written by the leader, outside of any task: moved by hand, or carried to another topic in a round.
 
 They go through a transactional producer with the id of the connector's task 0, as in Kafka Connect: 1 `init` shuts out
-whoever wrote under it before, 2 the config topic to its end says whether this may still be done, 3 one transaction. A
-leader that froze between 2 and 3 is shut out by the next round, which fences that id whatever else it fences.
+whoever wrote under it before, 2 the config topic to its end says whether this may still be done, 3 one transaction, 4
+another `init`, which is answered when the markers of that transaction are written: tasks with other ids are to read it,
+and they do not wait for anybody's markers (`fencing.topic_log`). A leader that froze between 2 and 3 is shut out by the
+next round, which fences that id whatever else it fences.
 """
 
 import logging
@@ -41,6 +43,7 @@ def write(
             records = decide()  # 2
             if records:
                 _transaction(producer, topic, records, deadline)  # 3
+                _complete(new_producer(), deadline)  # 4
             return len(records)
         except (Abortable, Retriable, Fenced) as error:
             if deadline.expired:
@@ -66,6 +69,13 @@ def _transaction(producer: TransactionalClient, topic: str, records: Records, de
         if not producer.spent:
             producer.abort(Deadline.after(3))
         raise
+
+
+def _complete(successor: TransactionalClient, deadline: Deadline) -> None:
+    try:
+        successor.init(deadline)
+    finally:
+        successor.close()
 
 
 def moved(old: OffsetStores, new: OffsetStores) -> bool:

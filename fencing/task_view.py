@@ -7,7 +7,7 @@ while its plugin waits for the source.
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import StrEnum
 
@@ -21,8 +21,7 @@ from fencing.kafka.consumer import LogRecord
 from fencing.log_levels import LoggerRecord
 from fencing.task_spec import TaskSpec
 from fencing.topic_access import OffsetsTopics, TopicAccess
-from fencing.topic_grants import TopicGrantRecord
-from fencing.topic_log import TopicLog
+from fencing.topic_log import PATIENCE_SECONDS, TopicLog
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +62,10 @@ class TaskView:
         self._tick = tick
         self._on_level = on_level
         self._state = ConnectorState(spec.task.connector)
+        self._stable = self._state  # without what the log holds ahead of its position, which comes again
         self._offsets_topics = OffsetsTopics()
         self._access = TopicAccess(spec.topics)
-        self._log = TopicLog(spec.connection, spec.topics.config)
+        self._log = TopicLog(spec.connection, spec.topics.config, patience_s=PATIENCE_SECONDS)
         self._turn = threading.Lock()  # one reader of the log at a time
         self.changed = threading.Condition()
         self._verdict = Verdict.WAIT
@@ -93,32 +93,44 @@ class TaskView:
         return self._access
 
     def refresh(self, deadline: Deadline) -> Verdict:
-        """The verdict as of the end of the config topic now (invariant 6)."""
+        """The verdict as of the end of the config topic now (invariant 6).
+
+        A transaction that is open there is left out, the leader's own, too. The leader acts on a commit only after it
+        has read it, with its marker. So what is open here has led to no fence yet, and the fence that it will lead to
+        comes after this attempt's init and ends the attempt.
+        """
         with self._turn:
-            for record in self._log.read_to_end(deadline):
-                self._apply(record)
+            self._take(self._log.catch_up(deadline))
         self._judge()
         return self._verdict
 
-    def _apply(self, record: LogRecord) -> None:
-        if record.key is not None and record.key.startswith(LOGGER.encode()):
-            self._set_level(record)
-        if self._offsets_topics.apply(record):
-            self._access = replace(self._access, offsets=self._offsets_topics.names)
+    def _take(self, records: Iterable[LogRecord]) -> None:
+        for record in records:
+            if record.key is not None and record.key.startswith(LOGGER.encode()):
+                self._set_level(record)
+            self._offsets_topics.apply(record)
+            self._stable = self._after(self._stable, record)
+        state = self._stable
+        for record in self._log.ahead:
+            if record.offset >= self._log.positions[record.partition]:
+                self._offsets_topics.apply(record)
+                state = self._after(state, record)
+        access = replace(self._access, offsets=self._offsets_topics.names, grant=state.topic_grant)
+        if access != self._access:
+            self._access = access
+        before, self._state = self._state.log_level, state
+        if state.log_level != before:
+            self._on_level(state.log_level)
+
+    def _after(self, state: ConnectorState, record: LogRecord) -> ConnectorState:
         if record.key is None or connector_of(record.key) != self._spec.task.connector:
-            return
+            return state
         try:
-            decoded = decode(record.key, record.value)
+            return apply_connector(state, record.offset, decode(record.key, record.value))
         except Unreadable as error:
             # The leader stops this connector and says why; this attempt ends, unless a newer configuration follows.
             log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
-            self._state = replace(self._state, unreadable=str(error))
-            return
-        self._state = apply_connector(self._state, record.offset, decoded)
-        if isinstance(decoded, TopicGrantRecord):
-            self._access = replace(self._access, grant=self._state.topic_grant)
-        if isinstance(decoded, ConnectorLevelRecord):
-            self._on_level(self._state.log_level)
+            return replace(state, unreadable=str(error))
 
     def _set_level(self, record: LogRecord) -> None:
         if not self._thread.is_alive():
@@ -152,8 +164,7 @@ class TaskView:
     def _turn_once(self) -> None:
         try:
             with self._turn:
-                for record in self._log.poll(0.05):
-                    self._apply(record)
+                self._take(self._log.poll(0.05))
         except Retriable as error:
             log.info("%s", error)
         if os.getppid() != self._parent:

@@ -1,19 +1,29 @@
-"""A consumer that is told its partitions: no group, no commits, committed records only."""
+"""A consumer that is told its partitions: no group, no commits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from fencing.errors import Fatal, Fenced, Retriable
+from fencing.errors import Retriable
 from fencing.kafka.closing import Gate
 from fencing.kafka.settings import Connection
 from fencing.kafka.translation import kafka_errors, translate
 
 
+class Isolation(StrEnum):
+    """Which records a reader is given (KIP-98)."""
+
+    COMMITTED = "read_committed"
+    """Those of committed transactions and of none, up to the last stable offset, which an open transaction holds."""
+    UNCOMMITTED = "read_uncommitted"
+    """All of them, aborted ones included, up to the end."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One committed record of a topic. `timestamp_ms`: -1 where the broker knows none."""
+    """One record of a topic. `timestamp_ms`: -1 where the broker knows none."""
 
     partition: int
     offset: int
@@ -30,9 +40,19 @@ class PartitionReader:
     """
 
     def __init__(
-        self, connection: Connection, topic: str, start: Mapping[int, int], *, fetch_wait_ms: int = 500
+        self,
+        connection: Connection,
+        topic: str,
+        start: Mapping[int, int],
+        *,
+        isolation: Isolation = Isolation.COMMITTED,
+        fetch_wait_ms: int = 500,
+        queue_kbytes: int = 4096,
     ) -> None:
-        """`fetch_wait_ms`: how long the broker holds an empty fetch back, and so an end-of-partition event."""
+        """`fetch_wait_ms`: how long the broker holds an empty fetch back, and so an end-of-partition event.
+
+        queue_kbytes: what is fetched ahead; many readers live in one process, most of them idle.
+        """
         self.topic = topic
         self._gate = Gate(f"The reader of topic {topic}")
         with kafka_errors(f"opening topic {topic}"):
@@ -42,10 +62,9 @@ class PartitionReader:
                     enable_auto_commit=False,
                     enable_auto_offset_store=False,
                     enable_partition_eof=True,
-                    isolation_level="read_committed",
+                    isolation_level=isolation.value,
                     auto_offset_reset="earliest",
-                    # Many readers live in one process, most of them idle.
-                    queued_max_messages_kbytes=4096,
+                    queued_max_messages_kbytes=queue_kbytes,
                     fetch_wait_max_ms=fetch_wait_ms,
                 )
             )
@@ -59,31 +78,42 @@ class PartitionReader:
 
     def poll(self, timeout: float, limit: int) -> list[LogRecord]:
         """At most `limit` records; empty after `timeout` seconds without any, or when only the position moved."""
+        return [record_of(message) for message in self.messages(timeout, limit)]
+
+    def messages(self, timeout: float, limit: int) -> list[Message]:
+        """The same as the client's own messages, none of them an error: for those who want few of very many."""
         with self._gate, kafka_errors(f"reading topic {self.topic}"):
             # `consume` waits its whole time out for `limit` messages; so one wait for the first, then what is there.
             first = self._consumer.poll(timeout)
-            messages = [] if first is None else [first, *self._consumer.consume(max(1, limit - 1), 0)]
-        records: list[LogRecord] = []
-        for message in messages:
-            error: KafkaError | None = message.error()
-            partition, offset = message.partition(), message.offset()
-            if partition is None or offset is None:
-                continue
-            if error is None:
-                self.positions[partition] = offset + 1
-                _, timestamp = message.timestamp()
-                records.append(LogRecord(partition, offset, message.key(), message.value(), timestamp))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                self.positions[partition] = max(self.positions[partition], offset)
+            found = [] if first is None else [first, *self._consumer.consume(max(1, limit - 1), 0)]
+        positions = self.positions
+        records = []
+        for message in found:
+            if message.error() is None:
+                positions[message.partition()] = message.offset() + 1  # type: ignore[index, operator]
+                records.append(message)
             else:
-                raised = translate(error, f"reading topic {self.topic}")
-                if isinstance(raised, Fatal | Fenced) and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise raised
-                if isinstance(raised, Retriable):
-                    continue  # the client goes on by itself
-                raise raised
+                self._trouble(message)
         return records
+
+    def _trouble(self, message: Message) -> None:
+        error, partition, offset = message.error(), message.partition(), message.offset()
+        if error is None or partition is None or offset is None:
+            return
+        if error.code() == KafkaError._PARTITION_EOF:
+            self.positions[partition] = max(self.positions[partition], offset)
+            return
+        raised = translate(error, f"reading topic {self.topic}")
+        if not isinstance(raised, Retriable):
+            raise raised
+        # Else the client goes on by itself.
 
     def close(self) -> None:
         """Let the client go. Any thread may call it; a `poll` under way ends first."""
         self._gate.close(self._consumer.close)
+
+
+def record_of(message: Message) -> LogRecord:
+    """A message that is no error."""
+    _, timestamp = message.timestamp()
+    return LogRecord(message.partition(), message.offset(), message.key(), message.value(), timestamp)  # type: ignore[arg-type]

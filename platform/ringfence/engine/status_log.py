@@ -4,15 +4,19 @@ from fencing.clock import Deadline
 from fencing.kafka.consumer import LogRecord
 from fencing.kafka.settings import Connection
 from fencing.status import StatusState, apply, decode
-from fencing.topic_log import TopicLog
+from fencing.topic_log import Isolation, TopicLog
 
 
 class StatusLog:
-    """Polled by one thread; `state` may be read by any."""
+    """Polled by one thread; `state` may be read by any.
+
+    Nobody writes this topic in transactions. Read as uncommitted, a transaction that a stranger leaves open on it does
+    not hide what tasks report (Kafka Connect reads it the same way).
+    """
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self.state = StatusState()
-        self._log = TopicLog(connection, topic)
+        self._log = TopicLog(connection, topic, isolation=Isolation.UNCOMMITTED)
 
     def poll(self) -> None:
         """Take in what is there, without waiting."""

@@ -18,7 +18,7 @@ from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState
 from fencing.errors import FencingError
 from fencing.kafka.admin import cluster_id
-from fencing.topic_log import TopicLog
+from fencing.topic_log import Isolation, TopicLog
 from ringfence.mirror import config_rows, event_rows, offset_rows, positions, status_rows
 from ringfence.mirror.models import ClusterInfo
 from ringfence.mirror.notices import Notice
@@ -157,17 +157,12 @@ class Projector:
                 reader.close()
 
     def _open(self, role: str, topic: str) -> tuple[TopicLog, Projection]:
-        # The identity is known only to the log, and where it must start only to the projection of that identity.
-        probe = TopicLog(self._config.connection("ringfence-projection"), topic, {})
-        try:
-            projection = Projection(role, topic, probe.topic_id)
-        except BaseException:
-            probe.close()
-            raise
-        if not projection.start:
-            return probe, projection
-        probe.close()
-        return TopicLog(self._config.connection("ringfence-projection"), topic, projection.start), projection
+        # Status and events are not written in transactions: nobody's open one may hold their reader.
+        isolation = Isolation.UNCOMMITTED if role in ("status", "events") else Isolation.COMMITTED
+        reader = TopicLog(self._config.connection("ringfence-projection"), topic, isolation=isolation)
+        projection = Projection(role, topic, reader.topic_id)
+        reader.restart(projection.start)
+        return reader, projection
 
     def _store_cluster_id(self) -> None:
         known = cluster_id(self._config.connection("ringfence-projection"), Deadline.after(10))

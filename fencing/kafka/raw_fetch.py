@@ -1,0 +1,169 @@
+"""Fetch requests of our own: the batches of a partition with their producers and control records.
+
+confluent-kafka's consumer shows neither. The requests go to the leaders, outside of any fetch session, with the same
+address and credentials as the rest.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka import KafkaAdminClient
+from kafka.errors import BrokerResponseError, KafkaError, for_code
+from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from fencing.batches import Batch, parse
+from fencing.clock import Deadline
+from fencing.errors import Fatal, Retriable
+from fencing.kafka.settings import Connection
+
+_WITH_NAMES: Final = 12  # newer versions name topics by their id
+_BYTES: Final = 1024 * 1024
+_WAIT_MS: Final = 100
+_IN_FLIGHT: Final = 100
+_BOOTSTRAP_MS: Final = 5000
+_ASKED_MS: Final = 10_000
+_AGAIN_SECONDS: Final = 0.1
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """How far one partition has been read, and how far it is to be."""
+
+    position: int
+    end: int
+
+
+class RawFetcher:
+    """Reads one topic. Use as a context manager. Raises `Retriable` (no answer), `Fatal` (refused)."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._where = connection.bootstrap
+        self._topic = topic
+        try:
+            self._admin = KafkaAdminClient(
+                **connection.kafka_python(),
+                max_in_flight_requests_per_connection=_IN_FLIGHT,
+                bootstrap_timeout_ms=_BOOTSTRAP_MS,
+                request_timeout_ms=_ASKED_MS,
+            )
+        except KafkaError as error:
+            raise Retriable(f"No broker of {self._where} answers: {type(error).__name__}. It is tried again") from error
+        except (OSError, ValueError) as error:
+            raise Fatal(f"The settings for {self._where} cannot be used: {type(error).__name__}") from error
+
+    def __enter__(self) -> "RawFetcher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._admin.close()
+
+    def read(
+        self,
+        starts: Mapping[int, int],
+        ends: Mapping[int, int],
+        deadline: Deadline,
+        take: Callable[[int, Batch], None],
+    ) -> None:
+        """Hand over, by partition and in order, each batch between its start and its end.
+
+        The first may begin before the start. An end must not be after the read_uncommitted end offset.
+        """
+        stretches = {partition: _Stretch(start, ends[partition]) for partition, start in starts.items()}
+        while left := {number: one for number, one in stretches.items() if one.position < one.end}:
+            if not self._round(left, take):
+                if deadline.expired:
+                    behind = {number: (one.position, one.end) for number, one in left.items()}
+                    raise Retriable(
+                        f"Topic {self._topic} could not be read to its end in time: partition: (position, end) "
+                        f"{behind}. Its leaders do not answer; it is tried again"
+                    )
+                time.sleep(deadline.slice(_AGAIN_SECONDS))
+
+    def _round(self, left: Mapping[int, _Stretch], take: Callable[[int, Batch], None]) -> bool:
+        """One request for each partition, all under way at once; whether any went on."""
+
+        async def call() -> list[tuple[_Stretch, Any, Any]]:
+            leaders = await self._leaders(left)
+            sent = [
+                (one, self._admin._manager.send(self._request(number, one.position), node_id=leaders[number]))
+                for number, one in left.items()
+                if number in leaders
+            ]
+            answers = []
+            for one, future in sent:
+                answer = await future
+                answers += [(one, answer, found) for topic in answer.responses for found in topic.partitions]
+            return answers
+
+        try:
+            answers = self._admin._manager.run(call)
+        except BrokerResponseError as error:
+            raise self._refused(error) from error
+        except KafkaError:
+            return False  # a broker that is away: asked again, of whoever leads then
+        moved = [self._take(one, answer, found, take) for one, answer, found in answers]
+        return any(moved)
+
+    async def _leaders(self, partitions: Iterable[int]) -> dict[int, int]:
+        wanted = MetadataRequest.MetadataRequestTopic(name=self._topic)
+        answer = await self._admin._manager.send(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False))
+        return {
+            found.partition_index: found.leader_id
+            for topic in answer.topics
+            for found in topic.partitions
+            if found.partition_index in partitions and found.leader_id >= 0
+        }
+
+    def _request(self, partition: int, position: int) -> FetchRequest:
+        wanted = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=-1,
+            fetch_offset=position,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=_BYTES,
+        )
+        return FetchRequest(
+            replica_id=-1,
+            max_wait_ms=_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=self._topic, partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+            min_version=4,
+            max_version=_WITH_NAMES,
+        )
+
+    def _take(self, one: _Stretch, answer: Any, found: Any, take: Callable[[int, Batch], None]) -> bool:
+        """Whether the partition went on."""
+        if found.error_code:
+            error = for_code(found.error_code)
+            if not error.retriable:
+                raise self._refused(error())
+            return False
+        before = one.position
+        for batch in parse(bytes(found.records or b"")):
+            if batch.first >= one.end:
+                one.position = one.end
+                break
+            if batch.last >= one.position:
+                take(found.partition_index, batch)
+                one.position = batch.last + 1
+        if not found.records and not answer.throttle_time_ms and found.high_watermark >= one.end:
+            one.position = one.end  # nothing stands there any more: compaction took it
+        return one.position > before
+
+    def _refused(self, error: BrokerResponseError) -> Fatal | Retriable:
+        name = type(error).__name__
+        if error.retriable:
+            return Retriable(f"Reading topic {self._topic}: {name}. It is tried again", name)
+        if name == "OffsetOutOfRangeError":
+            return Retriable(f"Topic {self._topic} was truncated or created again. It is read again", name)
+        return Fatal(f"Reading topic {self._topic} at {self._where}: {name}. Grant Read and Describe on it", name)

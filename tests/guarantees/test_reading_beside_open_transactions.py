@@ -1,0 +1,271 @@
+"""Nobody's open transaction holds a reading (invariant 6): what is committed beside it is read, and nothing else."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.protocol.producer import ProduceRequest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from fencing.clock import Deadline
+from fencing.codec import ConnectorRecord, encode
+from fencing.config_log import ConfigLog
+from fencing.errors import Retriable
+from fencing.ids import ConnectorName
+from fencing.kafka.admin import Place, TopicSpec, create_topics, offsets_at
+from fencing.kafka.fencer import Fencer
+from fencing.kafka.plain_producer import PlainProducer
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.topic_log import TopicLog
+from ringfence.local.kafka import EmbeddedKafka
+from tests.support.broker import Broker, new_kafka
+from tests.support.waiting import eventually
+
+NOBODYS = 987_654_321
+Begin = Callable[[str], TransactionalProducer]
+
+
+@pytest.fixture
+def connection(broker: Broker) -> Connection:
+    return Connection(broker.bootstrap)
+
+
+@pytest.fixture
+def topic(connection: Connection, unique: Callable[[str], str]) -> str:
+    name = unique("offsets")
+    create_topics(connection, [TopicSpec(name)], Deadline.after(20))
+    return name
+
+
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    """Producers of the test, by the topic that their ids are named after."""
+    made: list[TransactionalProducer] = []
+
+    def producer(connection: Connection, name: str, **overrides: object) -> TransactionalProducer:
+        one = TransactionalProducer(connection, name, overrides=overrides)
+        one.init(Deadline.after(20))
+        made.append(one)
+        return one
+
+    yield producer  # type: ignore[misc]
+    for one in made:
+        one.close()
+
+
+def left_open(producer: TransactionalProducer, topic: str, value: bytes = b"foreign") -> None:
+    producer.begin()
+    producer.produce(topic, value, value, 0)
+    assert producer.flush(20) == 0
+
+
+def commit(producer: TransactionalProducer, topic: str, value: bytes) -> None:
+    producer.begin()
+    producer.produce(topic, value, value, 0)
+    producer.commit(Deadline.after(20))
+
+
+def abort(producer: TransactionalProducer, topic: str, value: bytes) -> None:
+    left_open(producer, topic, value)
+    producer.abort(Deadline.after(20))
+
+
+def read(connection: Connection, topic: str, own: int = -1) -> list[bytes | None]:
+    log = TopicLog(connection, topic)
+    try:
+        caught = list(log.catch_up(Deadline.after(20), own=own))
+        return [record.value for record in [*caught, *log.ahead]]
+    finally:
+        log.close()
+
+
+def test_committed_records_beside_a_foreign_open_transaction_are_read_and_no_others(
+    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+) -> None:
+    commit(begin(connection, f"{topic}-mine"), topic, b"before")
+    foreign = begin(connection, f"{topic}-foreign")
+    left_open(foreign, topic)
+    commit(begin(connection, f"{topic}-mine"), topic, b"after")
+    abort(begin(connection, f"{topic}-mine"), topic, b"aborted")
+    PlainProducer(connection).write(topic, [(b"plain", b"plain")], Deadline.after(20))
+    left_open(begin(connection, f"{topic}-fenced"), topic, b"fenced")
+    with Fencer(connection) as fencer:
+        fencer.fence([f"{topic}-fenced", f"{topic}-mine"], Deadline.after(20))
+    assert offsets_at(connection, topic, [0], Place.STABLE, Deadline.after(20))[0] == 2, "the foreign one is not open"
+    assert read(connection, topic) == [b"before", b"after", b"plain"]
+    foreign.commit(Deadline.after(20))
+    begin(connection, f"{topic}-foreign")
+    assert read(connection, topic) == [b"before", b"foreign", b"after", b"plain"]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_compression_is_read_beside_an_open_transaction(
+    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer], codec: str
+) -> None:
+    left_open(begin(connection, f"{topic}-foreign"), topic)
+    mine = begin(connection, f"{topic}-mine", **{"compression.type": codec})
+    values = [b"%d" % number + b"x" * 200 for number in range(50)]
+    mine.begin()
+    for value in values:
+        mine.produce(topic, value, value, 0)
+    mine.commit(Deadline.after(20))
+    begin(connection, f"{topic}-mine")
+    assert read(connection, topic) == values
+
+
+def test_ones_own_commits_are_awaited_where_their_markers_are_on_their_way(
+    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+) -> None:
+    left_open(begin(connection, f"{topic}-foreign"), topic)
+    mine = begin(connection, f"{topic}-mine")
+    for number in range(60):
+        commit(mine, topic, b"%d" % number)
+        assert not mine.spent
+        assert read(connection, topic, own=mine.producer_id)[-1] == b"%d" % number
+
+
+def test_whoever_follows_gets_what_stands_ahead_again_and_in_order(
+    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+) -> None:
+    foreign = begin(connection, f"{topic}-foreign")
+    left_open(foreign, topic)
+    commit(begin(connection, f"{topic}-mine"), topic, b"mine")
+    begin(connection, f"{topic}-mine")
+    log = TopicLog(connection, topic)
+    assert list(log.catch_up(Deadline.after(20))) == []
+    assert [record.value for record in log.ahead] == [b"mine"]
+    assert log.positions == {0: 0}
+    foreign.commit(Deadline.after(20))
+    followed: list[bytes | None] = []
+
+    def both() -> bool:
+        followed.extend(record.value for record in log.poll(0.2))
+        return len(followed) == 2
+
+    eventually(both)
+    assert followed == [b"foreign", b"mine"]
+    log.close()
+
+
+def test_the_config_topic_is_folded_in_order_whatever_is_open_on_it(
+    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+) -> None:
+    """A record that is committed late does not replace a newer one that was read before it."""
+    name = ConnectorName("c")
+
+    def write(producer: TransactionalProducer, version: str) -> None:
+        producer.begin()
+        key, value = encode(ConnectorRecord(name, {"v": version}))
+        producer.produce(topic, value, key, 0)
+        assert producer.flush(20) == 0
+
+    def version(log: ConfigLog) -> str:
+        return (log.state.connector(name).config or {})["v"]
+
+    stale, leader = begin(connection, f"{topic}-stale"), begin(connection, f"{topic}-leader")
+    write(stale, "stale")
+    write(leader, "new")
+    leader.commit(Deadline.after(20))
+    log = ConfigLog(connection, topic)
+    log.refresh(Deadline.after(20), own=leader.producer_id)
+    assert version(log) == "new"
+    assert log.position == 0
+    stale.commit(Deadline.after(20))
+    eventually(lambda: log.poll(0.2) or log.position == 4)
+    assert version(log) == "new"
+    log.close()
+
+
+@pytest.fixture(scope="module")
+def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A broker that appends to transactions which no coordinator knows, and compacts at once."""
+    settings = {"transaction_partition_verification_enable": "false", "log_cleaner_backoff_ms": "50"}
+    kafka = new_kafka(tmp_path_factory.mktemp("trusting"), **settings)
+    kafka.start()
+    try:
+        yield kafka
+    finally:
+        kafka.kill()
+
+
+def hang(where: str, topic: str) -> None:
+    """A transactional batch straight to the partition, without a word to any coordinator (KIP-664)."""
+    batch = DefaultRecordBatchBuilder(2, 0, 1, NOBODYS, 0, 0, 1000)
+    batch.append(0, int(time.time() * 1000), b"hangs", b"hangs", [])
+    partition = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=bytes(batch.build()))
+    request = ProduceRequest(
+        transactional_id="nobody",
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])],
+        max_version=11,
+    )
+    admin = KafkaAdminClient(bootstrap_servers=where)
+
+    async def send() -> int:
+        answer = await admin._manager.send(request)
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    try:
+        assert admin._manager.run(send) == 0
+    finally:
+        admin.close()
+
+
+def test_a_hanging_transaction_holds_nobody_also_after_the_broker_was_killed(
+    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., TransactionalProducer]
+) -> None:
+    where, topic = Connection(trusting.bootstrap), unique("offsets")
+    create_topics(where, [TopicSpec(topic)], Deadline.after(20))
+    commit(begin(where, f"{topic}-mine"), topic, b"before")
+    hang(trusting.bootstrap, topic)
+    commit(begin(where, f"{topic}-mine"), topic, b"after")
+    begin(where, f"{topic}-mine")
+    assert read(where, topic) == [b"before", b"after"]
+    trusting.kill()
+    trusting.start()
+    commit(begin(where, f"{topic}-mine"), topic, b"later")
+    begin(where, f"{topic}-mine")
+    assert read(where, topic) == [b"before", b"after", b"later"]
+
+
+def test_a_compacted_topic_with_an_open_transaction_is_read_whole(
+    trusting: EmbeddedKafka, unique: Callable[[str], str], begin: Callable[..., TransactionalProducer]
+) -> None:
+    """Compaction takes aborted records, superseded ones and the markers of emptied transactions: below the LSO."""
+    where, topic = Connection(trusting.bootstrap), unique("offsets")
+    settings = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
+    settings |= {"cleanup.policy": "compact", "segment.ms": "100"}
+    create_topics(where, [TopicSpec(topic, config=settings)], Deadline.after(20))
+    mine = begin(where, f"{topic}-mine")
+    for number in range(40):
+        mine.begin()
+        mine.produce(topic, b"%d" % number, b"k%d" % (number % 4), 0)
+        mine.commit(Deadline.after(20))
+    left_open(mine, topic, b"aborted")
+    mine.abort(Deadline.after(20))
+    last = {f"k{number % 4}".encode(): b"%d" % number for number in range(40)}
+
+    def compacted() -> bool:
+        time.sleep(0.15)
+        commit(begin(where, f"{topic}-roll"), topic, b"roll")
+        log = TopicLog(where, topic)
+        found = [record.value for record in log.read_to_end(Deadline.after(20)) if record.value != b"roll"]
+        log.close()
+        return found == list(last.values())
+
+    eventually(compacted, 60)
+    left_open(begin(where, f"{topic}-foreign"), topic)
+    commit(begin(where, f"{topic}-mine"), topic, b"after")
+    begin(where, f"{topic}-mine")
+    assert [value for value in read(where, topic) if value != b"roll"] == [*last.values(), b"after"]
+
+
+def test_an_end_that_cannot_be_reached_in_time_is_an_error_with_a_remedy(connection: Connection, topic: str) -> None:
+    PlainProducer(connection).write(topic, [(b"k", b"v")], Deadline.after(20))
+    log = TopicLog(connection, topic)
+    with pytest.raises(Retriable, match=r"not reached in time.*compaction"):
+        list(log.catch_up(Deadline.after(0), ends={0: 1}))
+    log.close()
