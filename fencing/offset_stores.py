@@ -5,7 +5,7 @@ transactions, implicit: a producer that goes to another cluster can commit offse
 topic of the worker's name on that cluster. It is read first; the worker's topic fills the gaps.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,9 +18,16 @@ from fencing.ids import ConnectorName
 from fencing.kafka.admin import TopicSpec, cluster_id, create_topics, topic_exists, topic_setting
 from fencing.kafka.settings import Connection
 from fencing.offsets import SourceOffsets, read_offsets
+from fencing.offsets_snapshot import OffsetsSnapshot
 
 PREFIX: Final = "offset.storage."
 """The worker's settings of its offsets topic; what is no number of partitions or replicas is a topic setting."""
+
+COMPACTED_SOON: Final[Mapping[str, str]] = {
+    "segment.ms": str(3600 * 1000),
+    "segment.bytes": str(64 * 1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.1",
+}
 
 _NO_TOPIC_SETTING: Final = frozenset({"topic", "partitions", "replication.factor"})
 _DEFAULT_PARTITIONS: Final = "25"
@@ -84,7 +91,10 @@ def settled(stores: OffsetStores, deadline: Deadline) -> OffsetStores:
 
 
 def offsets_topic_spec(name: str, worker_settings: Settings) -> TopicSpec:
-    """An offsets topic as it is created: partitions, replicas and settings are the worker's, compaction is forced."""
+    """An offsets topic as it is created: partitions, replicas and settings are the worker's, compaction is forced.
+
+    Unless the worker says otherwise, its segments are closed early: Kafka compacts closed ones only.
+    """
     more = {
         key.removeprefix(PREFIX): value
         for key, value in worker_settings.items()
@@ -94,7 +104,7 @@ def offsets_topic_spec(name: str, worker_settings: Settings) -> TopicSpec:
         name,
         int(worker_settings.get(f"{PREFIX}partitions", _DEFAULT_PARTITIONS)),
         int(worker_settings.get(f"{PREFIX}replication.factor", _DEFAULT_REPLICATION)),
-        {**more, "cleanup.policy": "compact"},
+        {**COMPACTED_SOON, **more, "cleanup.policy": "compact"},
     )
 
 
@@ -134,12 +144,31 @@ def read_merged(
     connector: ConnectorName,
     deadline: Deadline,
     give_up: Callable[[], bool] = lambda: False,
+    *,
+    known: Sequence[OffsetsSnapshot] = (),
+    told: Callable[[str], None] = lambda _text: None,
+    patience_s: float = 0.0,
 ) -> SourceOffsets:
-    """The connector's committed offsets at the end of its topics: its own first, the worker's where that has a gap."""
-    effective = stores.effective
-    found = read_offsets(effective.reading, effective.name, connector, deadline, give_up)
+    """The connector's committed offsets at the end of its topics: its own first, the worker's where that has a gap.
+
+    The last three: see `read_offsets`.
+    """
+
+    def read(topic: OffsetsTopic) -> SourceOffsets:
+        return read_offsets(
+            topic.reading,
+            topic.name,
+            connector,
+            deadline,
+            give_up,
+            known=known,
+            told=told,
+            patience_s=patience_s,
+        )
+
+    found = read(stores.effective)
     if stores.own is not None:
-        found.gaps = read_offsets(stores.worker.reading, stores.worker.name, connector, deadline, give_up)
+        found.gaps = read(stores.worker)
     return found
 
 

@@ -5,15 +5,19 @@ under the very bytes under which it was found, or compaction would keep two valu
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from fencing.clock import Deadline
 from fencing.ids import ConnectorName
+from fencing.kafka.admin import end_offsets
 from fencing.kafka.consumer import LogRecord
 from fencing.kafka.settings import Connection
+from fencing.offsets_snapshot import OffsetsSnapshot
 from fencing.topic_log import TopicLog
+
+_AT_ONCE = 10_000
 
 Partition = Mapping[str, object]
 Offset = Mapping[str, object]
@@ -74,16 +78,29 @@ class SourceOffsets:
 
     connector: ConnectorName
     gaps: "SourceOffsets | None" = None
+    looked_at: int = 0
+    """Over how many offsets of the topic these were read."""
+    topic_id: str = ""
+    positions: Mapping[int, int] = field(default_factory=dict)
+    """Up to where everything was decided when they were read."""
     _by_partition: dict[str, SourceOffset] = field(default_factory=dict)
 
     def take(self, records: Iterable[LogRecord]) -> None:
         """Fold in what concerns this connector."""
         for record in records:
-            parsed = decode_key(record.key)
-            if parsed is not None and parsed[0] == self.connector and record.key is not None:
-                partition = parsed[1]
-                newest = SourceOffset(partition, decode_value(record.value), record.key)
-                self._by_partition[canonical(partition)] = newest
+            self.put(record.key, record.value)
+
+    def put(self, key: bytes | None, value: bytes | None) -> None:
+        """Fold in one record, if it concerns this connector."""
+        parsed = decode_key(key)
+        if parsed is not None and parsed[0] == self.connector and key is not None:
+            partition = parsed[1]
+            self._by_partition[canonical(partition)] = SourceOffset(partition, decode_value(value), key)
+
+    def snapshot(self) -> OffsetsSnapshot:
+        """What a later reading of the same topic may begin with."""
+        entries = [(found.key, encode_value(found.offset)) for found in self._by_partition.values()]
+        return OffsetsSnapshot(self.connector, self.topic_id, self.positions, entries)
 
     def offset(self, partition: Partition) -> Offset | None:
         found = self._by_partition.get(canonical(partition))
@@ -113,18 +130,55 @@ class SourceOffsets:
         return [found for found in self.all() if found.offset is not None]
 
 
+def may_concern(connector: ConnectorName) -> Callable[[bytes | None], bool]:
+    """A cheap test that every key of this connector passes, and few of others.
+
+    A key may be spaced otherwise than Kafka Connect spaces it, so it is only asked whether the name is in it. JSON may
+    also hold escapes, or stand in UTF-16 or UTF-32, which have zero bytes: such a key is always parsed.
+    """
+    name = connector.encode()
+
+    def test(key: bytes | None) -> bool:
+        return key is not None and (name in key or b"\\" in key or b"\0" in key)
+
+    return test
+
+
 def read_offsets(
     connection: Connection,
     topic: str,
     connector: ConnectorName,
     deadline: Deadline,
     give_up: Callable[[], bool] = lambda: False,
+    *,
+    known: Sequence[OffsetsSnapshot] = (),
+    told: Callable[[str], None] = lambda _text: None,
+    patience_s: float = 1.0,
 ) -> SourceOffsets:
-    """The connector's committed offsets at the end of the topic as it stands now (invariant 6)."""
+    """The connector's committed offsets at the end of the topic as it stands now (invariant 6).
+
+    known: what is known of topics up to some position: of this one only the rest is read. told: how far
+    the reading is, for people who wait. patience_s: see `TopicLog`.
+    """
     found = SourceOffsets(connector)
-    log = TopicLog(connection, topic, deadline=deadline)
+    log = TopicLog(connection, topic, deadline=deadline, patience_s=patience_s)
     try:
-        found.take(log.read_to_end(deadline, give_up))
+        ends = end_offsets(connection, topic, log.partitions, deadline)
+        fitting = [one for one in known if one.connector == connector and one.fits(log.topic_id, ends)]
+        if fitting:
+            for key, value in fitting[0].entries:
+                found.put(key, value)
+            log.restart(fitting[0].positions)
+        starts = log.positions
+        records = sum(end - starts[p] for p, end in ends.items())
+
+        def progress(positions: Mapping[int, int], _ends: Mapping[int, int]) -> None:
+            read = sum(positions[p] - start for p, start in starts.items())
+            told(f"{min(read, records):,} of {records:,} records of topic {topic}")
+
+        found.take(log.catch_up(deadline, give_up, _AT_ONCE, wanted=may_concern(connector), ends=ends, told=progress))
+        found.take(log.ahead)
+        found.looked_at, found.topic_id, found.positions = records, log.topic_id, log.positions
     finally:
         log.close()
     return found

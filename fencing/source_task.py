@@ -198,7 +198,7 @@ class SourceTaskRun:
             self._offsets_topic = kept.topic
             self._leftovers.begin(producer, kept.topic)
             kept.prepare()  # 5
-            offsets = kept.read(self._ends)  # 6
+            offsets = kept.read(self._ends, self._reading)  # 6
             plugin = self._plugin.make()
             transactions = self._transactions(producer, kept, offsets, plugin, self._path(kept.topic))
             plugin.context = TaskContext(
@@ -263,6 +263,9 @@ class SourceTaskRun:
             producer.close()
             raise
         return producer
+
+    def _reading(self, far: str) -> None:
+        self._report.starting(stages.READING_OFFSETS, far)
 
     def _ends(self) -> bool:
         return self._view.verdict is Verdict.END

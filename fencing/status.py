@@ -17,6 +17,7 @@ from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 
 PLACED = "placed"
 RESTARTED = "restarted"
+STARTING = "starting"
 SUPERSEDED = "superseded"
 LOST = "lost"
 FAILED = "failed"

@@ -13,7 +13,7 @@ from fencing.task_spec import TaskSpec
 from fencing.topic_access import TopicAccess
 
 _READY_SECONDS = 60.0
-_READ_SECONDS = 120.0
+_READ_SECONDS = 600.0
 
 
 class TaskOffsets:
@@ -26,6 +26,7 @@ class TaskOffsets:
             raise Invalid(f"{OFFSETS_STORAGE_TOPIC}: {own} is {what}. Name another topic")
         self._spec = spec
         self._clock = clock
+        self._known = [] if spec.offsets is None else [spec.offsets]
         self._stores: OffsetStores = stores_of(
             spec.connection,
             spec.topics.offsets,
@@ -42,9 +43,13 @@ class TaskOffsets:
         """Step 5: the topic of the connector's own is there, and compacted. Raises `Retriable` or `Fatal`."""
         self._stores = prepared(self._stores, self._spec.worker_settings, Deadline.after(_READY_SECONDS, self._clock))
 
-    def read(self, give_up: Callable[[], bool]) -> SourceOffsets:
-        """Step 6: both topics to the end, the connector's own first."""
-        return read_merged(self._stores, self._spec.task.connector, Deadline.after(_READ_SECONDS, self._clock), give_up)
+    def read(self, give_up: Callable[[], bool], told: Callable[[str], None] = lambda _text: None) -> SourceOffsets:
+        """Step 6: both topics to the end, the connector's own first. told: how far the reading is."""
+        limit = Deadline.after(_READ_SECONDS, self._clock)
+        found = read_merged(self._stores, self._spec.task.connector, limit, give_up, known=self._known, told=told)
+        # A task may read again after days, in which other tasks wrote millions of records.
+        self._known = [each.snapshot() for each in (found, found.gaps) if each is not None]
+        return found
 
     def copy(self, known: SourceOffsets, told: Callable[[str], None]) -> OffsetsCopy | None:
         """A copy to the worker's topic, with the worker's credentials; None where that is the effective one."""

@@ -15,6 +15,7 @@ from fencing.transactions import Counters, TransactionalClient
 log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
+_STARTING_EVERY_S = 5.0
 _NO_START = frozenset({"", "running", "paused", "copying offsets"})
 
 
@@ -40,7 +41,7 @@ class TaskReport:
         self._producer_id = -1
         self._epoch = -1
         self._stage = ""
-        self._stage_since = self._last
+        self._stage_since = self._stage_told = self._last
         self._told_waiting = self._over = False
         self._version = version
         self._redact = redact
@@ -61,8 +62,9 @@ class TaskReport:
     def stage(self, stage: str, message: str = "") -> None:
         """A step on the way, for people who wait."""
         if (stage, message) != (self._stage, ""):
+            self._stage_told = self._clock.monotonic()
             if stage != self._stage:
-                self._stage_since = self._clock.monotonic()
+                self._stage_since = self._stage_told
             self._stage = stage
             connector = self._spec.task.connector
             self._reporter.event("task", connector, **self._fields(), stage=stage, message=self._redact(message))
@@ -104,6 +106,13 @@ class TaskReport:
             start_offset=one.start_offset,
             message=one.told,
         )
+
+    def starting(self, stage: str, message: str) -> None:
+        """A long step of a start goes on: told every few seconds, in the status, too."""
+        if self._clock.monotonic() - self._stage_told >= _STARTING_EVERY_S:
+            self.stage(stage, message)
+            self._told_waiting = True
+            self._status(State.UNASSIGNED, f"{stage}: {message}")
 
     def producer(self, producer: TransactionalClient) -> None:
         """The producer that the next transactions go through."""

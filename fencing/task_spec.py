@@ -8,6 +8,7 @@ from fencing.cluster_state import Placement
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from fencing.kafka.settings import Connection
 from fencing.modes import MODE_KEY, Mode
+from fencing.offsets_snapshot import OffsetsSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class TaskSpec:
     """One attempt of one task.
 
     connector_config and task_config are as they stand in the config topic: placeholders are resolved where the task
-    runs. worker_settings: the worker's converter and timing keys.
+    runs. worker_settings: the worker's converter and timing keys. offsets: what the worker knows of the connector's
+    source offsets.
     """
 
     connection: Connection
@@ -37,6 +39,7 @@ class TaskSpec:
     connector_config: Mapping[str, str] = field(repr=False)
     task_config: Mapping[str, str] = field(repr=False)
     worker_settings: Mapping[str, str] = field(repr=False)
+    offsets: OffsetsSnapshot | None = field(default=None, repr=False, compare=False)
 
     @property
     def transactional_id(self) -> str:
@@ -66,6 +69,7 @@ class TaskSpec:
                 "connector_config": dict(self.connector_config),
                 "task_config": dict(self.task_config),
                 "worker_settings": dict(self.worker_settings),
+                "offsets": self.offsets.as_json() if self.offsets is not None else None,
             }
         )
 
@@ -83,4 +87,5 @@ class TaskSpec:
             value["connector_config"],
             value["task_config"],
             value["worker_settings"],
+            OffsetsSnapshot.from_json(value["offsets"]) if value.get("offsets") else None,
         )

@@ -33,17 +33,22 @@ __all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]
 
 Positions = Mapping[int, int]
 Wanted = Callable[[bytes | None], bool]
+Told = Callable[[Positions, Positions], None]
 
 PATIENCE_SECONDS = 0.05
 """For topics on which transactions are rare and short."""
 
 _HURRIED_MS = 5
-_HURRIED_KBYTES = 16 * 1024
 _MARKER_SECONDS = 0.005
+_STALL_SECONDS = 2.0
 
 
 def _every(_key: bytes | None) -> bool:
     return True
+
+
+def _untold(_positions: Positions, _ends: Positions) -> None:
+    pass
 
 
 class TopicLog:
@@ -97,12 +102,16 @@ class TopicLog:
             self._reader = PartitionReader(self._connection, self.topic, self._positions, isolation=self._isolation)
         return self._reader.poll(timeout, limit)
 
-    def read_to_end(
-        self, deadline: Deadline, give_up: Callable[[], bool] = lambda: False, limit: int = 1000
-    ) -> Iterator[LogRecord]:
-        """Every committed record before the end as it stands now, for those who fold them once: `catch_up`, `ahead`."""
-        yield from self.catch_up(deadline, give_up, limit)
-        yield from self.ahead
+    def read_to_end(self, deadline: Deadline, limit: int = 1000) -> Iterator[LogRecord]:
+        """Every committed record before the end as it stands now, each once over all calls, in order.
+
+        So anybody's open transaction is waited for: no start may rest on this. Raises `Retriable` where the end is not
+        reached in time; the message says how far it got.
+        """
+        ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
+        yield from self._read_committed(ends, deadline, deadline, lambda: False, limit, _every, _untold)
+        if not _passed(self.positions, ends):
+            raise self._late(self.positions, ends)
 
     def catch_up(
         self,
@@ -113,7 +122,7 @@ class TopicLog:
         own: int = -1,
         wanted: Wanted = _every,
         ends: Positions | None = None,
-        told: Callable[[Positions, Positions], None] = lambda _positions, _ends: None,
+        told: Told = _untold,
     ) -> Iterator[LogRecord]:
         """Every committed record up to the LSO or the end as it stands now; then `ahead` holds the rest up to the end.
 
@@ -124,9 +133,8 @@ class TopicLog:
         """
         self.ahead = []
         ends = ends or end_offsets(self._connection, self.topic, self.partitions, deadline)
-        if _passed(self.positions, ends):
-            return
-        yield from self._read_committed(ends, deadline, give_up, limit, wanted, told)
+        patience = Deadline.after(self._patience_s)
+        yield from self._read_committed(ends, deadline, patience, give_up, limit, wanted, told)
         behind = {p: position for p, position in self.positions.items() if position < ends[p]}
         if behind and not give_up():
             self.ahead = self._read_raw(behind, ends, deadline, own, wanted)
@@ -136,17 +144,17 @@ class TopicLog:
         self,
         ends: Positions,
         deadline: Deadline,
+        patience: Deadline,
         give_up: Callable[[], bool],
         limit: int,
         wanted: Wanted,
-        told: Callable[[Positions, Positions], None],
+        told: Told,
     ) -> Iterator[LogRecord]:
-        """Up to the ends, or to an LSO before them that does not move for `patience_s`."""
+        """Up to the ends, or to an LSO before them that does not move any more when `patience` has expired."""
         # A reader of its own: on the one that follows the topic, the broker holds an empty fetch back for half a
         # second, and with it the news that the position has passed the last marker.
         hurried: PartitionReader | None = None
         positions = self.positions
-        patience = Deadline.after(self._patience_s)
         try:
             while not _passed(positions, ends):
                 stable = self._stable(ends, deadline)
@@ -157,15 +165,19 @@ class TopicLog:
                     continue
                 hurried = hurried or self._hurried(positions)
                 positions = hurried.positions
+                stalled = Deadline.after(_STALL_SECONDS)
                 while not _passed(positions, stable):
                     self._check(positions, ends, deadline)
-                    if give_up():
+                    # Where compaction took the last records of a segment, the client waits for them for ever.
+                    if give_up() or (stalled.expired and patience.expired):
                         return
+                    before = sum(positions.values())
                     for message in hurried.messages(deadline.slice(0.1), limit):
                         if wanted(message.key()):
                             yield record_of(message)
                     told(positions, ends)
-                patience = Deadline.after(self._patience_s)
+                    if sum(positions.values()) > before:
+                        stalled = Deadline.after(_STALL_SECONDS)
         finally:
             if hurried is not None:
                 self._move(hurried.positions)
@@ -178,7 +190,6 @@ class TopicLog:
             positions,
             isolation=self._isolation,
             fetch_wait_ms=_HURRIED_MS,
-            queue_kbytes=_HURRIED_KBYTES,
         )
 
     def _stable(self, ends: Positions, deadline: Deadline) -> Positions:
@@ -190,11 +201,15 @@ class TopicLog:
 
     def _check(self, positions: Positions, ends: Positions, deadline: Deadline) -> None:
         if deadline.expired:
-            behind = {p: (positions[p], end) for p, end in ends.items() if positions[p] < end}
-            raise Retriable(
-                f"The end of topic {self.topic} was not reached in time: partition: (position, end) {behind}. The "
-                "broker is slow, or the topic is long: see its compaction settings. It is tried again"
-            )
+            raise self._late(positions, ends)
+
+    def _late(self, positions: Positions, ends: Positions) -> Retriable:
+        behind = {p: (positions[p], end) for p, end in ends.items() if positions[p] < end}
+        return Retriable(
+            f"The end of topic {self.topic} was not reached in time: partition: (position, end) {behind}. A "
+            "transaction that is still open holds it back, the broker is slow, or the topic is long and not compacted. "
+            "It is tried again"
+        )
 
     def _read_raw(
         self, starts: Positions, ends: Positions, deadline: Deadline, own: int, wanted: Wanted

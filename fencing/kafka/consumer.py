@@ -47,12 +47,8 @@ class PartitionReader:
         *,
         isolation: Isolation = Isolation.COMMITTED,
         fetch_wait_ms: int = 500,
-        queue_kbytes: int = 4096,
     ) -> None:
-        """`fetch_wait_ms`: how long the broker holds an empty fetch back, and so an end-of-partition event.
-
-        queue_kbytes: what is fetched ahead; many readers live in one process, most of them idle.
-        """
+        """`fetch_wait_ms`: how long the broker holds an empty fetch back, and so an end-of-partition event."""
         self.topic = topic
         self._gate = Gate(f"The reader of topic {topic}")
         with kafka_errors(f"opening topic {topic}"):
@@ -64,7 +60,9 @@ class PartitionReader:
                     enable_partition_eof=True,
                     isolation_level=isolation.value,
                     auto_offset_reset="earliest",
-                    queued_max_messages_kbytes=queue_kbytes,
+                    # Many readers live in one process, most of them idle. The limit is per partition, and librdkafka
+                    # takes several times as much for small records.
+                    queued_max_messages_kbytes=4096,
                     fetch_wait_max_ms=fetch_wait_ms,
                 )
             )

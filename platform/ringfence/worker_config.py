@@ -42,6 +42,7 @@ _DEFAULTS = {
     "events.storage.partitions": "4",
     "offset.flush.interval.ms": "60000",
     "offset.flush.timeout.ms": "5000",
+    "offsets.view.max.bytes": "536870912",
     "task.shutdown.graceful.timeout.ms": "5000",
     "session.timeout.ms": "10000",
     "max.poll.interval.ms": "30000",

@@ -24,6 +24,7 @@ from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.fencer import Fencer
 from fencing.kafka.probes import Prober
 from fencing.kafka.producer import TransactionalProducer
+from fencing.offset_stores import COMPACTED_SOON
 from fencing.offsets import read_offsets
 from fencing.task_clients import reading_connection, transactional_producer
 from fencing.task_spec import TaskSpec
@@ -81,8 +82,12 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerConfig]:
             }
         )
         compacted = {"cleanup.policy": "compact"}
-        topics = [TopicSpec(OFFSETS, config=compacted), TopicSpec(DATA), TopicSpec("not-compacted")]
-        topics.append(TopicSpec(config.config_topic, config=compacted))
+        topics = [
+            TopicSpec(OFFSETS, config={**COMPACTED_SOON, **compacted}),
+            TopicSpec(config.config_topic, config=compacted),
+            TopicSpec(DATA),
+            TopicSpec("not-compacted"),
+        ]
         create_topics(config.connection(), topics, Deadline.after(30))
         yield config
     finally:

@@ -266,6 +266,6 @@ def test_a_compacted_topic_with_an_open_transaction_is_read_whole(
 def test_an_end_that_cannot_be_reached_in_time_is_an_error_with_a_remedy(connection: Connection, topic: str) -> None:
     PlainProducer(connection).write(topic, [(b"k", b"v")], Deadline.after(20))
     log = TopicLog(connection, topic)
-    with pytest.raises(Retriable, match=r"not reached in time.*compaction"):
+    with pytest.raises(Retriable, match=r"not reached in time.*compacted"):
         list(log.catch_up(Deadline.after(0), ends={0: 1}))
     log.close()

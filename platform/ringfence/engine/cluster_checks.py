@@ -158,6 +158,7 @@ def _as_worker(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[C
     yield _durability(prober, asker, stores.worker.name)
     if stores.own is None:
         yield _compaction("worker", prober, stores.worker.name)
+    yield from _segments(prober, stores.worker.name)
     leader = leader_transactional_id(asker.worker.group_id)
     yield findings.granted("worker", "Write", "TransactionalId", prober.write_ids([leader]), decides=False)
     yield findings.granted("worker", "Describe", "TransactionalId", prober.describe_ids([leader])[0], decides=False)
@@ -166,6 +167,12 @@ def _as_worker(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[C
 def _compaction(principal: str, prober: Prober, topic: str) -> Check:
     policy = prober.topic_setting(topic, "cleanup.policy")
     return findings.compaction(principal, topic, policy, prober.topic(topic).exists if policy is None else True)
+
+
+def _segments(prober: Prober, topic: str) -> Iterator[Check]:
+    found = findings.segments(topic, prober.topic_setting(topic, "segment.ms"))
+    if found is not None:
+        yield found
 
 
 def _durability(prober: Prober, asker: Asker, topic: str) -> Check:
@@ -230,6 +237,7 @@ def _as_admin(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Ch
     yield findings.granted("admin", "Describe", "Topic", {offsets: seen.describe}, OFFSETS_STORAGE_TOPIC)
     if stores.own is not None:  # it is created before the first task starts
         yield _compaction("admin", prober, offsets)
+        yield from _segments(prober, offsets)
         yield _durability(prober, asker, offsets)
         if seen.exists is False:
             answer = {offsets: prober.create_topic(offsets)}

@@ -12,18 +12,25 @@ from fencing.kafka.plain_producer import PlainProducer
 from fencing.offset_moves import Records, guard_id, write
 from fencing.offset_stores import OffsetStores, prepared, read_merged, settled, stores_of
 from fencing.offsets import SourceOffset, SourceOffsets, canonical, read_offsets
+from fencing.offsets_snapshot import OffsetsSnapshot
+from fencing.offsets_view import OffsetsView
 from fencing.task_clients import connector_producer
 from fencing.transactions import TransactionalClient
 from ringfence.worker_config import WorkerConfig
 
 Config = Mapping[str, str]
 
+# What somebody has just committed may still wait for its markers, and is to be seen.
+_PATIENCE_SECONDS = 0.25
+
 
 class ConnectorOffsets:
-    """Thread-safe: it holds settings only."""
+    """Thread-safe: it holds settings only, and this worker's view of its offsets topic."""
 
-    def __init__(self, config: WorkerConfig, client_id: str) -> None:
+    def __init__(self, config: WorkerConfig, client_id: str, view: OffsetsView | None = None) -> None:
+        """`view`: from which a reading goes on; without one the whole topic is read."""
         self._config = config
+        self._view = view
         self._connection = config.connection(client_id)
 
     @property
@@ -48,14 +55,27 @@ class ConnectorOffsets:
     def read(self, name: ConnectorName, stores: OffsetStores, limit: Deadline) -> SourceOffsets:
         """The merged view. What stands in the worker's topic only is read with the worker's credentials."""
         if stores.own is None:
-            return read_offsets(self._connection, stores.worker.name, name, limit)
-        return read_merged(stores, name, limit)
+            return self._of_worker(name, limit)
+        return read_merged(stores, name, limit, known=self._known(name), patience_s=_PATIENCE_SECONDS)
+
+    def _of_worker(self, name: ConnectorName, limit: Deadline) -> SourceOffsets:
+        known = self._known(name)
+        return read_offsets(self._connection, self.worker_topic, name, limit, known=known, patience_s=_PATIENCE_SECONDS)
+
+    def _known(self, name: ConnectorName) -> list[OffsetsSnapshot]:
+        known = self._view.snapshot(name) if self._view is not None else None
+        return [] if known is None else [known]
+
+    def await_view(self) -> None:
+        """Before a reading that is not urgent: while the worker's view of the topic is being read, and goes on."""
+        if self._view is not None:
+            self._view.wait()
 
     def view(self, name: ConnectorName, config: Config, limit: Deadline) -> list[SourceOffset]:
         """The merged view as people see it, ordered; a topic of its own that is not there yet is a gap all over."""
         stores = self.stores(config, limit)
         if stores.own is not None and not topic_exists(stores.admin, stores.own.name, limit):
-            found = read_offsets(self._connection, stores.worker.name, name, limit)
+            found = self._of_worker(name, limit)
         else:
             found = self.read(name, stores, limit)
         return sorted(found.present(), key=lambda each: canonical(each.partition))

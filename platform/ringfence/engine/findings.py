@@ -8,8 +8,10 @@ from typing import Final
 from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
 from connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from fencing.kafka.probes import Holder, May
+from fencing.offset_stores import COMPACTED_SOON
 
 _SHOWN: Final = 5
+_A_DAY_MS: Final = 24 * 3600 * 1000
 
 
 class Result(StrEnum):
@@ -86,6 +88,17 @@ def compaction(principal: str, topic: str, policy: str | None, exists: bool | No
     text = f"{topic} has cleanup.policy={policy}: source offsets would be deleted, and records read again."
     remedy = f"Set cleanup.policy=compact on {topic}."
     return Check(name, Result.FAILED, text, remedy, OFFSETS_STORAGE_TOPIC, decides=True)
+
+
+def segments(topic: str, segment_ms: str | None) -> Check | None:
+    """segment_ms: the offsets topic's segment.ms; None where it could not be read. Compaction waits for it."""
+    if segment_ms is None or int(segment_ms) <= _A_DAY_MS:
+        return None
+    days = int(segment_ms) / _A_DAY_MS
+    text = f"{topic} has segment.ms={segment_ms}: what is written to it may stay {days:g} days before it is compacted, "
+    text += "and each worker reads all of it when it starts."
+    changes = ", ".join(f"{name}={value}" for name, value in COMPACTED_SOON.items())
+    return Check("offsets topic segments", Result.FAILED, text, f"Set {changes} on {topic}.", OFFSETS_STORAGE_TOPIC)
 
 
 def insists(config: Mapping[str, str]) -> bool:

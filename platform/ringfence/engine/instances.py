@@ -20,7 +20,7 @@ from ringfence.engine.plugins.errors import PluginError
 
 log = logging.getLogger(__name__)
 
-_OFFSETS_SECONDS = 30.0
+_OFFSETS_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Instances:
 
     def make(self, name: ConnectorName, config: Mapping[str, str]) -> list[dict[str, str]]:
         """Start an instance in place of the one that runs, and ask for its tasks. Raises `PluginError`."""
+        self._offsets.await_view()
         limit = Deadline.after(_OFFSETS_SECONDS)
         try:
             offsets = self._offsets.read(name, self._offsets.prepared(config, limit), limit)

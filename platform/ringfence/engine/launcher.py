@@ -6,17 +6,20 @@ An attempt ends by itself when it is superseded, since it follows the config top
 import logging
 import threading
 import time
+from collections.abc import Sequence
 
 from connectors.worker_limits import WorkerLimits
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState, ConnectorState, Placement
 from fencing.config_log import ConfigLog
 from fencing.errors import FencingError, Retriable
-from fencing.ids import TaskId
+from fencing.ids import ConnectorName, TaskId
 from fencing.kafka.reporter import Reporter
 from fencing.log_levels import ClusterLevels
 from fencing.modes import MODE_KEY, Mode
-from fencing.status import LOST, SUPERSEDED, State, TaskStatus, WorkerRecord
+from fencing.offsets_snapshot import MOST_BYTES, OffsetsSnapshot
+from fencing.offsets_view import OffsetsView
+from fencing.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
 from ringfence.engine.memory_limit import MEMORY_LIMIT
@@ -27,6 +30,7 @@ from ringfence.worker_config import WorkerConfig
 log = logging.getLogger(__name__)
 
 _OVERDUE_SECONDS = 30.0
+_TELL_SECONDS = 5.0
 
 _FOR_TASKS = (
     "key.converter",
@@ -51,9 +55,13 @@ class Launcher:
         worker: WorkerRecord,
         reporter: Reporter,
         limits: WorkerLimits | None = None,
+        view: OffsetsView | None = None,
     ) -> None:
-        """limits: what the worker closes to connectors; None closes all files."""
+        """limits: what the worker closes to connectors; None closes all files. view: of the offsets topic, of which an
+        attempt gets its connector's part; without one each attempt reads it all."""
         self._config = config
+        self._view = view
+        self._told_at = 0.0
         self._worker = worker
         self._reporter = reporter
         self._connection = config.connection(f"ringfence-{worker.worker}")
@@ -106,6 +114,7 @@ class Launcher:
 
     def _start_placed(self, log_: ConfigLog) -> None:
         self._holding = False
+        waiting: list[tuple[TaskId, Placement]] = []
         for connector in log_.state.existing():
             for number, placement in connector.placements.items():
                 task = TaskId(connector.name, number)
@@ -114,8 +123,47 @@ class Launcher:
                     if self._must_wait(task):
                         self._holding = True
                         continue
+                    if self._view is not None and self._view.waiting:
+                        self._holding = True
+                        waiting.append((task, placement))
+                        continue
                     self._started[task] = placement
                     self._start(connector, task, placement)
+
+        self._tell_waiting(waiting)
+
+    def _tell_waiting(self, waiting: Sequence[tuple[TaskId, Placement]]) -> None:
+        """Attempts that start when the offsets topic is read: as many attempts would read it at once by themselves."""
+        if not waiting or self._view is None or time.monotonic() - self._told_at < _TELL_SECONDS:
+            return
+        self._told_at = time.monotonic()
+        for task, placement in waiting:
+            self._event(task, placement, "reading source offsets", self._view.told())
+            self._reporter.status(
+                TaskStatus(
+                    task,
+                    State.UNASSIGNED,
+                    placement.worker,
+                    placement.generation,
+                    placement.attempt,
+                    placement.incarnation,
+                    why=STARTING,
+                    since_ms=self._reporter.now_ms(),
+                    restarts=placement.restarts,
+                )
+            )
+
+    def _event(self, task: TaskId, placement: Placement, stage: str, message: str) -> None:
+        self._reporter.event(
+            "task",
+            task.connector,
+            task=task.task,
+            generation=placement.generation,
+            attempt=placement.attempt,
+            worker=placement.worker,
+            stage=stage,
+            message=message,
+        )
 
     def _must_wait(self, task: TaskId) -> bool:
         """Without transactions nothing fences an older attempt: the next one starts when it has ended here."""
@@ -137,10 +185,18 @@ class Launcher:
             connector.config or {},
             config,
             self._settings,
+            self._known(connector.name),
         )
         self._specs.append(spec)
         log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
         self._spark.submit(spec, self.ended)
+
+    def _known(self, connector: ConnectorName) -> OffsetsSnapshot | None:
+        known = self._view.snapshot(connector) if self._view is not None else None
+        if known is not None and known.size > MOST_BYTES:
+            log.info("Connector %s has %d MiB of source offsets: its tasks read them", connector, known.size >> 20)
+            return None
+        return known
 
     def _cancel_overdue(self, log_: ConfigLog) -> None:
         """A superseded attempt that does not end by itself (its plugin hangs) is ended by Spark: it holds a slot."""
@@ -162,16 +218,7 @@ class Launcher:
         placement = spec.placement
         if isinstance(result, Lost):
             log.warning("Task %s, attempt %d was lost: %s", spec.task, placement.attempt, result.reason)
-            self._reporter.event(
-                "task",
-                spec.task.connector,
-                task=spec.task.task,
-                generation=placement.generation,
-                attempt=placement.attempt,
-                worker=placement.worker,
-                stage="lost",
-                message=result.reason,
-            )
+            self._event(spec.task, placement, "lost", result.reason)
             self._reporter.status(self._report(spec, State.UNASSIGNED, LOST, None, left_open=True))
         elif result.trace is not None:
             # Said by the task itself, too; once more in case its last report did not get out.

@@ -18,6 +18,7 @@ from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_cli
 from fencing.kafka.membership import GroupMetadata, GroupSeat
 from fencing.kafka.reporter import Reporter
 from fencing.leadership import Term
+from fencing.offsets_view import OffsetsView
 from fencing.rounds import Round
 from fencing.status import LeaderRecord, StatusState, WorkerRecord
 from fencing.targets import Way, ways
@@ -66,6 +67,7 @@ class Leader:
         worker: WorkerRecord,
         plugins: PluginHost,
         reporter: Reporter,
+        view: OffsetsView | None = None,
     ) -> None:
         self._config = config
         self._worker = worker
@@ -75,7 +77,7 @@ class Leader:
         self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
         self._reloads = Reloads(config.settings)
         self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
-        self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets")
+        self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
         self.instances = Instances(plugins, self.offsets, self.wake)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
         self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetCarrier(self.offsets))

@@ -23,6 +23,7 @@ from fencing.status import (
     LOST,
     PLACED,
     RESTARTED,
+    STARTING,
     ConnectorStatus,
     Removed,
     State,
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 _WRITE_SECONDS = 8.0
 _SAY_AGAIN_SECONDS = 3.0
 _SILENT_SECONDS = 60.0
+_NOT_BEGUN = (PLACED, RESTARTED, STARTING)
 
 
 class Reconciler:
@@ -74,7 +76,7 @@ class Reconciler:
         self._modes = ModeWatch(worker, reporter)
         self._live: set[tuple[WorkerId, Incarnation]] = set()
         self._said: dict[str, tuple[StatusRecord, float]] = {}
-        self._silent: dict[tuple[TaskId, int, int], float] = {}
+        self._silent: dict[tuple[TaskId, int, int, int], float] = {}
         self.restarting: set[TaskId] = set()
 
     def step(self, members: list[Member]) -> None:
@@ -182,7 +184,10 @@ class Reconciler:
                 self._write(task_set(answer.connector, answer.config_offset, answer.tasks))
 
     def _give_up_silent(self, state: ClusterState, status: StatusState) -> None:
-        """An attempt that was placed, may run and says nothing for long is lost: its worker's Spark driver hangs."""
+        """An attempt that was placed, may run and says nothing for long is lost: its worker's Spark driver hangs.
+
+        One that still starts says so every few seconds (STARTING): it is silent from its last word on.
+        """
         before, self._silent = self._silent, {}
         for connector in state.existing():
             if not connector.runnable or connector.target is not TargetState.RUNNING:
@@ -190,10 +195,10 @@ class Reconciler:
             for number, placement in connector.placements.items():
                 task = TaskId(connector.name, number)
                 reported = status_of(status, task, placement)
-                silent = reported is not None and reported.why in (PLACED, RESTARTED) and not reported.ended
+                silent = reported is not None and reported.why in _NOT_BEGUN and not reported.ended
                 if not silent:
                     continue
-                key = (task, placement.generation, placement.attempt)
+                key = (task, placement.generation, placement.attempt, reported.since_ms if reported else 0)
                 began = self._silent[key] = before.get(key, time.monotonic())
                 if reported is not None and time.monotonic() - began > _SILENT_SECONDS:
                     self._give_up(replace(reported, ended=True, why=LOST, since_ms=self._reporter.now_ms()))

@@ -34,6 +34,7 @@ class Services:
     previews: Previews
     dead_letters: DeadLetters
     topics: TopicRules
+    offsets: ConnectorOffsets
 
 
 _Answer = Callable[..., dict[str, object]]
@@ -99,9 +100,8 @@ def plugins_offsets(connector: str, config: dict[str, str], deadline: float) -> 
     """The committed offsets of a connector that may keep them in a topic of its own: both topics, merged."""
 
     def call() -> dict[str, object]:
-        kept = ConnectorOffsets(_current().config, "ringfence-offsets-view")
         try:
-            found = kept.view(ConnectorName(connector), config, Deadline.after(deadline - time.time()))
+            found = _current().offsets.view(ConnectorName(connector), config, Deadline.after(deadline - time.time()))
         except FencingError as error:
             raise Refusal(500, f"The offsets of connector {connector} cannot be read now: {error}") from error
         return _value([{"partition": each.partition, "offset": each.offset} for each in found])

@@ -24,6 +24,7 @@ from fencing.ids import parse_member_client_id
 from fencing.kafka.admin import cluster_id
 from fencing.kafka.groups import group_members
 from fencing.kafka.reporter import Reporter
+from fencing.offsets_view import OffsetsView
 from fencing.status import WorkerRecord
 from ringfence import __version__, encryption
 from ringfence.alerts.tasks import watch
@@ -31,6 +32,7 @@ from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.child_environment import let_go
 from ringfence.engine.command_service import CommandService
 from ringfence.engine.connector_limits import limits_of
+from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.dead_letters import DeadLetters
 from ringfence.engine.launcher import Launcher
 from ringfence.engine.leader import Leader, identity
@@ -126,17 +128,24 @@ class Worker:
                 worker_limits.ENVIRONMENT: json.dumps(limits.as_settings()),
             },
         )
-        leader.append(Leader(config, record, plugins, reporter))
+        view = OffsetsView(
+            config.connection(f"ringfence-{self._id}-offsets"),
+            config.offsets_topic,
+            config.number("offsets.view.max.bytes"),
+        )
+        leader.append(Leader(config, record, plugins, reporter, view))
         commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
 
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
         refusals = Refusals(config, modes)
-        launcher = Launcher(config, record, reporter, limits)
+        launcher = Launcher(config, record, reporter, limits, view)
         topics = TopicRules(config, launcher.state)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
-        provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics))
+        offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
+        provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets))
+        self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))
         self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))

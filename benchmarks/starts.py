@@ -1,0 +1,183 @@
+"""`python -m benchmarks starts`: how long connectors take to start beside a long offsets topic of others.
+
+An offsets topic as Ringfence creates it is filled with offsets of other connectors, then `ringfence up` starts on it.
+Measured: how long its worker reads the topic, one connector from the request to RUNNING, and four at once. The same
+with an empty topic for comparison. The exit code is 1 where a limit is not kept.
+"""
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from confluent_kafka import Producer
+
+from benchmarks.machine import describe, load
+from benchmarks.ours import RingfenceWorker
+from benchmarks.processes import Tree
+from benchmarks.rest import BenchmarkError, Rest
+from fencing.clock import Deadline
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.settings import Connection
+from fencing.offset_stores import offsets_topic_spec
+from ringfence.local.errors import LocalError
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.process import free_port
+
+RECORDS, CONNECTORS, KEYS = 3_000_000, 200, 10_000
+ONE_S, FOUR_S = 2.0, 4.0
+_LIMIT_S = 120.0
+_SETTLE_S = 5.0
+_READ = re.compile(r"Topic \S+ is read: (\d+) records, (\d+) source partitions, about (\d+) MiB, in ([\d.]+) s")
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """records, read_s: what the worker's log says of its reading; one_s, four_s: seconds from the first request until
+    all are RUNNING; one_cpu_s: of the worker's process tree for one start."""
+
+    records: int
+    read_s: float
+    one_s: Sequence[float]
+    four_s: Sequence[float]
+    one_cpu_s: Sequence[float]
+
+
+def fill(bootstrap: str, topic: str, records: int) -> None:
+    """Offsets as tasks of file connectors would commit them, each key over and over."""
+    create_topics(
+        Connection(bootstrap),
+        [offsets_topic_spec(topic, {"offset.storage.replication.factor": "1"})],
+        Deadline.after(30),
+    )
+    producer = Producer(
+        Connection(bootstrap).librdkafka(
+            linger_ms=50, batch_size=100_000, queue_buffering_max_messages=500_000, partitioner="murmur2_random"
+        )
+    )
+    for number in range(records):
+        key = number % KEYS
+        name = b'["other-%d",{"filename":"/data/file-%d"}]' % (key % CONNECTORS, key)
+        while True:
+            try:
+                producer.produce(topic, b'{"position":%d}' % number, name)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    if producer.flush(120):
+        raise BenchmarkError("the offsets topic could not be filled")
+
+
+def config(topic: str) -> dict[str, str]:
+    """One small task."""
+    converters = "org.apache.kafka.connect.storage.StringConverter"
+    return {
+        "connector.class": "org.apache.kafka.connect.tools.VerifiableSourceConnector",
+        "tasks.max": "1",
+        "topic": topic,
+        "throughput": "10",
+        "key.converter": converters,
+        "value.converter": converters,
+    }
+
+
+def start(url: str, names: Sequence[str]) -> float:
+    """Seconds until all are RUNNING. They are deleted afterwards."""
+
+    def one(name: str) -> float:
+        with Rest(url) as rest:
+            rest.create(name, config("starts"))
+            while rest.running(name) != 1:
+                if trouble := rest.trouble(name):
+                    raise BenchmarkError(f"connector {name} failed: {trouble}")
+                if time.monotonic() - began > _LIMIT_S:
+                    raise BenchmarkError(f"connector {name} was not RUNNING within {_LIMIT_S:.0f} s")
+                time.sleep(0.02)
+            return time.monotonic() - began
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(len(names)) as pool:
+        took = max(pool.map(one, names))
+    with Rest(url) as rest:
+        for name in names:
+            rest.delete(name)
+    return took
+
+
+def measure(root: Path, records: int, rounds: int) -> Starts:
+    """On a broker and a Ringfence of its own."""
+    kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
+    kafka.start()
+    side = RingfenceWorker(root / "ringfence", kafka.bootstrap, slots=8)
+    try:
+        fill(kafka.bootstrap, "connect-offsets", records)
+        create_topics(Connection(kafka.bootstrap), [TopicSpec("starts")], Deadline.after(30))
+        side.start()
+        read = _view(root / "ringfence" / "logs" / "worker-1.log")
+        start(side.url, ["warm"])
+        time.sleep(_SETTLE_S)
+        tree = Tree(side.pid)
+        one, cpu = [], []
+        for number in range(rounds):
+            before = tree.cpu_seconds()
+            one.append(start(side.url, [f"one-{number}"]))
+            cpu.append(tree.cpu_seconds() - before)
+        four = [start(side.url, [f"four-{number}-{each}" for each in range(4)]) for number in range(rounds)]
+        return Starts(int(read[1]), float(read[4]), one, four, cpu)
+    finally:
+        side.stop()
+        kafka.kill()
+        shutil.rmtree(root / "kafka", ignore_errors=True)
+
+
+def _view(log: Path) -> re.Match[str]:
+    deadline = Deadline.after(_LIMIT_S)
+    while not deadline.expired:
+        if found := _READ.search(log.read_text() if log.exists() else ""):
+            return found
+        time.sleep(0.2)
+    raise BenchmarkError(f"the worker has not read its offsets topic within {_LIMIT_S:.0f} s: see {log}")
+
+
+def table(found: Mapping[str, Starts]) -> str:
+    """Medians."""
+    rows = [
+        "| offsets topic | the worker reads it in | one start | its CPU | four at once |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for name, one in found.items():
+        rows.append(
+            f"| {name} | {one.read_s:.1f} s | {median(one.one_s):.2f} s | {median(one.one_cpu_s):.2f} s "
+            f"| {median(one.four_s):.2f} s |"
+        )
+    return "\n".join(rows)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit codes: 0 both limits are kept, 1 one is not, or it could not be measured."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks starts", description=__doc__)
+    parser.add_argument("--records", type=int, default=RECORDS, metavar="N", help=f"(default: {RECORDS:,})")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default: 3)")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-starts-"))
+    print(f"{describe()} load {load()}", flush=True)
+    found: dict[str, Starts] = {}
+    try:
+        for name, records in (("empty", 0), (f"{args.records:,} records of others", args.records)):
+            found[name] = measure(root / str(records), records, args.rounds)
+            print(f"{name}: {found[name]}", flush=True)
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    print(f"\n{table(found)}\n")
+    long = list(found.values())[-1]
+    one, four = median(long.one_s), median(long.four_s)
+    print(f"one start in under {ONE_S:g} s: {one:.2f} s\nfour at once in under {FOUR_S:g} s: {four:.2f} s")
+    return 0 if one < ONE_S and four < FOUR_S else 1
