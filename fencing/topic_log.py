@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fencing.batches import Batch, Decisions
 from fencing.clock import Deadline
-from fencing.errors import Retriable
+from fencing.errors import Fatal, Retriable
 from fencing.kafka.admin import Place, end_offsets, offsets_at, topic_identity
 from fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from fencing.kafka.raw_fetch import RawFetcher
@@ -76,6 +76,7 @@ class TopicLog:
         self._patience_s = patience_s
         self._positions = {p: (start or {}).get(p, 0) for p in self.partitions}
         self._reader: PartitionReader | None = None  # made by the first `poll`: many logs are read once
+        self._closed = False
         self.ahead: list[LogRecord] = []
         """What the last `catch_up` found committed beyond `positions`, in the order of each partition."""
 
@@ -98,6 +99,8 @@ class TopicLog:
 
         Not before the LSO has passed it: what `ahead` holds comes again here.
         """
+        if self._closed:
+            raise Fatal(f"The log of topic {self.topic} is closed already")
         if self._reader is None:
             self._reader = PartitionReader(self._connection, self.topic, self._positions, isolation=self._isolation)
         return self._reader.poll(timeout, limit)
@@ -270,6 +273,8 @@ class TopicLog:
         return found
 
     def close(self) -> None:
+        """Let the client go."""
+        self._closed = True
         if self._reader is not None:
             self._reader.close()
 

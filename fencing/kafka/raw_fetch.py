@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka import KafkaAdminClient
 from kafka.errors import BrokerResponseError, KafkaError, for_code
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -17,6 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 from fencing.batches import Batch, parse
 from fencing.clock import Deadline
 from fencing.errors import Fatal, Retriable
+from fencing.kafka.python_client import PythonClient
 from fencing.kafka.settings import Connection
 
 _WITH_NAMES: Final = 12  # newer versions name topics by their id
@@ -43,7 +43,7 @@ class RawFetcher:
         self._where = connection.bootstrap
         self._topic = topic
         try:
-            self._admin = KafkaAdminClient(
+            self._admin = PythonClient(
                 **connection.kafka_python(),
                 max_in_flight_requests_per_connection=_IN_FLIGHT,
                 bootstrap_timeout_ms=_BOOTSTRAP_MS,
