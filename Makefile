@@ -52,10 +52,10 @@ bench: setup ## Side by side with the real Kafka Connect: records/s, CPU and mem
 	$(BIN)/python -m benchmarks $(ARGS)
 
 golden: setup ## Ask Kafka Connect's own transforms and converters again what the tests compare with (needs javac)
-	$(BIN)/python -m tests.connectors.golden.generate
+	$(BIN)/python -m tools.golden
 
 screenshots: setup ## Take the pictures in docs/screenshots anew (needs a Chromium, a quarter of an hour)
-	$(BIN)/python -m tests.e2e.browser.screenshots
+	$(BIN)/python -m tools.screenshots
 
 lint: setup ## Check style, types and the arrows between packages
 	$(BIN)/ruff check .

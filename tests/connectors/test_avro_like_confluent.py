@@ -10,7 +10,7 @@ from connectors.api import ConnectorError, SchemaType
 from connectors.converters import find_converter
 from connectors.converters.registry.avro import AvroConverter
 from tests.connectors.golden.codec import Json, difference, schema_of, value_of
-from tests.connectors.golden.generate import load
+from tests.connectors.golden.files import load
 
 CASES = load("avro")
 

@@ -7,7 +7,7 @@ import pytest
 from connectors.api import ConnectorError
 from connectors.converters import find_converter, find_header_converter
 from tests.connectors.golden.codec import Json, schema_of, value_of
-from tests.connectors.golden.generate import load
+from tests.connectors.golden.files import load
 from tests.connectors.test_transforms_like_connect import by_name, name_of, shown
 
 CASES = load("converters")

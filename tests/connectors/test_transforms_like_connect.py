@@ -8,7 +8,7 @@ from connectors.api import ConfigDef, ConfigException, ConnectorError
 from connectors.transforms import find_predicate, find_transform
 from connectors.transforms.registry import PREDICATES, TRANSFORMS
 from tests.connectors.golden.codec import Json, comparable, difference, record_json, record_of
-from tests.connectors.golden.generate import load
+from tests.connectors.golden.files import load
 
 CASES = load("transforms")
 

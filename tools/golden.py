@@ -1,9 +1,10 @@
-"""Makes the golden files: `.venv/bin/python -m tests.connectors.golden.generate`. Needs Java 17 with its compiler.
+"""`make golden`: the golden files of the tests of converters and transforms. Needs Java 17 with its compiler.
 
-The cases (`transform_cases.py`, `converter_cases.py`) run through the classes of the real Kafka Connect, those of
-`avro_cases.py` through the AvroConverter of Apicurio, with its registry. All jars come from Maven Central once
-(`ringfence.local.jars`). What they answer is kept beside the cases in `transforms.json.gz`, `converters.json.gz` and
-`avro.json.gz`: the tests compare with these files and need no Java. Run it again after a change of the cases.
+The cases (`transform_cases.py`, `converter_cases.py` in `tests/connectors/golden`) run through the classes of the real
+Kafka Connect, those of `avro_cases.py` through the AvroConverter of Apicurio, with its registry. All jars come from Maven
+Central once (`ringfence.local.jars`). What they answer is kept beside the cases in `transforms.json.gz`,
+`converters.json.gz` and `avro.json.gz`: the tests compare with these files and need no Java. Run it again after a change
+of the cases.
 """
 
 import base64
@@ -18,9 +19,10 @@ from ringfence.local.jars import Coordinate, resolve
 from ringfence.local.java import find_java
 from tests.connectors.golden import avro_cases, converter_cases, transform_cases
 from tests.connectors.golden.codec import Json
+from tests.connectors.golden.files import FOLDER
 from tests.support.apicurio import Apicurio
 
-HERE = Path(__file__).resolve().parent
+JAVA = Path(__file__).resolve().with_name("Golden.java")
 # Its AvroConverter has the code of Confluent's, which is not on Maven Central. The last one that says all it needs.
 APICURIO = (Coordinate("io.apicurio", "apicurio-registry-utils-converter", "2.6.13.Final"),)
 
@@ -37,7 +39,7 @@ def main() -> None:
 def compile_to(classes: Path, jars: Path) -> None:
     java = find_java()
     compiler = str(java.with_name("javac")) if java.with_name("javac").exists() else "javac"
-    subprocess.run([compiler, "-cp", f"{jars}/*", "-d", str(classes), str(HERE / "Golden.java")], check=True)
+    subprocess.run([compiler, "-cp", f"{jars}/*", "-d", str(classes), str(JAVA)], check=True)
 
 
 def answered(classes: Path, jars: Path, cases: list[Json]) -> list[Json]:
@@ -79,14 +81,8 @@ def registered(classes: Path, jars: Path) -> list[Json]:
 
 def keep(name: str, answers: list[Json], *, sort_keys: bool = True) -> None:
     lines = ",\n".join(json.dumps(each, sort_keys=sort_keys) for each in answers)
-    (HERE / f"{name}.json.gz").write_bytes(gzip.compress(f"[\n{lines}\n]\n".encode(), mtime=0))
+    (FOLDER / f"{name}.json.gz").write_bytes(gzip.compress(f"[\n{lines}\n]\n".encode(), mtime=0))
     print(name, len(answers))
-
-
-def load(name: str) -> list[Json]:
-    """The golden cases of that file, with the answers."""
-    cases: list[Json] = json.loads(gzip.decompress((HERE / f"{name}.json.gz").read_bytes()))
-    return cases
 
 
 if __name__ == "__main__":

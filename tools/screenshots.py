@@ -22,7 +22,7 @@ from tests.e2e.rest import Json, Rest
 from tests.e2e.up import Up
 from tests.support.waiting import eventually
 
-FOLDER = Path(__file__).parents[3] / "docs" / "screenshots"
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "screenshots"
 LIMIT_BYTES = 150_000
 _SECONDS = 600
 """So long it streams before the first picture: curves and strips of the last hour have something to show then."""
