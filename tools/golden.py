@@ -1,10 +1,10 @@
 """`make golden`: the golden files of the tests of converters and transforms. Needs Java 17 with its compiler.
 
 The cases (`transform_cases.py`, `converter_cases.py` in `tests/connectors/golden`) run through the classes of the real
-Kafka Connect, those of `avro_cases.py` through the AvroConverter of Apicurio, with its registry. All jars come from Maven
-Central once (`ringfence.local.jars`). What they answer is kept beside the cases in `transforms.json.gz`,
-`converters.json.gz` and `avro.json.gz`: the tests compare with these files and need no Java. Run it again after a change
-of the cases.
+Kafka Connect, those of `avro_cases.py` through the AvroConverter of Apicurio, with its registry. All jars come from
+Maven Central once (`ringfence.local.jars`). What they answer is kept beside the cases in `transforms.json.gz`,
+`converters.json.gz` and `avro.json.gz`: the tests compare with these files and need no Java. Run it again after a
+change of the cases.
 """
 
 import base64
