@@ -9,8 +9,9 @@ from typing import Final
 from fencing.ids import ConnectorName
 from fencing.offsets import decode_key
 
-ENTRY_BYTES: Final = 250
-"""What an entry takes beside its key and value: two bytes objects and its place in a dictionary."""
+ENTRY_BYTES: Final = 160
+"""What an entry takes beside its key and value: two bytes objects and its place in a dictionary, which may be half
+empty. Measured: 182 MiB for a million entries of 66 bytes, which are counted as 216 MiB."""
 
 
 class OffsetIndex:

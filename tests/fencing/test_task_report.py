@@ -1,5 +1,6 @@
 """What a task says of itself carries no secret that its plugin knows of."""
 
+from dataclasses import dataclass
 from typing import cast
 
 from fencing.clock import SYSTEM_CLOCK
@@ -39,3 +40,32 @@ def test_traces_and_messages_are_redacted() -> None:
     assert status.trace == "Traceback\nValueError: [hidden] is wrong"
     assert status.version == "1.0"
     assert "hunter22" not in repr(heard.events)
+
+
+@dataclass
+class Watch:
+    """A clock that stands."""
+
+    now: float = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> float:
+        return self.now
+
+
+def test_a_long_reading_is_told_every_few_seconds_in_the_status_too() -> None:
+    """An attempt that only says that it was placed is given up after a minute."""
+    heard, clock = Heard(), Watch()
+    report = TaskReport(SPEC, cast(Reporter, heard), Counters(), clock)
+    report.stage("reading source offsets")
+    for records in range(20):
+        report.starting("reading source offsets", f"{records} of 20 records")
+        clock.now += 1.0
+    statuses = [each for each in heard.statuses if isinstance(each, TaskStatus)]
+    assert [each.why for each in statuses] == [
+        f"reading source offsets: {records} of 20 records" for records in (5, 10, 15)
+    ]
+    assert not any(each.ended for each in statuses)
+    assert [event["message"] for event in heard.events] == ["", *(f"{n} of 20 records" for n in (5, 10, 15))]
