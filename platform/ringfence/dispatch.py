@@ -1,7 +1,7 @@
 """The web side of a command: ask the leader over Celery, then wait until the database shows what was written.
 
-1 send `ringfence.leader.command` to the queue `leader` with a wall-clock deadline, 2 wait for its answer, 3 wait until
-the projection has passed the offsets that the answer names (read-your-writes). A command that ran out of time is
+1 send `ringfence.leader.command` to the queue `leader` with a deadline on Redis' clock, 2 wait for its answer, 3 wait
+until the projection has passed the offsets that the answer names (read-your-writes). A command that ran out of time is
 unknown, never "failed": the message says what was waited for.
 
 While the leader changes, a command bounces off: nothing was changed, and the answer says so (`passing`). Such a command
@@ -11,22 +11,22 @@ is sent again, as a new one, until the same deadline.
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
 import redis
 from celery import Celery
 from kombu.exceptions import OperationalError as BrokerError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from fencing.clock import Deadline
-from ringfence import messages
+from ringfence import messages, redis_clock
 from ringfence.celery import REDIS_URL
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
 from ringfence.mirror import positions
+from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
 
 COMMAND_TIMEOUT = 90.0
 PLUGIN_TIMEOUT = 30.0
@@ -44,6 +44,7 @@ _RESULT_LOST = (
 _RESULT_KEY = "celery-task-meta-"
 _AWAY_SECONDS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
+_READ_EARLY, _REPLAY_EARLY = 3.0, 5.0
 _TOO_LATE_SECONDS = 2.0
 """With less time than this a command is not sent again: "nothing was changed" is a better answer than "unknown"."""
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
@@ -75,16 +76,18 @@ def command(
     kind: str, connector: str | None, body: Mapping[str, Any], *, timeout: float = COMMAND_TIMEOUT, user: str = ""
 ) -> CommandResult:
     """Have the leader carry out a command. Raises Refused with Kafka Connect's status and words."""
-    deadline, wall = Deadline.after(timeout), time.time() + timeout
+    deadline = Deadline.after(timeout)
     request = {"kind": kind, "connector": connector, "body": dict(body), "user": user}
 
     def ask() -> dict[str, Any]:
-        arguments = {"command": {**request, "request_id": uuid.uuid4().hex}, "deadline": wall}
-        return _ask("ringfence.leader.command", "leader", arguments, deadline, f"the leader's answer to {kind!r}")
+        arguments = {"command": {**request, "request_id": uuid.uuid4().hex}}
+        queue = "health" if kind == "ping" else "leader"
+        return _ask("ringfence.leader.command", queue, arguments, deadline, f"the leader's answer to {kind!r}")
 
-    answer = _repeated(ask, deadline)
-    offset = answer.get("offset")
-    _wait_for_rows(answer, deadline)
+    with nullcontext() if kind == "ping" else _turn(COMMANDS):
+        answer = _repeated(ask, deadline)
+        offset = answer.get("offset")
+        _wait_for_rows(answer, deadline)
     return CommandResult(offset if isinstance(offset, int) else None, answer.get("value"))
 
 
@@ -111,20 +114,19 @@ def validate(
 
     `ask_brokers`: preflight's certain failures are errors, too; without, it is quicker, as for a form on each change.
     """
-    deadline = time.time() + timeout
-    body = {"plugin": plugin, "config": dict(config), "deadline": deadline, "ask_brokers": ask_brokers}
+    body = {"plugin": plugin, "config": dict(config), "ask_brokers": ask_brokers}
     return cast(dict[str, Any], _plugins("validate", body, timeout))
 
 
 def offsets(connector: str, config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT) -> list[dict[str, Any]]:
     """The committed source offsets as a worker reads them from Kafka: those in a topic of the connector's own first."""
-    body = {"connector": connector, "config": dict(config), "deadline": time.time() + timeout}
+    body = {"connector": connector, "config": dict(config)}
     return cast(list[dict[str, Any]], _plugins("offsets", body, timeout))
 
 
 def preflight(config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT) -> list[dict[str, Any]]:
     """The preflight checks of a configuration: name, result, message, remedy, key."""
-    body = {"config": dict(config), "deadline": time.time() + timeout}
+    body = {"config": dict(config)}
     return cast(list[dict[str, Any]], _plugins("preflight", body, timeout))
 
 
@@ -133,14 +135,14 @@ def preview(
 ) -> dict[str, Any]:
     """The first records of a configuration, or `{"busy": connector}`; see `engine.previews`."""
     body = {"config": dict(config), "secret": secret, "bounds": dict(bounds), "fresh": fresh}
-    return cast(dict[str, Any], _plugins("preview", {**body, "deadline": time.time() + timeout}, timeout))
+    return cast(dict[str, Any], _plugins("preview", body, timeout))
 
 
 def try_transforms(
     config: Mapping[str, str], record: Mapping[str, Any], secret: list[str], *, timeout: float = PLUGIN_TIMEOUT
 ) -> dict[str, Any]:
     """What transforms and converters make of a sample record, step by step; see `engine.plugins.trial`."""
-    body = {"config": dict(config), "record": dict(record), "secret": secret, "deadline": time.time() + timeout}
+    body = {"config": dict(config), "record": dict(record), "secret": secret}
     return cast(dict[str, Any], _plugins("try_transforms", body, timeout))
 
 
@@ -156,7 +158,7 @@ def transactions(
 
     earlier: the configurations of older generations that may be alive, perhaps on other clusters.
     """
-    body = {"connector": connector, "tasks": tasks, "config": dict(config), "deadline": time.time() + timeout}
+    body = {"connector": connector, "tasks": tasks, "config": dict(config)}
     before = {"earlier": [dict(one) for one in earlier]} if earlier else {}
     return cast(list[dict[str, Any]], _plugins("transactions", {**body, **before}, timeout))
 
@@ -171,35 +173,50 @@ def hanging(
 ) -> list[dict[str, Any]]:
     """Open transactions on a connector's topics that no coordinator knows (KIP-664)."""
     body = {"connector": connector, "tasks": tasks, "configs": [dict(one) for one in configs], "topics": list(topics)}
-    return cast(list[dict[str, Any]], _plugins("hanging", {**body, "deadline": time.time() + timeout}, timeout))
+    return cast(list[dict[str, Any]], _plugins("hanging", body, timeout))
 
 
 def last_records(
     topic: str, config: Mapping[str, str], *, committed_only: bool, timeout: float = TAIL_TIMEOUT
 ) -> dict[str, Any]:
     """The last records of a topic that a connector of this configuration writes to; see `engine.topic_tail`."""
-    # The worker ends its reading a little earlier, so that what it has read by then is shown.
     body = {"topic": topic, "config": dict(config), "committed_only": committed_only}
-    return cast(dict[str, Any], _plugins("last_records", {**body, "deadline": time.time() + timeout - 3}, timeout))
+    return cast(dict[str, Any], _plugins("last_records", body, timeout, early=_READ_EARLY))
 
 
 def dead_letters(asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
     """A page of a connector's dead letters; see `engine.dead_letters`."""
-    return cast(dict[str, Any], _plugins("dead_letters", asked, timeout))
+    return cast(dict[str, Any], _plugins("dead_letters", asked, timeout, early=_READ_EARLY))
 
 
 def replay(asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
     """Dead letters taken again. Not sent again by itself: the second would find only what the first one did."""
-    answer = _ask("ringfence.plugins.replay", "plugins", asked, Deadline.after(timeout), "a worker's replay")
+    with _turn(QUESTIONS):
+        deadline = Deadline.after(timeout)
+        answer = _ask("ringfence.plugins.replay", "plugins", asked, deadline, "a worker's replay", _REPLAY_EARLY)
     return cast(dict[str, Any], answer["value"])
 
 
-def _plugins(task: str, arguments: Mapping[str, Any], timeout: float) -> Any:
+def _plugins(task: str, arguments: Mapping[str, Any], timeout: float, *, early: float = 0.0) -> Any:
+    """`early`: so many seconds before we stop waiting the worker ends, and answers with what it has."""
     awaited = f"a worker's plugin process ({task.replace('_', ' ')})"
     deadline = Deadline.after(timeout)
-    return _repeated(lambda: _ask(f"ringfence.plugins.{task}", "plugins", arguments, deadline, awaited), deadline).get(
-        "value"
-    )
+
+    def ask() -> dict[str, Any]:
+        return _ask(f"ringfence.plugins.{task}", "plugins", arguments, deadline, awaited, early)
+
+    with _turn(QUESTIONS):
+        return _repeated(ask, deadline).get("value")
+
+
+@contextmanager
+def _turn(lane: Lane) -> Iterator[None]:
+    """Its turn among what the account has under way. Raises Refused with 429 where it has too much."""
+    try:
+        with lane.taken():
+            yield
+    except TooMany as many:
+        raise Refused(429, many.message, retry=True) from many
 
 
 def _repeated(ask: Callable[[], dict[str, Any]], deadline: Deadline) -> dict[str, Any]:
@@ -231,25 +248,26 @@ def client(url: str) -> Celery:
 app = client(REDIS_URL)
 
 
-def store(url: str) -> redis.Redis:
-    """Where workers put results. One retry at once: a pooled connection may be dead since Redis was started again."""
-    return redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 1))
-
+store = redis_clock.connect
+"""Where workers put results."""
 
 results = store(REDIS_URL)
 
 
-def _ask(task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline, awaited: str) -> dict[str, Any]:
+def _ask(
+    task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline, awaited: str, early: float = 0.0
+) -> dict[str, Any]:
     try:
-        results.ping()  # before anything is sent: what a Redis that hangs has taken is carried out when it wakes up
+        # Before anything is sent: what a Redis that hangs has taken is carried out when it wakes up.
+        there = redis_clock.now(results)
     except redis.RedisError as error:
         raise Refused(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
     try:
         sent = app.send_task(
             task,
-            kwargs=dict(arguments),
+            # No `expires` of Celery's, which compares clocks of two machines: the worker looks at the deadline.
+            kwargs={**arguments, "deadline": there + deadline.remaining - early},
             queue=queue,
-            expires=deadline.remaining,
             retry=True,
             retry_policy=_ONCE_MORE,
         )

@@ -48,7 +48,7 @@ def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
         return {"ok": True, "offset": command["body"].get("offset"), "value": command}
 
     @app.task(name="ringfence.plugins.list")  # type: ignore[untyped-decorator]
-    def plugins() -> dict[str, Any]:
+    def plugins(deadline: float) -> dict[str, Any]:
         return {"ok": True, "value": [{"class": "X", "type": "source"}]}
 
     app.conf.update(worker_hijack_root_logger=False)

@@ -1,7 +1,6 @@
 """On the real broker: the leader resigns, another worker leads, no task moves; a drained worker's tasks do."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -87,7 +86,7 @@ def test_a_leader_that_resigns_is_followed_by_another_and_its_tasks_stay(
         assert dict(second.leader.state().connector(C).placements) == before
         # The other way round, so that nothing of the first time is left over.
         wanted = {"kind": "hand_over", "connector": None, "body": {"reason": "r"}}
-        again = second.commands.execute(wanted, time.time() + 60)
+        again = second.commands.execute(wanted, Deadline.after(60))
         assert again["value"] == {"leader": "w1"}
         assert cluster.leader.ready.wait(30)
         drained = {"worker": "w2", "drained": True, "reason": "r"}

@@ -3,11 +3,11 @@
 import base64
 import hashlib
 import hmac
-import time
 from collections.abc import Callable
 
 from confluent_kafka import Producer
 
+from fencing.clock import Deadline
 from fencing.codec import SessionKeyRecord
 from tests.engine.test_restarts_on_a_broker import C, Cluster, cluster  # noqa: F401 - a fixture
 from tests.engine.test_rounds_on_a_broker import at_work, ended
@@ -53,7 +53,7 @@ def test_a_signed_fence_is_answered_when_the_round_is_over_and_an_unsigned_one_i
     old = at_work(cluster)  # it is waited for, so the round is under way for a while
     cluster.command("configure", {"config": {**config, "throughput": "9"}})
     assert cluster.leader.state().connector(C).round_pending
-    late = cluster.command("fence", good, deadline=time.time() + 0.3)
+    late = cluster.command("fence", good, limit=Deadline.after(0.3))
     assert (late["status"], "still being fenced" in str(late["message"])) == (500, True)
     cluster.reporter.status(ended(old))
     assert cluster.command("fence", good)["ok"] is True

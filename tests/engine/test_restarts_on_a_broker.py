@@ -71,9 +71,9 @@ class Cluster:
         self._thread.join(30)
         self.plugins.close()
 
-    def command(self, kind: str, body: object = None, deadline: float | None = None) -> dict[str, object]:
+    def command(self, kind: str, body: object = None, limit: Deadline | None = None) -> dict[str, object]:
         wanted = {"kind": kind, "connector": C, "body": body or {}, "request_id": f"{kind}-{time.time()}"}
-        return self.commands.execute(wanted, time.time() + 30 if deadline is None else deadline)
+        return self.commands.execute(wanted, limit or Deadline.after(30))
 
     def placement(self) -> Placement | None:
         return self.leader.state().connector(C).placements.get(0)
@@ -171,7 +171,7 @@ def test_the_answers_to_a_restart_by_hand(cluster: Cluster, unique: Callable[[st
     first = eventually(cluster.placement, 30)
     assert first is not None
     assert cluster.command("restart_task", {"task": 1})["status"] == 404
-    late = cluster.command("restart_task", {"task": 0}, deadline=time.time() - 1)
+    late = cluster.command("restart_task", {"task": 0}, limit=Deadline.after(-1))
     assert (late["status"], "timed out" in str(late["message"])) == (500, True)
     assert cluster.placement() == first
     assert cluster.command("restart_task", {"task": 0})["ok"] is True

@@ -13,6 +13,14 @@ def _tables() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where Redis is there."""
+    from ringfence.clocks import clocks
+
+    monkeypatch.setattr(clocks, "offsets", lambda: {"web": 0.0, "worker-1": -0.25})
+
+
+@pytest.fixture(autouse=True)
 def _empty_tables(_tables: None) -> Iterator[None]:
     database.empty()
     yield

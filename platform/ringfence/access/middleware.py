@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.utils.deprecation import MiddlewareMixin
 from rest_framework.authentication import CSRFCheck
 
+from ringfence import quotas
 from ringfence.access.authorise import Forbidden
 from ringfence.access.identify import Nobody, identify
 from ringfence.access.principal import Principal
@@ -29,6 +30,7 @@ class AccessMiddleware(MiddlewareMixin):
     """
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        quotas.asking.set(quotas.NOBODY)  # this thread has answered others before
         try:
             host = request.get_host()
         except DisallowedHost:
@@ -61,6 +63,7 @@ class AccessMiddleware(MiddlewareMixin):
         if isinstance(who, Nobody):
             return _unknown(request, who)
         request.ringfence_principal = who  # type: ignore[attr-defined]
+        quotas.asking.set(who.name)
         if need is None:
             return _undeclared(request, view)
         if who.via.startswith("session") and method not in _SAFE_METHODS and not is_page(request):

@@ -46,8 +46,6 @@ def found(row: Connector, *, stage: str = "", by: str = "", before: str = "", le
         "by": by,
         "before": [[int(number) for number in each.split(":")] for each in before.split(",")] if before else None,
         "committed_only": level == LEVELS[0],
-        # The worker ends its reading a little earlier, so that what it has read by then is shown.
-        "deadline": time.time() + READ_SECONDS - 3,
     }
     answer = dispatch.dead_letters(asked, READ_SECONDS)
     masker = Masker([row.class_name])
@@ -85,8 +83,7 @@ def replay(
     masker = Masker([row.class_name])
     secret = sorted(key for key in config if masker.secret(row.class_name, key))
     told = {"by": user, "at_ms": str(int(time.time() * 1000)), **({"reason": reason} if reason else {})}
-    deadline = time.time() + REPLAY_SECONDS - 5
-    asked = {"config": config, "chosen": chosen, "told": told, "secret": secret, "deadline": deadline}
+    asked = {"config": config, "chosen": chosen, "told": told, "secret": secret}
     answer = dispatch.replay(asked, REPLAY_SECONDS)
     for result in answer["results"]:
         result["why"] = masker.scrubbed(result["why"], config)

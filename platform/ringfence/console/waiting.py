@@ -2,13 +2,12 @@
 
 import base64
 import json
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 
-from ringfence import dispatch, messages
+from ringfence import dispatch, messages, redis_clock
 from ringfence.dispatch import Refused
 
 _QUEUE = "leader"
@@ -33,10 +32,11 @@ def waiting() -> list[Waiting]:
     """Oldest first, at most 500. Raises `Refused` where Redis is away. Nothing of a command's body is shown."""
     try:
         raw = dispatch.results.lrange(_QUEUE, -_MOST, -1)
+        now = redis_clock.now(dispatch.results)
     except redis.RedisError as error:
         raise Refused(503, _AWAY.format(error=type(error).__name__)) from error
     assert isinstance(raw, list)
-    found = [_read(entry) for entry in reversed(raw)]  # Redis' list grows at its left end
+    found = [_read(entry, now) for entry in reversed(raw)]  # Redis' list grows at its left end
     return [one for one in found if one is not None]
 
 
@@ -46,7 +46,7 @@ def take_back(number: str, by: str) -> bool:
         entries = dispatch.results.lrange(_QUEUE, 0, -1)
         assert isinstance(entries, list)
         for entry in entries:
-            found = _read(entry)
+            found = _read(entry, 0)
             if found is not None and found.id == number:
                 taken = dispatch.results.lrem(_QUEUE, 1, entry) == 1  # type: ignore[arg-type]
                 if taken:
@@ -72,8 +72,8 @@ def _answer(number: str, by: str) -> None:
     dispatch.results.set(f"celery-task-meta-{number}", messages.encode(stored), ex=messages.ANSWER_SECONDS)
 
 
-def _read(entry: Any) -> Waiting | None:
-    """A message as kombu puts it there; None for one that is no command."""
+def _read(entry: Any, now: float) -> Waiting | None:
+    """A message as kombu puts it there, at a time on Redis' clock; None for one that is no command."""
     try:
         message = json.loads(entry)
         _, arguments, _ = messages.decode(base64.b64decode(message["body"]))
@@ -83,7 +83,7 @@ def _read(entry: Any) -> Waiting | None:
             str(command["kind"]),
             str(command.get("connector") or ""),
             str(command.get("user") or ""),
-            float(arguments["deadline"]) - time.time(),
+            float(arguments["deadline"]) - now,
         )
     except (ValueError, KeyError, TypeError):
         return None

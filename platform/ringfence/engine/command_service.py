@@ -52,21 +52,20 @@ class CommandService:
         self._lock = threading.Lock()
         self._taken: dict[str, None] = {}
 
-    def execute(self, command: Mapping[str, Any], deadline: float) -> dict[str, object]:
-        """`command`: kind, connector, body, user. `deadline`: wall clock, seconds. The answer for the web process.
+    def execute(self, command: Mapping[str, Any], limit: Deadline) -> dict[str, object]:
+        """`command`: kind, connector, body, user. `limit`: when its sender stops waiting. The answer for it.
 
         A command whose deadline has passed is not carried out, whenever it wakes up: it is asked here, and once more
         right before the write.
         """
 
         def expired() -> bool:
-            return time.time() >= deadline
+            return limit.expired
 
         try:
             if expired():
                 raise Refusal(500, _LATE)
             self._once(str(command.get("request_id") or ""))
-            limit = Deadline.after(deadline - time.time())
             with about(str(command.get("connector") or "")):
                 return {"ok": True, **self._execute(command, limit, expired)}
         except Refusal as refusal:

@@ -1,13 +1,15 @@
 """The Celery tasks: commands for the leader, questions for the plugin process. Never a source task's body."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from redis.exceptions import RedisError
+
 from fencing.clock import Deadline
 from fencing.errors import FencingError
 from fencing.ids import ConnectorName
+from ringfence import redis_clock
 from ringfence.celery import app
 from ringfence.engine import client_overrides, hanging, preflight, refusals, topic_rules, topic_tail, transactions
 from ringfence.engine.command_service import CommandService
@@ -57,19 +59,31 @@ def _current() -> Services:
 @task(name="ringfence.leader.command")
 def command(command: dict[str, Any], deadline: float) -> dict[str, object]:
     """Carry out a command, if its deadline has not passed."""
-    return _answered(lambda: _current().commands.execute(command, deadline))
+    return _answered(lambda: _current().commands.execute(command, _limit(deadline)))
 
 
 @task(name="ringfence.plugins.list")
-def plugins_list() -> dict[str, object]:
+def plugins_list(deadline: float) -> dict[str, object]:
     """Every connector that is installed."""
-    return _answered(lambda: _value(_current().plugins.plugins()))
+
+    def call() -> dict[str, object]:
+        _in_time(deadline)
+        return _value(_current().plugins.plugins())
+
+    return _answered(call)
 
 
 @task(name="ringfence.plugins.config_keys")
-def plugins_config_keys(plugin: str, common: bool = False, version: str | None = None) -> dict[str, object]:
+def plugins_config_keys(
+    plugin: str, deadline: float, common: bool = False, version: str | None = None
+) -> dict[str, object]:
     """The key infos of one plugin; with `common`, those of all source connectors, too."""
-    return _answered(lambda: _value(_current().plugins.config_keys(plugin, common=common, version=version)))
+
+    def call() -> dict[str, object]:
+        _in_time(deadline)
+        return _value(_current().plugins.config_keys(plugin, common=common, version=version))
+
+    return _answered(call)
 
 
 @task(name="ringfence.plugins.validate")
@@ -80,14 +94,11 @@ def plugins_validate(
 
     def call() -> dict[str, object]:
         services = _current()
-        left = deadline - time.time()
-        if left <= 0:
-            raise Refusal(500, "Request timed out before the configuration was validated. Send it again")
-        limit = Deadline.after(left)
+        limit = _in_time(deadline)
         given = {name: value for name, value in config.items() if value is not None}
         asked = services.refusals.ask(given, limit) if ask_brokers else Asked()
         exactly_once = services.config.mode == "enabled"
-        found = services.plugins.validate(plugin, config, min(10.0, left), exactly_once=exactly_once)
+        found = services.plugins.validate(plugin, config, limit.slice(10.0), exactly_once=exactly_once)
         found = client_overrides.add_to(found, config, services.config)
         found = topic_rules.add_to(found, services.topics.errors_of(given))
         return _value(refusals.add_to(found, asked.within(limit.slice(refusals.PATIENCE_SECONDS))))
@@ -101,7 +112,7 @@ def plugins_offsets(connector: str, config: dict[str, str], deadline: float) -> 
 
     def call() -> dict[str, object]:
         try:
-            found = _current().offsets.view(ConnectorName(connector), config, Deadline.after(deadline - time.time()))
+            found = _current().offsets.view(ConnectorName(connector), config, _in_time(deadline))
         except FencingError as error:
             raise Refusal(500, f"The offsets of connector {connector} cannot be read now: {error}") from error
         return _value([{"partition": each.partition, "offset": each.offset} for each in found])
@@ -115,7 +126,7 @@ def plugins_preflight(config: dict[str, str], deadline: float) -> dict[str, obje
 
     def call() -> dict[str, object]:
         services = _current()
-        limit = Deadline.after(deadline - time.time())
+        limit = _in_time(deadline)
         found = preflight.examine(config, services.config, services.plugins, limit, services.modes)
         return _value([check.as_json() for check in found])
 
@@ -129,7 +140,7 @@ def plugins_transactions(
     """What the coordinators know of a connector's transactional ids (KIP-664)."""
 
     def call() -> dict[str, object]:
-        limit = Deadline.after(deadline - time.time())
+        limit = _in_time(deadline)
         return _value(transactions.describe(connector, tasks, [config, *earlier], _current().config, limit))
 
     return _answered(call)
@@ -142,7 +153,7 @@ def plugins_hanging(
     """Transactions on a connector's topics that no coordinator knows (KIP-664)."""
 
     def call() -> dict[str, object]:
-        limit = Deadline.after(deadline - time.time())
+        limit = _in_time(deadline)
         return _value(hanging.find(connector, tasks, configs, topics, _current().config, limit))
 
     return _answered(call)
@@ -155,7 +166,7 @@ def plugins_last_records(
     """The last records of a topic, keys and values cut and in Base64 (`engine.topic_tail`)."""
 
     def call() -> dict[str, object]:
-        services, limit = _current(), Deadline.after(deadline - time.time())
+        services, limit = _current(), _in_time(deadline)
         access = services.topics.access(config.get("name", ""))
         found = topic_tail.last_records(topic, config, services.config, access, limit, committed_only=committed_only)
         return _value(found)
@@ -175,7 +186,7 @@ def plugins_dead_letters(
     """A page of a connector's dead letters (`engine.dead_letters`)."""
 
     def call() -> dict[str, object]:
-        limit = Deadline.after(deadline - time.time())
+        limit = _in_time(deadline)
         older = None if before is None else {each[0]: each[1] for each in before}
         letters = _current().dead_letters
         return _value(letters.page(config, stage, by, older, limit, committed_only=committed_only))
@@ -190,10 +201,8 @@ def plugins_replay(
     """Dead letters taken again, exactly once (`engine.dead_letters`)."""
 
     def call() -> dict[str, object]:
-        left = deadline - time.time()
-        if left <= 0:
-            raise Refusal(500, "Request timed out before anything was replayed. Send it again")
-        return _value(_current().dead_letters.replay(config, chosen, told, secret, Deadline.after(left)))
+        limit = _in_time(deadline)
+        return _value(_current().dead_letters.replay(config, chosen, told, secret, limit))
 
     return _answered(call)
 
@@ -205,7 +214,7 @@ def plugins_preview(
     """The first records of a configuration that no task runs (`engine.previews`)."""
 
     def call() -> dict[str, object]:
-        limit = Deadline.after(deadline - time.time())
+        limit = _in_time(deadline)
         return _value(_current().previews.preview(config, secret, bounds, limit, fresh=fresh))
 
     return _answered(call)
@@ -218,10 +227,27 @@ def plugins_try_transforms(
     """What the transforms and converters of a configuration make of a sample record."""
 
     def call() -> dict[str, object]:
-        limit = Deadline.after(deadline - time.time())
+        limit = _in_time(deadline)
         return _value(_current().previews.try_transforms(config, record, secret, limit))
 
     return _answered(call)
+
+
+def _limit(deadline: float) -> Deadline:
+    """What is left of a deadline on Redis' clock. Raises Refusal where Redis cannot be asked."""
+    try:
+        return Deadline.after(deadline - redis_clock.now())
+    except RedisError as error:
+        words = f"Redis does not answer ({type(error).__name__}), so that nobody knows whether this is wanted still"
+        raise Refusal(503, f"{words}: nothing was changed. Send it again", passing=True) from error
+
+
+def _in_time(deadline: float) -> Deadline:
+    """The same for what is worth nothing once its sender has stopped waiting."""
+    limit = _limit(deadline)
+    if limit.expired:
+        raise Refusal(500, "Request timed out before a worker got to it: nothing was done. Send it again")
+    return limit
 
 
 def _value(value: object) -> dict[str, object]:

@@ -10,11 +10,18 @@ from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api.errors import json_error
+from ringfence.clocks import clocks
 from ringfence.metrics import cluster, connect_tasks, own_tasks
 from ringfence.metrics.task_view import FIELDS, TaskView
 from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
 from ringfence.mirror.models import Connector, Startups, Task, Worker
 
+_CLOCKS = Family(
+    "ringfence_clock_offset_seconds",
+    Kind.GAUGE,
+    "How far the clock of a worker, or of the web process that answers, is ahead of Redis'.",
+    "two of them differ by more than 2",
+)
 _STATUS = Family(
     "kafka_connect_connector_task_metrics_status",
     Kind.GAUGE,
@@ -55,5 +62,6 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
             for family, value in (*connect_tasks.TASKS, *own_tasks.TASKS)
         ),
         *cluster.workers(members, startups, connectors, shown),
+        (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
     ]
     return render(families)

@@ -12,6 +12,7 @@ from fencing.modes import lagging
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.verbs import Verb
 from ringfence.api.masking import Masker
+from ringfence.clocks import apart, clocks
 from ringfence.mirror.health import Health
 from ringfence.mirror.minutes import EVERYTHING, SHOWN, minute_of
 from ringfence.mirror.models import ClusterInfo, Connector, Event, Minute, Task, Worker
@@ -88,6 +89,7 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "leader": leader,
         "leader_since_ms": cluster.since_ms if cluster and leader else 0,
         "mixed": lagging((worker.worker, worker.mode) for worker in workers),
+        "clocks": apart(clocks.offsets()),
         "wrong": wrong,
         "wrong_more": more,
         "curve": _curve(who, now_ms),

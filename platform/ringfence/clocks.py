@@ -1,0 +1,49 @@
+"""How far the clocks of workers and this web process are apart, as pages and metrics show it; asked now and then."""
+
+import threading
+import time
+
+from redis.exceptions import RedisError
+
+from ringfence import dispatch, redis_clock
+
+WARN_SECONDS = 2.0
+_ASKED_SECONDS = 10.0
+HERE = "web"
+
+
+class Clocks:
+    """Of this process; any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._offsets: dict[str, float] = {}
+
+    def offsets(self) -> dict[str, float]:
+        """Seconds that each process's clock is ahead of Redis'; empty while Redis is away."""
+        with self._lock:
+            if time.monotonic() < self._until:
+                return self._offsets
+            self._until = time.monotonic() + _ASKED_SECONDS  # others do not wait for the same answer
+        try:
+            found = {**redis_clock.offsets(dispatch.results), HERE: redis_clock.offset(dispatch.results)}
+        except RedisError:
+            found = {}
+        self._offsets = found
+        return found
+
+    def forget(self) -> None:
+        self._until = 0.0
+
+
+clocks = Clocks()
+
+
+def apart(offsets: dict[str, float]) -> str:
+    """Which two differ most, in words; "" where it is little."""
+    if not offsets:
+        return ""
+    ahead, behind = max(offsets, key=lambda name: offsets[name]), min(offsets, key=lambda name: offsets[name])
+    seconds = offsets[ahead] - offsets[behind]
+    return f"{ahead} is {seconds:.1f} s ahead of {behind}" if seconds > WARN_SECONDS else ""

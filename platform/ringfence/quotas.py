@@ -1,0 +1,114 @@
+"""How much one account may have under way at the workers: questions (validation, previews …) and commands, apart.
+
+Each request that waits for a worker holds one of the web process's threads. The lanes together leave some of those free
+for pages and health, whatever is asked; and no account fills a lane alone. Counted in each web process by itself.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+NOBODY = "(without a login)"
+
+asking: ContextVar[str | None] = ContextVar("asking", default=None)
+"""The account whose request this thread answers, "" where no login is asked; None outside of requests: unlimited."""
+
+_MOST_KNOWN = 10_000
+
+
+class TooMany(Exception):
+    """More than the account may have under way, or ask in so short a time. `message` is for people."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`each`: under way for one account; `together`: for all. `waiting`: how many requests may wait for their turn.
+
+    `burst` and `per_second`: how many one account may begin at once, and how fast that is filled up again.
+    """
+
+    each: int
+    together: int
+    waiting: int
+    burst: int
+    per_second: float
+    patience: float = 2.0
+
+
+class Lane:
+    """What is under way of one kind. Any thread may use it."""
+
+    def __init__(self, kind: str, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kind = kind
+        self._limits = limits
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._held: Counter[str] = Counter()
+        self._waiting = 0
+        self._left: dict[str, tuple[float, float]] = {}
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Under way within the block. Waits a moment for its turn; raises TooMany where it does not come."""
+        who = asking.get()
+        if who is None:
+            yield
+            return
+        self._enter(who)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held[who] -= 1
+                if not self._held[who]:
+                    del self._held[who]
+                self._changed.notify_all()
+
+    def _enter(self, who: str) -> None:
+        until = self._clock() + self._limits.patience
+        with self._changed:
+            refused = self._refusal(who)
+            if refused and self._waiting < self._limits.waiting:
+                self._waiting += 1
+                try:
+                    while refused and (left := until - self._clock()) > 0:
+                        self._changed.wait(min(left, 0.1))  # the rate's share comes without anybody's notice
+                        refused = self._refusal(who)
+                finally:
+                    self._waiting -= 1
+            if refused:
+                raise TooMany(refused)
+            self._held[who] += 1
+            left_over, _ = self._tokens(who)
+            self._left[who] = left_over - 1, self._clock()
+
+    def _refusal(self, who: str) -> str:
+        """Why it is not its turn, "" where it is."""
+        limits = self._limits
+        if self._held[who] >= limits.each:
+            return f"{limits.each} {self._kind} of yours are under way: wait for their answers. Nothing was changed."
+        if self._held.total() >= limits.together:
+            return f"The server is busy with {self._kind} of others: send it again. Nothing was changed."
+        if self._tokens(who)[0] < 1:
+            return f"More than {limits.per_second:g} {self._kind} a second: send them slower. Nothing was changed."
+        return ""
+
+    def _tokens(self, who: str) -> tuple[float, float]:
+        now = self._clock()
+        left, at = self._left.get(who, (float(self._limits.burst), now))
+        if len(self._left) > _MOST_KNOWN:
+            self._left.clear()
+        return min(self._limits.burst, left + (now - at) * self._limits.per_second), now
+
+
+# Together 56 of the web process's 64 threads (web/handler.py).
+QUESTIONS = Lane("questions", Limits(each=12, together=24, waiting=4, burst=300, per_second=30))
+COMMANDS = Lane("commands", Limits(each=16, together=24, waiting=4, burst=300, per_second=30))

@@ -1,0 +1,60 @@
+"""Redis' clock, the one that web processes and workers share, and how far a process's own is from it.
+
+A deadline that travels is a time on this clock, so that it does not matter how far two machines' clocks are apart. How
+far they are is measured and shown: people read times, and tokens expire, by each machine's own.
+"""
+
+import json
+import time
+from functools import cache
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from ringfence.celery import REDIS_URL
+
+TOLD_SECONDS = 10.0
+_FORGOTTEN_SECONDS = 60.0
+_KEY = "ringfence:clocks"
+
+
+def connect(url: str) -> redis.Redis:
+    """One retry at once: a pooled connection may be dead since Redis was started again."""
+    return redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 1))
+
+
+@cache
+def _own() -> redis.Redis:
+    return connect(REDIS_URL)
+
+
+def now(client: redis.Redis | None = None) -> float:
+    """Seconds since the epoch, as Redis sees it. Raises RedisError."""
+    seconds, microseconds = (client or _own()).time()
+    return int(seconds) + int(microseconds) / 1e6
+
+
+def offset(client: redis.Redis | None = None) -> float:
+    """How many seconds this process's clock is ahead of Redis', to half a round trip. Raises RedisError."""
+    before = time.time()
+    there = now(client)
+    return (before + time.time()) / 2 - there
+
+
+def tell(process: str, client: redis.Redis | None = None) -> None:
+    """Leave this process's offset where all can read it. Raises RedisError."""
+    client = client or _own()
+    client.hset(_KEY, process, json.dumps([offset(client), now(client)]))
+    client.expire(_KEY, int(_FORGOTTEN_SECONDS * 2))
+
+
+def offsets(client: redis.Redis) -> dict[str, float]:
+    """Of each process that told it within the last minute. Raises RedisError."""
+    there = now(client)
+    found: dict[str, float] = {}
+    for process, told in client.hgetall(_KEY).items():
+        ahead, at = json.loads(told)
+        if abs(there - at) <= _FORGOTTEN_SECONDS:
+            found[process.decode() if isinstance(process, bytes) else process] = float(ahead)
+    return dict(sorted(found.items()))

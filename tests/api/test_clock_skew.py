@@ -1,0 +1,75 @@
+"""Clocks that are minutes apart change nothing about deadlines, and are told."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from django.test import Client
+
+from ringfence import clocks, dispatch, redis_clock
+from ringfence.dispatch import Refused
+from ringfence.local.valkey import EmbeddedValkey
+from tests.support.waiting import eventually
+
+real_command = dispatch.command  # before the stand-in of the other tests takes its place
+real_plugins = dispatch.list_plugins
+MINUTES = 600.0
+
+
+@pytest.fixture(params=[-MINUTES, MINUTES], ids=["behind", "ahead"])
+def skewed(request: pytest.FixtureRequest, valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch) -> Iterator[float]:
+    """A worker whose clock is so many seconds ahead of ours."""
+    monkeypatch.setattr(dispatch, "app", dispatch.client(valkey.url))
+    monkeypatch.setattr(dispatch, "results", dispatch.store(valkey.url))
+    dispatch.results.flushall()
+    environment = {**os.environ, "RINGFENCE_REDIS_URL": valkey.url}
+    command = [sys.executable, "-m", "tests.support.skewed_worker", str(request.param), "worker-1"]
+    process = subprocess.Popen(command, env=environment)
+    try:
+        eventually(lambda: "worker-1" in redis_clock.offsets(dispatch.results), 60, "the worker's clock")
+        yield request.param
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_deadlines_hold_and_the_difference_is_told(skewed: float, client: Client) -> None:
+    assert real_plugins() == [{"class": "X"}]
+    told = real_command("pause", "c", {}, timeout=60).value
+    assert not told["expired"]
+    assert 30 < told["left"] <= 60, "what is left of the sender's own time"
+    assert redis_clock.offsets(dispatch.results)["worker-1"] == pytest.approx(skewed, abs=2)
+    clocks.clocks.forget()
+    page = client.get("/ui/").content.decode()
+    ahead = "worker-1 is" if skewed > 0 else "web is"
+    assert "Clocks differ" in page
+    assert ahead in page
+    clocks.clocks.forget()
+
+
+def test_what_is_late_is_not_done(skewed: float) -> None:
+    late = {"deadline": redis_clock.now(dispatch.results) - 1}
+    sent = dispatch.app.send_task("ringfence.plugins.list", kwargs=late, queue="plugins")
+    answer = eventually(lambda: dispatch.results.get(f"celery-task-meta-{sent.id}"), 30, "the answer")
+    assert b"timed out before a worker got to it" in bytes(answer)  # type: ignore[arg-type]
+
+
+def test_nothing_that_is_sent_expires_by_somebodys_clock(
+    valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "app", dispatch.client(valkey.url))
+    monkeypatch.setattr(dispatch, "results", dispatch.store(valkey.url))
+    dispatch.results.flushall()
+    with pytest.raises(Refused, match="timed out"):
+        real_plugins(timeout=0.1)
+    message = dispatch.results.lindex("plugins", 0)
+    assert isinstance(message, bytes)
+    assert b'"expires": null' in message
+    dispatch.results.flushall()
+
+
+def test_little_is_not_told() -> None:
+    assert clocks.apart({}) == clocks.apart({"web": 0.1, "worker-1": -1.5}) == ""
+    assert clocks.apart({"web": 0.5, "a": -31.0, "b": 0.7}) == "b is 31.7 s ahead of a"

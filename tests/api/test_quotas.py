@@ -1,0 +1,138 @@
+"""No account fills the lanes of questions and commands: what it has under way, and how fast it asks, is limited."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.test import Client
+
+from ringfence import dispatch, quotas
+from ringfence.quotas import Lane, Limits, TooMany, asking
+from tests.support.waiting import eventually
+
+real_preflight = dispatch.preflight  # before the stand-in of the other tests takes its place
+
+
+_kept: list[object] = []
+
+
+class Clock:
+    """Stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lane(clock: Callable[[], float], **changes: float) -> Lane:
+    limits = {"each": 2, "together": 3, "waiting": 0, "burst": 100, "per_second": 10, "patience": 5, **changes}
+    return Lane("questions", Limits(**limits), clock)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_asks() -> Iterator[None]:
+    before = asking.set(None)
+    yield
+    asking.reset(before)
+
+
+def begin(one: Lane, who: str | None) -> Callable[[], None]:
+    """Under way until the answer is called."""
+    asking.set(who)
+    taken = one.taken()
+    taken.__enter__()
+    _kept.append(taken)  # a context manager that nobody holds any more ends
+
+    def end() -> None:
+        taken.__exit__(None, None, None)
+
+    return end
+
+
+def test_one_account_fills_its_share_and_no_more() -> None:
+    one = lane(Clock())
+    ends = [begin(one, "ann"), begin(one, "ann")]
+    with pytest.raises(TooMany, match="2 questions of yours are under way"):
+        begin(one, "ann")
+    begin(one, "bob")
+    with pytest.raises(TooMany, match="busy with questions of others"):
+        begin(one, "cid")
+    ends[0]()
+    begin(one, "cid")
+
+
+def test_who_is_no_request_is_not_limited() -> None:
+    one = lane(Clock())
+    for _ in range(10):
+        begin(one, None)
+    begin(one, "ann")
+
+
+def test_what_ends_badly_ends_too() -> None:
+    one = lane(Clock())
+    asking.set("ann")
+    for _ in range(5):
+        with pytest.raises(ZeroDivisionError), one.taken():
+            raise ZeroDivisionError
+
+
+def test_a_burst_is_followed_by_the_rate() -> None:
+    clock = Clock()
+    one = lane(clock, burst=3)
+    asking.set("ann")
+    for _ in range(3):
+        with one.taken():
+            pass
+    with pytest.raises(TooMany, match="More than 10 questions a second"), one.taken():
+        pass
+    clock.now += 0.15
+    with one.taken():
+        pass
+    with pytest.raises(TooMany), one.taken():
+        pass
+    asking.set("bob")
+    with one.taken():
+        pass
+
+
+def test_some_wait_for_their_turn() -> None:
+    one = lane(Clock(), waiting=1)
+    end, _ = begin(one, "ann"), begin(one, "ann")
+    came = threading.Event()
+
+    def third() -> None:
+        asking.set("ann")
+        with one.taken():
+            came.set()
+
+    thread = threading.Thread(target=third)
+    thread.start()
+    eventually(lambda: one._waiting == 1, 10, "somebody waits")
+    with pytest.raises(TooMany):
+        begin(one, "ann")
+    assert not came.is_set()
+    end()
+    assert came.wait(10)
+    thread.join()
+
+
+def test_the_lanes_leave_threads_for_pages_and_health() -> None:
+    from ringfence.web.handler import THREADS
+
+    held = [one._limits.together + one._limits.waiting for one in (quotas.QUESTIONS, quotas.COMMANDS)]
+    assert sum(held) <= THREADS - 8
+    for one in (quotas.QUESTIONS, quotas.COMMANDS):
+        assert one._limits.each < one._limits.together
+
+
+def test_too_many_are_told_so_with_429(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = lane(Clock(), each=0)
+    monkeypatch.setattr(dispatch, "QUESTIONS", full)
+    monkeypatch.setattr(dispatch, "preflight", real_preflight)
+    config = {"connector.class": "VerifiableSource", "name": "c", "topic": "t"}
+    answer = client.put("/api/v1/preflight", config, content_type="application/json")
+    assert answer.status_code == 429
+    assert int(answer["retry-after"]) >= 1
+    assert b"under way" in answer.content

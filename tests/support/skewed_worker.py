@@ -1,0 +1,33 @@
+"""A process that answers commands and questions as a worker does, on a clock that is wrong: `… OFFSET_SECONDS NAME`."""
+
+import sys
+import time
+
+_real = time.time
+_offset = float(sys.argv[1])
+time.time = lambda: _real() + _offset  # before anything of ours is imported
+
+from typing import Any, cast  # noqa: E402
+
+from fencing.clock import Deadline  # noqa: E402
+from ringfence import redis_clock  # noqa: E402
+from ringfence.celery import app  # noqa: E402
+from ringfence.engine import tasks  # noqa: E402
+
+
+class Commands:
+    """Says how long its caller still waits; `sleep` in the body comes first."""
+
+    def execute(self, command: dict[str, Any], limit: Deadline) -> dict[str, object]:
+        return {"ok": True, "value": {"left": limit.remaining, "expired": limit.expired}}
+
+
+class Plugins:
+    def plugins(self) -> list[dict[str, str]]:
+        return [{"class": "X"}]
+
+
+tasks.provide(cast(tasks.Services, type("Services", (), {"commands": Commands(), "plugins": Plugins()})()))
+redis_clock.tell(sys.argv[2])
+worker = app.Worker(pool="threads", concurrency=2, queues=["leader", "plugins"], loglevel="WARNING", quiet=True)
+worker.start()
