@@ -3,6 +3,7 @@
 import os
 import signal
 import sqlite3
+import time
 from collections.abc import Callable
 
 import pytest
@@ -36,16 +37,18 @@ def test_redis_is_killed(platform: Up, flow: Make) -> None:
 
 
 @pytest.mark.slow
-def test_the_database_is_locked_and_the_projection_catches_up(platform: Up, flow: Make) -> None:
+def test_the_database_is_locked_for_a_minute_and_the_projection_catches_up(platform: Up, flow: Make) -> None:
     one = flow()
     path = f"/connectors/{one.name}"
     holder = sqlite3.connect(platform.data / "ringfence.sqlite3", isolation_level=None, timeout=10)
     try:
         holder.execute("BEGIN EXCLUSIVE")
+        free_again = time.monotonic() + 60
         refused = platform.rest.call("PUT", f"{path}/pause")  # nothing is done that the audit trail could not tell
         assert refused.status_code == 503
         assert "database does not answer" in refused.json()["message"]
-        one.await_progress(200, timeout=40)
+        while time.monotonic() < free_again:
+            one.await_progress(200, timeout=40)
     finally:
         holder.rollback()
         holder.close()

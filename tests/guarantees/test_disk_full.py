@@ -1,0 +1,87 @@
+"""The broker's disk is full: it ends, and what was committed is whole when it is back with room to write."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fencing.kafka.settings import Connection
+from ringfence.local.kafka import EmbeddedKafka
+from tests.guarantees.stage import Counting, Script, Stage
+from tests.support.broker import new_kafka
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+SIZE = "256m"
+CHUNK = bytes(1024 * 1024)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, small; making one takes root."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(place)], capture_output=True)
+    if made.returncode != 0:
+        pytest.skip(f"no file system can be mounted here: {made.stderr.decode().strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture
+def broker_on_it(small_disk: Path) -> Iterator[EmbeddedKafka]:
+    kafka = new_kafka(small_disk, log_index_size_max_bytes="65536", log_segment_bytes="1048576")
+    kafka.start()
+    try:
+        yield kafka
+    finally:
+        kafka.kill()
+
+
+def fill(place: Path) -> Path:
+    """Until nothing more fits."""
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        for size in (len(CHUNK), 4096, 1):
+            try:
+                while file.write(CHUNK[:size]):
+                    pass
+            except OSError:
+                continue
+    return ballast
+
+
+def test_nothing_is_lost_and_nothing_twice(
+    broker_on_it: EmbeddedKafka, small_disk: Path, unique: Callable[[str], str]
+) -> None:
+    stage = Stage(Connection(broker_on_it.bootstrap), unique("full"))
+
+    def slowly(task: Counting) -> None:
+        task.context.wait(0.02)
+
+    config = {"name": "numbers", "topic": stage.data, "transaction.boundary": "poll"}
+    stage.configure(config)
+    stage.count()
+    script = Script(batch=100, before_poll=slowly)
+    first = stage.start(script, config)
+    stage.wait_for(500)
+    ballast = fill(small_disk)
+    eventually(lambda: not broker_on_it.running, 120, "the broker's end", pause=0.2)
+    os.unlink(ballast)
+    broker_on_it.start()
+    committed = len(stage.visible())
+
+    def going_on() -> bool:
+        return len(stage.visible()) > committed + 500
+
+    last = first
+    if first.outcome is not None:  # it may have given up; then the leader would have started the next one by now
+        last = stage.start(script, config, attempt=2)
+    eventually(going_on, 120, lambda: last.outcome or "it runs and writes nothing", pause=0.5)
+    last.finish_after(0)
+    stage.exact(committed + 500)
+    stage.close()

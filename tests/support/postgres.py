@@ -1,0 +1,83 @@
+"""A real PostgreSQL server, where the machine has one."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ringfence.local.process import free_port
+from tests.support.waiting import eventually
+
+_PROGRAMS = ("initdb", "postgres", "pg_isready", "createdb")
+
+
+def _program(name: str) -> str | None:
+    """On the PATH, or where Debian keeps them."""
+    kept = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return shutil.which(name) or (str(kept[-1]) if kept else None)
+
+
+class Postgres:
+    """A server with one empty database. It may be killed, and started again on the same address."""
+
+    def __init__(self, root: Path) -> None:
+        # It refuses to run as root.
+        self._user: dict[str, Any] = (
+            {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+        )
+        if self._user:
+            shutil.chown(root, self._user["user"], self._user["group"])
+        self._root, self._port = root, str(free_port())
+        self._server: subprocess.Popen[bytes] | None = None
+        self.url = f"postgres://ringfence@127.0.0.1:{self._port}/ringfence"
+        kept = str(root / "data")
+        assert self._run("initdb", "-D", kept, "-U", "ringfence", "-A", "trust", "-E", "UTF8", "--no-sync") == 0
+        self.start()
+        assert self._run("createdb", *self._where, "ringfence") == 0
+
+    @property
+    def _where(self) -> list[str]:
+        return ["-h", "127.0.0.1", "-p", self._port, "-U", "ringfence"]
+
+    def _run(self, name: str, *arguments: str) -> int:
+        asked = [str(_program(name)), *arguments]
+        quiet = subprocess.DEVNULL
+        return subprocess.run(asked, cwd=self._root, stdout=quiet, stderr=quiet, **self._user).returncode
+
+    def start(self) -> None:
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
+        options = [text for key, value in settings.items() for text in ("-c", f"{key}={value}")]
+        asked = [str(_program("postgres")), "-D", str(self._root / "data"), "-p", self._port, *options]
+        file = self._root / "log"
+        with file.open("ab") as log:
+            self._server = subprocess.Popen(asked, cwd=self._root, stdout=log, stderr=log, **self._user)
+        eventually(lambda: self._run("pg_isready", *self._where) == 0, 60, file.read_text, pause=0.2)
+
+    def stop(self) -> None:
+        """At once, with every connection cut ("fast" shutdown)."""
+        if self._server is not None:
+            self._server.send_signal(2)
+            self._server.wait(60)
+            self._server = None
+
+
+@contextmanager
+def new_postgres() -> Iterator[Postgres]:
+    """Skips the test where the machine has none."""
+    if missing := [name for name in _PROGRAMS if _program(name) is None]:
+        pytest.skip(f"PostgreSQL is not on this machine ({', '.join(missing)}): apt-get install postgresql")
+    root = Path(tempfile.mkdtemp(prefix="ringfence-postgres-"))
+    server = None
+    try:
+        server = Postgres(root)
+        yield server
+    finally:
+        if server is not None:
+            server.stop()
+        shutil.rmtree(root)
