@@ -4,7 +4,7 @@ Only what stands in the configuration is known here. The task asks again for eac
 (`fencing.topic_access`), since transforms and plugins make names up.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
@@ -17,6 +17,8 @@ from ringfence.worker_config import WorkerConfig
 Config = Mapping[str, str]
 State = Callable[[], ClusterState | None]
 """The config topic as a worker knows it; None before it has been read."""
+Active = Callable[[], Mapping[ConnectorName, Collection[str]]]
+"""The topics that connectors have written to since their last reset (KIP-558)."""
 
 TARGETS = ("topic", DEAD_LETTERS)
 
@@ -24,9 +26,10 @@ TARGETS = ("topic", DEAD_LETTERS)
 class TopicRules:
     """One object a worker; thread-safe."""
 
-    def __init__(self, worker: WorkerConfig, state: State = lambda: None) -> None:
+    def __init__(self, worker: WorkerConfig, state: State = lambda: None, active: Active = dict) -> None:
         self._topics = topics_of(worker)
         self._state = state
+        self._active = active
 
     def access(self, connector: str) -> TopicAccess:
         """Which topics the connector may write to, as it stands now."""
@@ -61,6 +64,12 @@ class TopicRules:
             named = other.name != config.get("name") and other.config is not None
             if named and any(own in targets(other.config or {}, key) for key in TARGETS):
                 return f"{own} holds the records of another connector: offsets need a topic of their own."
+        # Else anybody could close a topic to those who write there by a transform, in naming it here.
+        if any(own in topics for topics in self._active().values()):
+            return (
+                f"{own} holds records that a connector has written: offsets need a topic of their own. Name another "
+                "one, or reset that connector's active topics where it writes there no more."
+            )
         return ""
 
 

@@ -141,7 +141,7 @@ class Worker:
 
         refusals = Refusals(config, modes)
         launcher = Launcher(config, record, reporter, limits, view)
-        topics = TopicRules(config, launcher.state)
+        topics = TopicRules(config, launcher.state, lambda: leader[0].statuses().topics)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets))
