@@ -1,6 +1,6 @@
 # One image for web, workers, Spark master and Spark workers. Build: docker build -t ringfence:local .
-FROM eclipse-temurin:17.0.15_6-jre-jammy AS java
-FROM python:3.11.13-slim-bookworm
+FROM eclipse-temurin:17.0.17_10-jre-jammy AS java
+FROM python:3.11.14-slim-bookworm
 
 COPY --from=java /opt/java/openjdk /opt/java/openjdk
 ENV JAVA_HOME=/opt/java/openjdk PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from connectors.egress import DEFAULT, EGRESS_ALLOW
+
 ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
 """Carries `as_settings` to plugin processes, as JSON."""
 FILE_ROOTS: Final = "file.roots"
@@ -24,18 +26,24 @@ _BETWEEN: Final = ","
 class WorkerLimits:
     """roots: folders, or single files, that configurations may name files of. closed: never, whatever the roots say.
 
-    cluster_id: of the worker's Kafka cluster, "" where it is not known; topics: the workers' own there.
+    cluster_id: of the worker's Kafka cluster, "" where it is not known; topics: the workers' own there. egress: where
+    connections may go (`connectors.egress`).
     """
 
     roots: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
     cluster_id: str = ""
     topics: tuple[str, ...] = ()
+    egress: str = DEFAULT
 
     def as_settings(self) -> dict[str, str]:
         """The inverse of `of_settings`."""
         told = {FILE_ROOTS: self.roots, CLOSED_PATHS: self.closed, INTERNAL_TOPICS: self.topics}
-        return {**{name: _BETWEEN.join(each) for name, each in told.items()}, CLUSTER_ID: self.cluster_id}
+        return {
+            **{name: _BETWEEN.join(each) for name, each in told.items()},
+            CLUSTER_ID: self.cluster_id,
+            EGRESS_ALLOW: self.egress,
+        }
 
     def internal(self, topic: str) -> bool:
         """Whether the topic of the worker's cluster is Kafka's or the workers' own."""
@@ -49,7 +57,7 @@ def names(text: str) -> tuple[str, ...]:
 
 def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
     roots, closed, topics = (names(settings.get(name, "")) for name in (FILE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS))
-    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics)
+    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, settings.get(EGRESS_ALLOW, DEFAULT))
 
 
 def of_environment(environment: Mapping[str, str]) -> WorkerLimits:

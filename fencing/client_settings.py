@@ -8,6 +8,7 @@ and its transactional ids are, too. Consumer and admin client go there, whether 
 from collections.abc import Mapping
 from typing import Final
 
+from connectors import egress, worker_limits
 from connectors.kafka_settings.input_group import session_timeout_ms
 from connectors.kafka_settings.java_names import (
     BOOTSTRAP,
@@ -89,6 +90,13 @@ def _is_security(name: str) -> bool:
     return name.startswith(("ssl.", "sasl.", "security."))
 
 
+def _may_go(addresses: str) -> None:
+    try:
+        egress.check_servers(egress.Policy(worker_limits.current().egress), addresses)
+    except egress.Refused as error:
+        raise Invalid(str(error)) from error
+
+
 def connection_of(role: Role, base: Connection, worker_settings: Settings, connector_config: Settings) -> Connection:
     """How this connector's clients of a role reach its cluster. Raises `Invalid` where its settings cannot be used.
 
@@ -102,6 +110,7 @@ def connection_of(role: Role, base: Connection, worker_settings: Settings, conne
     where = bootstrap_of(base.bootstrap, worker_settings, connector_config)
     if servers(where) == servers(base.bootstrap):
         return Connection(base.bootstrap, overlay(base.settings, shared), client_id, reading)
+    _may_go(where)
     if role is not Role.PRODUCER and not any(map(_is_security, shared)):
         lent = _sound(Role.PRODUCER, base, worker_settings, connector_config)
         shared |= {name: value for name, value in lent.items() if _is_security(name)}

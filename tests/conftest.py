@@ -10,7 +10,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from connectors import worker_limits
+from connectors import egress, worker_limits
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
@@ -28,7 +28,9 @@ pytest_plugins = ["tests.support.crashes", "tests.support.leftovers"]
 SHARED = pytest.StashKey[str]()
 BOOTSTRAP = "RINGFENCE_TEST_BOOTSTRAP"
 # Plugin code that a test runs by itself may read the test's files; a platform that a test starts does not see this.
-os.environ[worker_limits.ENVIRONMENT] = json.dumps({worker_limits.FILE_ROOTS: "/"})
+os.environ[worker_limits.ENVIRONMENT] = json.dumps(
+    {worker_limits.FILE_ROOTS: "/", egress.EGRESS_ALLOW: "public,private,loopback"}
+)
 
 
 @pytest.hookimpl(optionalhook=True)

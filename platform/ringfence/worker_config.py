@@ -10,6 +10,7 @@ from connectors import properties
 from connectors.api import ConfigException
 from connectors.config_providers import ConfigProviders
 from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
+from connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
 from connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
 from connectors.worker_limits import FILE_ROOTS, names, wrong_roots
 from fencing.client_settings import effective, too_few_acks
@@ -50,6 +51,7 @@ _DEFAULTS = {
     MODE_KEY: Mode.DISABLED.value,
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    EGRESS_ALLOW: DEFAULT,
     "topic.creation.enable": "true",
     "topic.tracking.enable": "true",
     "topic.tracking.allow.reset": "true",
@@ -104,6 +106,10 @@ class WorkerConfig:
             raise Invalid(str(error)) from error
         if problem := wrong_roots(names(settings.get(FILE_ROOTS, ""))):
             raise Invalid(problem)
+        try:
+            Policy(settings[EGRESS_ALLOW])
+        except ValueError as error:
+            raise Invalid(str(error)) from error
         config._check_clients()
         return config
 

@@ -42,6 +42,7 @@ NEEDED = {
             "RINGFENCE_ENCRYPTION_KEYS",
             "RINGFENCE_WORKER_CONFIG",
             "CONNECT_SPARK_DRIVER_HOST",
+            "CONNECT_SPARK_AUTHENTICATE_SECRET",
         }
         for name in WORKERS
     },
@@ -149,8 +150,11 @@ def test_each_variable_is_read_by_somebody_and_the_needed_ones_are_given(name: s
     if name in NEEDED:
         assert given.keys() == NEEDED[name]
     elif name in SPARK:
-        assert all(key.startswith("SPARK_") for key in given), "executors know no secret of the platform's"
-        assert not variables(str(given))
+        assert all(key.startswith(("SPARK_", "_SPARK_")) for key in given), "executors know no secret of the platform's"
+        assert {name for name, _ in variables(str(given))} == {"SPARK_SECRET"}
+        for key in ("SPARK_MASTER_OPTS", "SPARK_WORKER_OPTS"):
+            if key in given:
+                assert {"-Dspark.authenticate=true", "-Dspark.network.crypto.enabled=true"} <= set(given[key].split())
     assert all(isinstance(value, str) for value in given.values()), "YAML's numbers and booleans are spelt in its way"
 
 

@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
-SECRETS: Final = ("RINGFENCE_TOKEN", "RINGFENCE_SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD")
+SECRETS: Final = ("RINGFENCE_TOKEN", "RINGFENCE_SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "SPARK_SECRET")
 TOOLS = Coordinate("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
 TOPIC = "numbers"
 VERIFIABLE = {"name": "verifiable", "connector.class": "VerifiableSource", "tasks.max": "2", "topic": TOPIC}

@@ -50,7 +50,7 @@ def spark(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     try:
         cluster.await_workers()
         settings = {
-            "spark.master": cluster.url,
+            **cluster.settings,
             "spark.driver.host": "127.0.0.1",
             "spark.archives": f"{archive}#tasks",
             "spark.pyspark.python": "./tasks/bin/python",

@@ -1,5 +1,6 @@
 """A real standalone cluster, a master and two workers: tasks spread, and one that is lost is survived exactly once."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from fencing.task_plugin import Outcome
 from ringfence.engine.spark_host import Lost, SparkHost
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
-from tests.support.spark_cluster import WORKERS, Cluster, Runs, seen
+from tests.support.spark_cluster import SECRET, WORKERS, Cluster, Runs, seen
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -32,7 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def spark(cluster: Cluster) -> Iterator[SparkHost]:
-    host = SparkHost(1, {"spark.master": cluster.url, "spark.driver.host": "127.0.0.1", "spark.executor.cores": "2"})
+    host = SparkHost(1, {**cluster.settings, "spark.driver.host": "127.0.0.1", "spark.executor.cores": "2"})
     host.warm()
     yield host
     host.stop()
@@ -56,9 +57,10 @@ def test_the_workers_share_the_tasks(cluster: Cluster, spark: SparkHost) -> None
 
 
 ANOTHER = """
-import sys
+import json, sys
 from ringfence.engine.spark_host import SparkHost
-host = SparkHost(1, {"spark.master": sys.argv[1], "spark.driver.host": "127.0.0.1", "spark.executor.cores": "2"})
+settings = json.load(sys.stdin)
+host = SparkHost(1, {**settings, "spark.driver.host": "127.0.0.1", "spark.executor.cores": "2"})
 host.warm()
 host.stop()
 """
@@ -68,7 +70,20 @@ def test_a_second_worker_finds_room_also_after_the_master_was_lost(cluster: Clus
     """Each takes its share only (by Spark's default the first has it all), and the master keeps what it knows."""
     cluster.restart_master()
     spark.warm()
-    subprocess.run([sys.executable, "-c", ANOTHER, cluster.url], check=True, timeout=120)
+    given = json.dumps(cluster.settings).encode()
+    subprocess.run([sys.executable, "-c", ANOTHER], input=given, check=True, timeout=120)
+
+
+def test_who_does_not_know_the_secret_gets_no_executor_and_it_is_on_no_command_line(
+    cluster: Cluster, spark: SparkHost
+) -> None:
+    given = json.dumps({**cluster.settings, "spark.authenticate.secret": "a guess"}).encode()
+    with pytest.raises((subprocess.CalledProcessError, subprocess.TimeoutExpired)):
+        subprocess.run([sys.executable, "-c", ANOTHER], input=given, check=True, timeout=60, capture_output=True)
+    ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    lines = [" ".join(one.cmdline()) for one in ours if one.status() != psutil.STATUS_ZOMBIE]
+    assert any("spark.deploy.master.Master" in line.replace("org.apache.", "") for line in lines)
+    assert not [line for line in lines if SECRET in line]
 
 
 def test_a_lost_spark_worker_is_survived_exactly_once(cluster: Cluster, spark: SparkHost, stage: Stage) -> None:

@@ -6,6 +6,19 @@ from fencing.errors import Invalid
 from ringfence.engine.spark_settings import FIXED, is_local, spark_settings
 from ringfence.worker_config import WorkerConfig
 
+STANDALONE = {"spark.master": "spark://m:7077", "spark.authenticate.secret": "s"}
+
+
+def test_spark_asks_for_a_secret_and_encrypts_unless_told_otherwise() -> None:
+    for given in ({}, {"spark.master": "yarn"}, {"spark.master": "k8s://https://k:6443"}, STANDALONE):
+        made = spark_settings(given, 1)
+        assert (made["spark.authenticate"], made["spark.network.crypto.enabled"]) == ("true", "true")
+        assert (made["spark.ui.enabled"], made["spark.ui.killEnabled"]) == ("false", "false")
+    with pytest.raises(ValueError, match=r"needs spark\.authenticate\.secret"):
+        spark_settings({"spark.master": "spark://m:7077"}, 1)
+    made = spark_settings({"spark.master": "spark://m:7077", "spark.authenticate": "false"}, 1)
+    assert made["spark.network.crypto.enabled"] == "false"
+
 
 def test_without_settings_the_tasks_run_on_this_machine() -> None:
     made = spark_settings({"group.id": "g"}, 4)
@@ -16,7 +29,7 @@ def test_without_settings_the_tasks_run_on_this_machine() -> None:
 
 
 def test_a_cluster_by_settings() -> None:
-    given = {"spark.master": "spark://m:7077", "spark.executor.cores": "4", "spark.driver.host": "w1"}
+    given = {**STANDALONE, "spark.executor.cores": "4", "spark.driver.host": "w1"}
     made = spark_settings(given, 4)
     assert given.items() <= made.items()
     assert not is_local(made)
@@ -28,9 +41,9 @@ def test_a_cluster_by_settings() -> None:
 @pytest.mark.parametrize(
     ("given", "share"),
     [
-        ({"spark.master": "spark://m:7077"}, {"spark.cores.max": "10"}),
-        ({"spark.master": "spark://m:7077", "spark.executor.cores": "4"}, {"spark.cores.max": "12"}),
-        ({"spark.master": "spark://m:7077", "spark.cores.max": "30"}, {"spark.cores.max": "30"}),
+        (STANDALONE, {"spark.cores.max": "10"}),
+        ({**STANDALONE, "spark.executor.cores": "4"}, {"spark.cores.max": "12"}),
+        ({**STANDALONE, "spark.cores.max": "30"}, {"spark.cores.max": "30"}),
         ({"spark.master": "k8s://https://k:6443"}, {"spark.executor.instances": "5"}),
         ({"spark.master": "yarn", "spark.executor.cores": "4"}, {"spark.executor.instances": "3"}),
         ({"spark.master": "yarn", "spark.executor.instances": "1"}, {"spark.executor.instances": "1"}),

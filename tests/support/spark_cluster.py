@@ -21,6 +21,7 @@ from tests.support import compose
 from tests.support.waiting import eventually
 
 WORKERS = 2
+SECRET = "a-secret-of-the-tests"
 
 
 class Cluster:
@@ -37,6 +38,11 @@ class Cluster:
     @property
     def url(self) -> str:
         return f"spark://127.0.0.1:{self._ports['7077']}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """A worker's that uses it."""
+        return {"spark.master": self.url, "spark.authenticate.secret": SECRET}
 
     def _start_master(self) -> Leashed:
         return self._start("master", "spark-master", self._ports["8080"])
@@ -57,7 +63,8 @@ class Cluster:
         scripts = Path(sys.executable).parent
         command = [str(scripts / words[0]), *(given.get(word, word) for word in words[1:])]
         settings = {
-            key: value.replace("/srv/spark", str(work)) for key, value in self._services[service]["environment"].items()
+            key: compose.filled(value, {"SPARK_SECRET": SECRET}).replace("/srv/spark", str(work))
+            for key, value in self._services[service]["environment"].items()
         }
         env = {
             **{key: value for key, value in os.environ.items() if key != "PYSPARK_PYTHON"},

@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from connectors import egress, worker_limits
 from connectors.api import ConnectorError
 from connectors.builtin.kafka_source import settings as names
 from connectors.kafka_settings.java_names import Role, Translated, merged
@@ -45,7 +46,12 @@ def _clients(config: Mapping[str, str]) -> dict[str, str]:
 def source_settings(config: Mapping[str, str]) -> Translated:
     """librdkafka's settings of the source's clients, and what is wrong, by the name of the connector's setting."""
     settings = _clients(config)
-    return merged(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
+    found = merged(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
+    try:
+        egress.check_servers(egress.Policy(worker_limits.current().egress), found.settings.get("bootstrap.servers", ""))
+    except egress.Refused as refused:
+        found.errors[names.SOURCE_SERVERS] = f"{refused}."
+    return found
 
 
 def target_settings(config: Mapping[str, str]) -> Translated:

@@ -2,8 +2,9 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from connectors import egress
 from connectors.api import ConfigDef, ConnectorError, ParsedConfig, RetriableError, Schema, Struct
 from connectors.api.schemas import BOOLEAN, BYTES, FLOAT64, INT64, STRING
 from connectors.converters.base import Converter, refuse
@@ -109,14 +110,23 @@ class RegistryConverter(Converter):
             raise RetriableError(
                 f"{name} cannot reach the Schema Registry ({type(error).__name__}): see that it runs at the address."
             ) from error
+        except egress.Refused as error:
+            raise ConnectorError(f"{name}: {error}.") from error
         except no_token as error:
             raise RetriableError(
                 f"{name} gets no token for the Schema Registry: look at bearer.auth.* and at the issuer."
             ) from error
         except registry.SchemaRegistryError as error:
             if error.http_status_code in (408, 425, 429) or error.http_status_code >= 500:
-                raise RetriableError(f"{name}: the Schema Registry is not able to answer just now: {error}") from error
-            raise ConnectorError(f"{name}: {_remedy(error.http_status_code, subject)} ({error}).") from error
+                raise RetriableError(
+                    f"{name}: the Schema Registry is not able to answer just now: {_code(error)}"
+                ) from None
+            raise ConnectorError(f"{name}: {_remedy(error.http_status_code, subject)} ({_code(error)}).") from None
+
+
+def _code(error: Any) -> str:
+    """Numbers only: the text is whatever answered at that address, and this one is shown to whoever named it."""
+    return f"HTTP {error.http_status_code}, code {error.error_code}"
 
 
 def _remedy(status: int, subject: str) -> str:

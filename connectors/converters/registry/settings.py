@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from connectors import egress, worker_limits
 from connectors.api import (
     AllOf,
     ConfigDef,
@@ -206,7 +207,14 @@ def _needed(settings: ParsedConfig, name: str, *, password: bool = False) -> str
 def client(settings: ParsedConfig) -> Any:
     """A client of the registry. Raises `ConfigException`; nothing is sent yet."""
     registry = load("confluent_kafka.schema_registry")
+    policy = egress.Policy(worker_limits.current().egress)
     try:
-        return registry.SchemaRegistryClient(client_config(settings))
+        made = registry.SchemaRegistryClient(client_config(settings))
+        rest = made._rest_client
+        egress.guard(rest.session, policy)
+        issuer = getattr(getattr(rest, "bearer_field_provider", None), "client", None)
+        if issuer is not None:
+            egress.guard(issuer, policy)
+        return made
     except (ValueError, TypeError, OSError) as error:
         raise ConfigException(f"The Schema Registry's settings do not fit together: {error}") from error

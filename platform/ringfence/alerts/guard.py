@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from connectors.egress import never, plain
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Iterable[str]]
 
@@ -93,13 +95,11 @@ def target(url: str, allowed: Allowed, resolve: Resolve = _look_up) -> Target:
 
 
 def _trouble(address: Address, allowed: Allowed) -> str:
-    mapped = getattr(address, "ipv4_mapped", None)
-    if mapped is not None:
-        address = mapped
+    address = plain(str(address))
     if address.is_loopback:
         return "" if allowed.loopback else "is this machine itself: set RINGFENCE_ALERTS_LOOPBACK=1 to allow that"
-    if address.is_link_local or address.is_unspecified or address.is_multicast:
-        return "has an address that is never allowed (link-local, multicast or unspecified)"
+    if never(address):
+        return "has an address that is never allowed (link-local, multicast, unspecified or a metadata service)"
     if address.is_global:
         return ""
     return "" if allowed.private else "is in a private network: set RINGFENCE_ALERTS_PRIVATE=1 to allow that"

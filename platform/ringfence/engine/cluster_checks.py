@@ -10,6 +10,7 @@ from typing import Final
 
 from connectors.common_settings import TASKS_MAX
 from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
+from connectors.egress import Refused
 from connectors.kafka_settings.java_names import Role, servers
 from connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from fencing.boundaries import Boundaries
@@ -85,7 +86,9 @@ def checks(asker: Asker) -> Iterator[Check]:
         stores = stores_of(base, topic, settings, known, transactional=asker.transactional)
     except Invalid as error:
         remedy = "Correct the settings: nothing else can be checked before."
-        yield Check("client settings", Result.FAILED, str(error), remedy)  # validation says the same by itself
+        closed = isinstance(error.__cause__, Refused)  # validation says the others by itself
+        key = "producer.override.bootstrap.servers" if closed else ""
+        yield Check("client settings", Result.FAILED, str(error), remedy, key, decides=closed)
         return
     if Role.PRODUCER not in provided and asker.transactional:
         yield _settings(producer, overrides, asker.timeout_ms)

@@ -6,6 +6,7 @@ from dataclasses import astuple
 from typing import Final
 
 from connectors.config_providers import PREFIX
+from connectors.egress import EGRESS_ALLOW
 from connectors.worker_limits import FILE_ROOTS, WorkerLimits, names
 from ringfence.engine.topics import topics_of
 from ringfence.environment import database
@@ -19,7 +20,8 @@ def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, s
     """cluster_id: of the worker's Kafka. environment: this process's own."""
     closed = sorted(set(_closed(worker.settings, os.environ if environment is None else environment)))
     roots = names(worker.settings.get(FILE_ROOTS, ""))
-    return WorkerLimits(roots, tuple(closed), cluster_id, tuple(astuple(topics_of(worker))))
+    egress = worker.settings[EGRESS_ALLOW]
+    return WorkerLimits(roots, tuple(closed), cluster_id, tuple(astuple(topics_of(worker))), egress)
 
 
 def _closed(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:

@@ -5,9 +5,11 @@ import json
 import logging
 import os
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -16,6 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
+from connectors.secret_names import secret_by_name
 from fencing.connector_logs import about
 from fencing.ids import TaskId
 from fencing.status import FAILED
@@ -49,10 +52,11 @@ class SparkHost:
         os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", sys.executable)
         if is_local(settings):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        conf = SparkConf().setAll(list(settings.items()))
         self._stopping = False
         _forget_numpy()
-        self._spark = SparkContext(conf=conf)
+        with _secret_file(settings) as told:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {told} pyspark-shell" if told else "pyspark-shell"
+            self._spark = SparkContext(conf=SparkConf().setAll(list(_not_secret(settings).items())))
         self._spark.setLogLevel("ERROR")
 
     def watch(self, died: Callable[[], None]) -> None:
@@ -119,6 +123,28 @@ class SparkHost:
         """End the driver and its processes."""
         self._stopping = True
         self._spark.stop()
+
+
+def _not_secret(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if not secret_by_name(name)}
+
+
+@contextlib.contextmanager
+def _secret_file(settings: Mapping[str, str]) -> Iterator[str]:
+    """Spark's secret settings in a file for the driver's start, "" for none: the others go on its command line."""
+    secret = {name: value for name, value in settings.items() if secret_by_name(name)}
+    if not secret:
+        yield ""
+        return
+    with tempfile.TemporaryDirectory(prefix="ringfence-spark-") as folder:  # this user's alone
+        path = Path(folder) / "secrets.properties"
+        path.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in secret.items()))
+        yield str(path)
+
+
+def _escaped(value: str) -> str:
+    """As java.util.Properties reads it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _forget_numpy() -> None:

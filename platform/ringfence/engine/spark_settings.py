@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from typing import Final
 
 MASTER: Final = "spark.master"
+AUTHENTICATE: Final = "spark.authenticate"
+SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - a name
 _PREFIX: Final = "spark."
 
 _DEFAULTS: Final = {
     "spark.app.name": "ringfence",
     "spark.ui.enabled": "false",
+    "spark.ui.killEnabled": "false",  # where somebody turns it on
+    # Who reaches a driver or a master without them runs programs there. Spark makes the secret where it can.
+    AUTHENTICATE: "true",
+    "spark.network.crypto.enabled": "true",
     "spark.driver.memory": "512m",
     "spark.log.level": "ERROR",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
@@ -52,6 +58,13 @@ def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
     master = given.get(MASTER) or f"local[{cores}]"
     if master.startswith("local"):
         return {**_DEFAULTS, **_ON_THIS_MACHINE, **given, **FIXED, MASTER: master}
+    if given.get(AUTHENTICATE) == "false":
+        given = {"spark.network.crypto.enabled": "false", **given}
+    elif master.startswith("spark://") and not given.get(SECRET):
+        raise ValueError(
+            f"{MASTER}={master} needs {SECRET}: the secret that its master and workers have (_SPARK_AUTH_SECRET, "
+            f"beside -D{AUTHENTICATE}=true), or {AUTHENTICATE}=false where nobody else reaches them"
+        )
     there = {**_ON_A_CLUSTER, "spark.pyspark.python": sys.executable, **given}
     return {**_DEFAULTS, **_share(master, cores, there["spark.executor.cores"]), **there, **FIXED, MASTER: master}
 

@@ -121,6 +121,7 @@ class Worker:
         record = identity(self._id, self._incarnation, config, self._slots, __version__, reporter.now_ms())
         leader: list[Leader] = []
         limits = limits_of(config, cluster_id(self._connection, Deadline.after(_KAFKA_SECONDS)), self._environment)
+        worker_limits.declare(limits)  # for preflight and the leader, which go where configurations say
         plugins = PluginHost(
             lambda name: leader[0].reconfigure(name),
             environment={

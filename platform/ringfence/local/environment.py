@@ -53,6 +53,7 @@ def complete(
         # Spark takes the first `python3` on the PATH otherwise, which may lack everything.
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
+        "CONNECT_EGRESS_ALLOW": "public,private,loopback",
         # Where the first connector of the documentation reads, and the demo.
         "CONNECT_FILE_ROOTS": f"{tempfile.gettempdir()},{cache_root() / FLIGHTS_FILE}",
     }

@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ KAFKA_SERVER = (
 )
 
 
+_CHECKSUMS = Path(__file__).with_name("kafka-jars.sha256")
+"""Of every file that `KAFKA_SERVER` brings: `python -m ringfence.local.jars --list` prints it, for a new version."""
+
 FLIGHTS_FILE = "flights.csv"
 """The demo's input, in the cache."""
 
@@ -63,9 +67,29 @@ def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:
         for c in coordinates
     )
     wanted = ", ".join(f"{c.group}:{c.artifact}:{c.version}" for c in coordinates)
-    return once(
-        f"{name}-{digest}", lambda scratch: retrieve(scratch, dependencies, wanted, ivy_cache=cache_root() / "ivy")
-    )
+
+    def make(scratch: Path) -> Path:
+        made = retrieve(scratch, dependencies, wanted, ivy_cache=cache_root() / "ivy")
+        if tuple(coordinates) == KAFKA_SERVER:
+            check(made, _CHECKSUMS.read_text())
+        return made
+
+    return once(f"{name}-{digest}", make)
+
+
+def check(folder: Path, checksums: str) -> None:
+    """Compare each file with a list as `sha256sum` writes it. Raises LocalError for one that differs or is not in it.
+
+    Ivy compares with checksums from the same server as the files: that finds damage, and no server that lies.
+    """
+    wanted = {name: digest for line in checksums.splitlines() for digest, name in [line.split()]}
+    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+    if found != wanted:
+        wrong = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+        raise LocalError(
+            f"What was downloaded is not what this release was made with ({', '.join(wrong[:3])}): nothing of it is "
+            "used. Look at RINGFENCE_MAVEN_URL and at what stands between here and Maven Central"
+        )
 
 
 def once(name: str, make: Callable[[Path], Path]) -> Path:
@@ -147,5 +171,12 @@ def _module(dependencies: str) -> str:
 """
 
 
+def _listed(folder: Path) -> str:
+    return "".join(
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(folder.iterdir())
+    )
+
+
 if __name__ == "__main__":
-    print(resolve("kafka", KAFKA_SERVER))
+    jars = resolve("kafka", KAFKA_SERVER)
+    print(_listed(jars) if "--list" in sys.argv else jars, end="" if "--list" in sys.argv else "\n")

@@ -1,0 +1,132 @@
+"""Where a configuration may send a connector: the address that is connected to decides, and no answer is shown."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from connectors import worker_limits
+from connectors.api import ConnectorError, RetriableError
+from connectors.converters.registry.json_schema import JsonSchemaConverter
+from connectors.egress import Policy, Refused, plain
+from connectors.worker_limits import WorkerLimits
+from fencing.client_settings import connection_of
+from fencing.errors import Invalid
+from fencing.kafka.settings import Connection
+
+SECRET = "INTERNAL-METADATA-ROLE-CREDENTIALS"
+
+
+@pytest.mark.parametrize(
+    "policy,host,address,port,allowed",
+    [
+        ("public,private", "a.example.com", "93.184.215.14", 443, True),
+        ("public,private", "a.example.com", "10.1.2.3", 9092, True),
+        ("public,private", "localhost", "127.0.0.1", 80, False),
+        ("public,private", "localhost", "::1", 80, False),
+        ("public,private", "x", "::ffff:127.0.0.1", 80, False),
+        ("loopback", "localhost", "127.0.0.1", 80, True),
+        ("public,private,loopback,169.254.0.0/16", "metadata", "169.254.169.254", 80, False),
+        ("public,private,metadata.internal", "metadata.internal", "fd00:ec2::254", 80, False),
+        ("0.0.0.0/0", "x", "0.0.0.0", 80, False),
+        ("10.0.0.0/8:443", "x", "10.0.0.1", 443, True),
+        ("10.0.0.0/8:443", "x", "10.0.0.1", 80, False),
+        ("kafka.example.com:9092-9094", "KAFKA.example.com.", "10.0.0.1", 9093, True),
+        ("kafka.example.com:9092-9094", "kafka.example.com", "10.0.0.1", 9095, False),
+        ("*.example.com", "a.b.example.com", "10.0.0.1", 1, True),
+        ("*.example.com", "example.com.evil.org", "10.0.0.1", 1, False),
+        ("[fd12::1]:8081", "x", "fd12::1", 8081, True),
+        ("fd12::/16", "x", "fd12::1", 8081, True),
+        ("", "a.example.com", "93.184.215.14", 443, False),
+    ],
+)
+def test_what_the_list_means(policy: str, host: str, address: str, port: int, allowed: bool) -> None:
+    assert Policy(policy).allows(host, plain(address), port) is allowed
+
+
+@pytest.mark.parametrize("wrong", ["10.0.0.0/99", "a b", "http://x"])
+def test_what_cannot_be_read_is_an_error(wrong: str) -> None:
+    with pytest.raises(ValueError, match=r"egress\.allow"):
+        Policy(wrong)
+
+
+def test_one_address_that_is_not_allowed_is_enough() -> None:
+    with pytest.raises(Refused, match=r"rebinds\.example\.com:80 \(127\.0\.0\.1\)"):
+        Policy("public").addresses("rebinds.example.com", 80, lambda *_: ["93.184.215.14", "127.0.0.1"])
+
+
+@pytest.fixture
+def inner() -> Iterator[tuple[str, list[str]]]:
+    """A service that is nobody's business; what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            if "elsewhere" in self.path:
+                self.send_response(307)
+                self.send_header("Location", "/latest/meta-data")
+            else:
+                self.send_response(404)
+            self.end_headers()
+            self.wfile.write(SECRET.encode())
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def ask(url: str) -> str:
+    converter = JsonSchemaConverter()
+    converter.configure({"schema.registry.url": url}, is_key=False)
+    with pytest.raises((ConnectorError, RetriableError)) as raised:
+        converter.from_record("t", {"a": "b"}["a"])
+    chain, error = "", raised.value
+    cause: BaseException | None = error
+    while cause is not None:  # a trace shows causes, too
+        chain += str(cause)
+        cause = cause.__cause__
+    return chain
+
+
+def test_a_registry_on_a_closed_address_is_never_asked(
+    inner: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, asked = inner
+    monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="public,private")])
+    assert "egress.allow" in ask(url)
+    assert asked == []
+
+
+def test_what_another_server_answers_is_not_shown_and_no_redirect_is_followed(
+    inner: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, asked = inner
+    monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="loopback")])
+    told = ask(url)
+    assert "HTTP 404" in told
+    assert SECRET not in told
+    assert asked
+    asked.clear()
+    assert SECRET not in ask(f"{url}/elsewhere")
+    assert not [path for path in asked if "meta-data" in path]
+
+
+def test_brokers_are_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="public,private")])
+    from connectors.kafka_settings.java_names import Role
+
+    base = Connection("kafka:9092")
+    with pytest.raises(Invalid, match=r"127\.0\.0\.1:2181 are not allowed"):
+        connection_of(Role.PRODUCER, base, {}, {"producer.override.bootstrap.servers": "127.0.0.1:2181"})
+    home = connection_of(Role.PRODUCER, Connection("127.0.0.1:9092"), {}, {})  # the worker's own needs no permission
+    assert home.bootstrap == "127.0.0.1:9092"
