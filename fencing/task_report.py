@@ -98,6 +98,7 @@ class TaskReport:
             self._spec.task.connector,
             **self._fields(),
             stage="ended",
+            by="task",
             transactional_id=self._spec.transactional_id,
             topic=one.topic,
             partition=one.partition,

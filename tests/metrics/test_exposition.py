@@ -42,7 +42,7 @@ OURS = (
     "task_seconds_since_last_poll task_seconds_since_last_commit task_open_transaction_age_seconds "
     "task_aborted_transactions_total task_committed_transactions_total task_auto_restarts task_auto_restarts_total "
     "task_next_restart_timestamp_seconds task_attempt connector_generation connector_fencing "
-    "connector_fencing_rounds_total connector_fencings_total worker_slots "
+    "connector_fencing_rounds_total connector_fencings_total connector_hanging_transactions_ended_total worker_slots "
     "clock_offset_seconds"
 )
 EXPECTED = {f"kafka_connect_{group}_{name}" for group, names in SECTION_5.items() for name in names.split()} | {

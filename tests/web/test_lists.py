@@ -19,7 +19,7 @@ from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import Refused
 from ringfence.mirror.minutes import EVERYTHING, ITSELF, minute_of
-from ringfence.mirror.models import Connector, Event, Minute, Task
+from ringfence.mirror.models import Connector, Event, HangingTransaction, Minute, Task
 from ringfence.web import lists
 from ringfence.web.fresh import LONGEST_MS, Fresh
 from ringfence.web.overview import overview
@@ -291,3 +291,16 @@ def test_the_palette_finds_connectors(client: Client, many: FakeLeader) -> None:
     found = text(client.get("/ui/find?q=oo", headers=FRAGMENT))
     assert re.findall(r'role="option" id="found-1" tabindex="-1" href="([^"]+)"', found) == ["/ui/connectors/good"]
     assert client.get("/ui/find?q=%00").status_code == 200
+
+
+def test_hanging_transactions_that_nobody_ended_stand_on_the_overview(client: Client, many: FakeLeader) -> None:
+    assert 'id="hanging"' not in text(client.get("/ui/"))
+    HangingTransaction.objects.create(
+        cluster="one:9092", topic="t", partition=3, producer_id=8, start_offset=120, last_ms=now_ms(),
+        connectors='["good"]', why_not="Grant Alter on the Cluster",
+    )  # fmt: skip
+    page = text(client.get("/ui/"))
+    told = page[page.index('id="hanging"') :]
+    told = re.sub(r"\s+", " ", told[: told.index("</section>")])
+    assert "<code>t-3</code> from offset 120 on, producer id 8" in told
+    assert "Grant Alter on the Cluster" in told

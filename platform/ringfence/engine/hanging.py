@@ -13,7 +13,7 @@ from ringfence.engine.refusal import Refusal
 from ringfence.engine.transactions import Settings, clusters, first_that_may, ids_of
 from ringfence.worker_config import WorkerConfig
 
-_SLACK_MS: Final = 10_000
+SLACK_MS: Final = 10_000
 _SECONDS: Final = 60.0
 
 
@@ -51,7 +51,7 @@ def _why_not(one: Hanging, longest_ms: int) -> str:
     Whoever may not describe an id takes its transaction for one that nobody knows. So those of unknown producers wait
     until their coordinator, were there one, would have ended them.
     """
-    if one.transactional_id or age_ms(one) > longest_ms + _SLACK_MS:
+    if one.transactional_id or age_ms(one) > longest_ms + SLACK_MS:
         return ""
     return (
         f"No coordinator tells whose producer {one.producer_id} is, and it wrote {age_ms(one) // 1000} s ago: a live "

@@ -27,6 +27,7 @@ from ringfence.engine.commands import Plan, restart
 from ringfence.engine.connector_offsets import ConnectorOffsets
 from ringfence.engine.hand_over import HandOver
 from ringfence.engine.hanging import topics_of
+from ringfence.engine.hanging_watch import Found, HangingWatch, report_ended
 from ringfence.engine.instances import Instances
 from ringfence.engine.internal_requests import rotate_key
 from ringfence.engine.jobs import Job, Jobs, Written
@@ -82,6 +83,7 @@ class Leader:
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
         self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetCarrier(self.offsets))
         self._abandoned = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
+        self._hanging = HangingWatch(config, self._tell_hanging)
         self._gained: GroupMetadata | None = None
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None
@@ -173,6 +175,7 @@ class Leader:
             self.instances.close()
             self._rounds.close()
             self._abandoned.close()
+            self._hanging.close()
             self._status.close()
 
     def _sit(self, stop: threading.Event) -> None:
@@ -276,8 +279,18 @@ class Leader:
             self._members_at = time.monotonic()
         rotate_key(self._term, self._config.session_keys, self._reporter.now_ms())
         self._reconciler.step(self._members)
+        self._hanging.step(self._term.state, self._status.state.topics)
         for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
             self._reload(name, self._reconciler)
+
+    def _tell_hanging(self, found: list[Found]) -> None:
+        for one in found:
+            if one.ended:
+                connector = one.connectors[0] if len(one.connectors) == 1 else ""
+                report_ended(self._reporter, connector, one.one, "leader")
+        left = [one.shown() for one in found if not one.ended]
+        message = f"{len(left)} left" if left else "none"
+        self._reporter.event("hanging", stage="found", hanging=left, message=message)
 
     def _reload(self, name: ConnectorName, reconciler: Reconciler) -> None:
         """Values of a config provider have changed: as if somebody had asked for a restart of it all."""

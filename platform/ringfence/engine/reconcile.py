@@ -33,6 +33,7 @@ from fencing.status import (
 )
 from ringfence.engine.abandoned import AbandonedTransactions
 from ringfence.engine.commands import task_set
+from ringfence.engine.hanging_watch import report_ended
 from ringfence.engine.instances import Instances
 from ringfence.engine.losses import Losses
 from ringfence.engine.mode_watch import ModeWatch
@@ -127,6 +128,8 @@ class Reconciler:
             except Conflict as error:
                 self._report_round(round_, "cancelled", str(error))
                 continue
+            for one in fenced.hanging:
+                report_ended(self._reporter, round_.connector, one, "round")
             elapsed = time.monotonic() - running.started
             self._report_round(
                 round_, "done", f"{len(fenced.producers)} fenced in {elapsed:.3f} s{fenced.told}", fenced, elapsed

@@ -9,7 +9,7 @@ from ringfence.mirror.models import Connector, Startups, Task, Worker
 
 CONNECTOR_FIELDS: Final = (
     "name", "class_name", "type", "state", "worker", "version", "unreadable", "generation", "task_count", "fencing",
-    "rounds_total", "fenced_total",
+    "rounds_total", "fenced_total", "hanging_ended_total",
 )  # fmt: skip
 
 _C, _G = Kind.COUNTER, Kind.GAUGE
@@ -112,6 +112,15 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
                 "it grows again and again by itself",
             ),
             each(lambda row: row.fenced_total),
+        ),
+        (
+            Family(
+                "ringfence_connector_hanging_transactions_ended_total",
+                _C,
+                "Transactions open on a partition and unknown to their coordinator (KIP-664) that were ended.",
+                "it grows: requests arrive late, look at the brokers and the network",
+            ),
+            each(lambda row: row.hanging_ended_total),
         ),
     ]
 

@@ -6,7 +6,7 @@ from django.db.models import F
 
 from fencing.events import Event as Report
 from fencing.events import decode
-from ringfence.mirror import log_rows, minutes, progress, stalls
+from ringfence.mirror import hanging_rows, log_rows, minutes, progress, stalls
 from ringfence.mirror.minutes import Minutes
 from ringfence.mirror.models import Connector, Event, GenerationRow, pack
 from ringfence.mirror.progress import number, text
@@ -24,11 +24,18 @@ def write(records: Sequence[Record]) -> set[str]:
     for report in told:
         if report["type"] == "round":
             _write_round(report, history)
+        if report["type"] == "hanging":
+            hanging_rows.write(report)
     history.write()
     stalls.moving(moved)
     log_rows.write([report for report in told if report["type"] == "log"])
-    Event.objects.bulk_create([_event_row(report) for report in told if report["type"] != "log"], batch_size=100)
+    Event.objects.bulk_create([_event_row(report) for report in told if _in_timeline(report)], batch_size=100)
     return {text(report, "connector") for report in reports} - {""}
+
+
+def _in_timeline(report: Report) -> bool:
+    """Not what is shown elsewhere as it stands now: log lines, and the list of what hangs."""
+    return report["type"] != "log" and (report["type"], report.get("stage")) != ("hanging", "found")
 
 
 def _write_round(report: Report, history: Minutes) -> None:
@@ -83,6 +90,9 @@ def summary(report: Report) -> str:
         case "command":
             user = f" by {text(report, 'user')}" if text(report, "user") else ""
             line = f"{text(report, 'kind').replace('_', ' ').capitalize()}{user}: {text(report, 'outcome')}"
+        case "hanging":
+            ended = text(report, "stage") == "ended"
+            line = f"Hanging transaction ended by the {text(report, 'by')}" if ended else "Hanging transactions found"
         case other:
             line = other
     return f"{line}. {message}" if message else line

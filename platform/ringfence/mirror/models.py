@@ -41,6 +41,7 @@ class Connector(models.Model):
     `stalled`: it runs, but moves nothing for longer than usual; `usual_pause`: the minutes that were (`mirror.stalls`).
     `log_level`: what its tasks tell of what they log until then, "" for what is usual.
     `rounds_total`: fencing rounds that were finished; `fenced_total`: transactional ids that they fenced.
+    `hanging_ended_total`: hanging transactions that were ended.
     """
 
     name = models.TextField(primary_key=True)
@@ -74,6 +75,7 @@ class Connector(models.Model):
 
     rounds_total = models.BigIntegerField(default=0)
     fenced_total = models.BigIntegerField(default=0)
+    hanging_ended_total = models.BigIntegerField(default=0)
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["known", "severity", "name"], name="connector_list")]
@@ -266,6 +268,25 @@ class ClusterInfo(models.Model):
     since_ms = models.BigIntegerField(default=0)
     kafka_cluster_id = models.TextField(default="")
     topic_tracking = models.BooleanField(default=True)
+
+
+class HangingTransaction(models.Model):
+    """Open on a partition, unknown to every coordinator, and not ended yet: as the leader saw it last (KIP-664).
+
+    last_ms: of its newest records; connectors: JSON, those that write to the topic, none where it is the platform's
+    own; why_not: why it was not ended.
+    """
+
+    cluster = models.TextField()
+    topic = models.TextField()
+    partition = models.IntegerField()
+    producer_id = models.BigIntegerField()
+    epoch = models.IntegerField(default=0)
+    start_offset = models.BigIntegerField(default=0)
+    last_ms = models.BigIntegerField(default=0)
+    transactional_id = models.TextField(default="")
+    connectors = models.TextField(default="[]")
+    why_not = models.TextField(default="")
 
 
 class LogLine(models.Model):

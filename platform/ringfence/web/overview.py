@@ -1,5 +1,6 @@
 """The overview: how all is, and what is wrong first, of what may be seen. A constant number of queries."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ringfence.api.masking import Masker
 from ringfence.clocks import apart, clocks
 from ringfence.mirror.health import Health
 from ringfence.mirror.minutes import EVERYTHING, SHOWN, minute_of
-from ringfence.mirror.models import ClusterInfo, Connector, Event, Minute, Task, Worker
+from ringfence.mirror.models import ClusterInfo, Connector, Event, HangingTransaction, Minute, Task, Worker
 from ringfence.web.detail import EventView, event_view
 from ringfence.web.pictures import Line, line
 from ringfence.web.reasons import reason
@@ -24,6 +25,7 @@ from ringfence.web.states import GROUPS, HEALTH, Look, look_of
 from ringfence.web.traces import Cause, cause_of
 
 WRONG_SHOWN = 10
+HANGING_SHOWN = 20
 EVENTS_SHOWN = 12
 _HEALTHS = (Health.UNHEALTHY, Health.DEGRADED, Health.STALLED, Health.HEALTHY, Health.PAUSED, Health.STOPPED)
 
@@ -90,12 +92,22 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "leader_since_ms": cluster.since_ms if cluster and leader else 0,
         "mixed": lagging((worker.worker, worker.mode) for worker in workers),
         "clocks": apart(clocks.offsets()),
+        "hanging": _hanging(known, who),
         "wrong": wrong,
         "wrong_more": more,
         "curve": _curve(who, now_ms),
         "events": _events(who),
         "now_ms": now_ms,
     }
+
+
+def _hanging(known: Any, who: Principal) -> list[HangingTransaction]:
+    """On topics of connectors that may be seen; those on the platform's own for whoever may see everything."""
+    rows = list(HangingTransaction.objects.order_by("last_ms", "id")[:HANGING_SHOWN])
+    if not rows or who.may_everywhere(Verb.VIEW):
+        return rows
+    seen = set(known.values_list("name", flat=True))
+    return [row for row in rows if seen & set(json.loads(row.connectors))]
 
 
 def _tiles(counts: dict[str, int]) -> list[Tile]:
