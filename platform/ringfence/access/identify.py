@@ -60,11 +60,11 @@ def by_secret(request: HttpRequest, secret: str, name: str = "") -> Principal | 
     if row is not None:
         tokens.used(row)
         return of_token(row)
+    if is_master(secret):
+        return Principal(name or "token", "server token", (ALL_RIGHTS,))
     limits = throttle.keys(address_of(request))
     if wait := throttle.wait_seconds(limits):
         return Nobody(wait)
-    if is_master(secret):
-        return Principal(name or "token", "server token", (ALL_RIGHTS,))
     if secret:
         throttle.failed(limits)
     return Nobody()

@@ -1,7 +1,8 @@
-"""Rate limits on guessing, counted in the database, which all web processes share.
+"""Delays on guessing, counted in the database, which all web processes share.
 
-Only failures count. An address or account with too many of them is not even compared with any more, until the window
-that began with the first failure is over. Valid tokens and open sessions never get here.
+Only failures count: of an account at an address, and of an address whatever it tries. From the limit on each failure
+doubles the time until the next try is looked at. An account is delayed only where it was guessed at, so that nobody
+locks its owner out from somewhere else. Valid tokens and open sessions never get here.
 """
 
 import time
@@ -12,41 +13,48 @@ from django.db.models import F
 from ringfence.access.models import Throttle
 from ringfence.access.tokens import digest
 
-WINDOW_MS = 300_000
 PER_ADDRESS = 30
-PER_ACCOUNT = 10
+PER_ACCOUNT = 5
+LONGEST_SECONDS = 300
+FORGOTTEN_MS = 3_600_000
+"""After the last failure."""
 
 
 def keys(address: str, account: str = "") -> dict[str, int]:
-    """What a try counts for, with the limit of each."""
+    """What a try counts for, with how many failures of each cost no time."""
     # Digests: an account's name is whatever somebody typed, a password by mistake for example.
     found = {f"address:{digest(address)[:32]}": PER_ADDRESS}
     if account:
-        found[f"account:{digest(account.casefold())[:32]}"] = PER_ACCOUNT
+        found[f"account:{digest(f'{account.casefold()} {address}')[:32]}"] = PER_ACCOUNT
     return found
+
+
+def delay_seconds(failures: int, free: int) -> int:
+    """From the last failure to the next try: 1, 2, 4 … s once the free ones are used up."""
+    return 0 if failures < free else min(LONGEST_SECONDS, 1 << min(failures - free, 16))
 
 
 def wait_seconds(limits: dict[str, int]) -> int:
     """How long to wait before the next try; 0 where one may be made now."""
     now = int(time.time() * 1000)
-    waits = [
-        row.since_ms + WINDOW_MS - now
-        for row in Throttle.objects.filter(key__in=limits)
-        if row.failures >= limits[row.key]
-    ]
-    return max(0, *((wait + 999) // 1000 for wait in waits)) if waits else 0
+    longest = 0
+    for row in Throttle.objects.filter(key__in=limits):
+        delay_ms = delay_seconds(row.failures, limits[row.key]) * 1000
+        left_ms = min(row.since_ms + delay_ms - now, delay_ms)  # never longer, where a clock was set back
+        longest = max(longest, (left_ms + 999) // 1000)
+    return longest
 
 
 def failed(limits: dict[str, int]) -> None:
     """Count one failure."""
     now = int(time.time() * 1000)
     with transaction.atomic():
-        Throttle.objects.filter(since_ms__lte=now - WINDOW_MS).delete()
+        Throttle.objects.filter(since_ms__lte=now - FORGOTTEN_MS).delete()
         for key in limits:
             Throttle.objects.get_or_create(key=key, defaults={"since_ms": now})
-            Throttle.objects.filter(key=key).update(failures=F("failures") + 1)
+            Throttle.objects.filter(key=key).update(failures=F("failures") + 1, since_ms=now)
 
 
-def succeeded(account: str) -> None:
-    """Forget an account's failures; those of the address stay, or one account would be enough to try all others."""
-    Throttle.objects.filter(key__in=[key for key in keys("", account) if key.startswith("account:")]).delete()
+def succeeded(limits: dict[str, int]) -> None:
+    """Forget the account's failures; those of the address stay, or one account would be enough to try all others."""
+    Throttle.objects.filter(key__in=[key for key in limits if key.startswith("account:")]).delete()

@@ -105,7 +105,7 @@ def _with_password(request: HttpRequest, name: str, password: str) -> str | None
     if user is None:
         throttle.failed(limits)
         return None
-    throttle.succeeded(name)
+    throttle.succeeded(limits)
     login(request, user)
     return user.get_username()
 

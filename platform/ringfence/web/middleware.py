@@ -1,5 +1,6 @@
 """Headers that let the browser trust only this server's own files, and a page for a database that is away."""
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
@@ -27,6 +28,8 @@ class SecurityHeadersMiddleware(MiddlewareMixin):
         headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
         headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+        if settings.SECURE_HSTS_SECONDS and request.is_secure():
+            headers.setdefault("Strict-Transport-Security", f"max-age={settings.SECURE_HSTS_SECONDS}")
         if not request.path_info.startswith("/static/"):
             headers.setdefault("Cache-Control", "no-store")
         return response
