@@ -44,6 +44,8 @@ class RingfenceWorker:
         if self._slots is not None:
             command += ["--slots", str(self._slots)]
         log = self._root / "logs" / "up.log"
+        # Before the log is opened in it: `up` refuses a data folder that others may enter.
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._process = Leashed.start("ringfence", command, log=log, env=env)
         with Rest(self.url) as rest:
             if not wait_until(lambda: rest.is_ready("/health"), READY_SECONDS, pause=0.2):
