@@ -1,0 +1,56 @@
+"""A bare page in Chromium that holds the HTML of a test and the script that it is about: no server, no network."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import django_htmx
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.e2e.browser import chromium as program
+
+STATIC = Path(__file__).resolve().parents[2] / "static" / "ringfence"
+HTMX = Path(django_htmx.__file__).parent / "static" / "django_htmx" / "htmx-2.min.js"
+Open = Callable[..., Page]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if program.find() is None:
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason=f"There is no Chromium on the PATH: {program.HOW_TO_INSTALL}"))
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    path = program.find()
+    assert path is not None, program.HOW_TO_INSTALL
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(program.ARGUMENTS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@pytest.fixture
+def opened(chromium: Browser) -> Iterator[Open]:
+    """`opened(html, "morph.js")`: a page with that body, htmx and these scripts. Its errors fail the test."""
+    errors: list[str] = []
+    page = chromium.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+
+    def open_page(body: str, *scripts: str, now_ms: int | None = None) -> Page:
+        if now_ms is not None:
+            page.clock.install(time=now_ms / 1000 - 3600)
+            page.clock.pause_at(now_ms / 1000)
+        page.set_content(f"<!DOCTYPE html><html><body>{body}</body></html>")
+        for path in (HTMX, *(STATIC / name for name in scripts)):
+            page.add_script_tag(path=path)
+        return page
+
+    try:
+        yield open_page
+        assert errors == []
+    finally:
+        page.close()
