@@ -115,6 +115,11 @@ class Proxy:
         with self._lock:
             self._traps.clear()
             self.answered.clear()
+        self.cut()
+
+    def cut(self) -> None:
+        """Break every connection; traps stay."""
+        with self._lock:
             links = list(self._links)
         for link in links:
             link.cut()
@@ -254,6 +259,7 @@ class Proxied:
     direct: Connection
     through: Connection
     proxy: Proxy
+    kafka: EmbeddedKafka
 
 
 @contextlib.contextmanager
@@ -277,7 +283,7 @@ def proxied_kafka(root: Path) -> Iterator[Proxied]:
     try:
         # A client that waits long for each lost request would make slow tests.
         impatient = {"socket.timeout.ms": "1000", "reconnect.backoff.ms": "10", "reconnect.backoff.max.ms": "50"}
-        yield Proxied(Connection(kafka.bootstrap), Connection(f"127.0.0.1:{front}", impatient), proxy)
+        yield Proxied(Connection(kafka.bootstrap), Connection(f"127.0.0.1:{front}", impatient), proxy, kafka)
     finally:
         proxy.close()
         kafka.kill()

@@ -1,0 +1,82 @@
+"""Faults of the network and the broker, drawn from a seed: late requests of transactions, cuts, SIGKILL to the broker.
+
+What is late reaches the broker around its death and behind the end of its transaction: that is what makes transactions
+hang.
+"""
+
+import contextlib
+import random
+import threading
+import time
+
+from tests.support.proxy import Api, Fate, Proxied, Trap
+
+_APIS = (Api.PRODUCE, Api.ADD_PARTITIONS, Api.END_TXN)
+_LATEST_S = 8.0
+
+
+class Faults:
+    """`run` until the time is over; then everything is whole again. `log` tells it in order."""
+
+    def __init__(self, proxied: Proxied, seed: int, group: str) -> None:
+        """group: requests of transactional ids of this group are caught."""
+        self._proxied = proxied
+        self._chance = random.Random(seed)
+        self._group = group
+        self._late: list[threading.Timer] = []
+        self.log: list[str] = []
+        self.delivered = 0
+        self.broker_kills = 0
+
+    def run(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        acts = [self._hold, self._hold, self._hold, self._cut, self._silence, self._kill_broker]
+        self._kill_broker()
+        while time.monotonic() < end:
+            time.sleep(self._chance.uniform(0.3, 2.0))
+            self._chance.choice(acts)()
+        for timer in self._late:
+            timer.join()
+        self._proxied.proxy.clear()
+
+    def _say(self, text: str) -> None:
+        self.log.append(f"{time.strftime('%H:%M:%S')} {text}")
+        print(self.log[-1], flush=True)
+
+    def _trap(self, fate: Fate) -> Trap:
+        api = self._chance.choice(_APIS)
+        self._say(f"{fate.name.lower()} {api.name}")
+        return self._proxied.proxy.set_trap(
+            lambda request: request.api == api and request.names(f"{self._group}-"), fate, self._chance.randint(1, 3)
+        )
+
+    def _hold(self) -> None:
+        trap = self._trap(Fate.HOLD)
+        timer = threading.Timer(self._chance.uniform(0.5, _LATEST_S), self._deliver, [trap])
+        timer.daemon = True
+        self._late.append(timer)
+        timer.start()
+
+    def _deliver(self, trap: Trap) -> None:
+        trap.left = 0
+        for request in list(trap.caught):
+            with contextlib.suppress(OSError, StopIteration):  # the broker may be away just now
+                self._proxied.proxy.deliver(request)
+                self.delivered += 1
+
+    def _cut(self) -> None:
+        self._say("cut every connection")
+        self._proxied.proxy.cut()
+
+    def _silence(self) -> None:
+        self._trap(Fate.SILENCE)
+
+    def _kill_broker(self) -> None:
+        """Right behind a request that is held back, and it comes late as soon as the broker is back."""
+        trap = self._trap(Fate.HOLD)
+        time.sleep(self._chance.uniform(0.2, 1.0))
+        self._say("SIGKILL to the broker")
+        self._proxied.kafka.kill()
+        self._proxied.kafka.start()
+        self.broker_kills += 1
+        self._deliver(trap)
