@@ -73,6 +73,7 @@ class AtLeastOnceLife:
         kept = TaskOffsets(self._spec, self._clock, transactional=False)
         kept.prepare()
         offsets = kept.read(lambda: self._view.verdict is Verdict.END)
+        self._view.check_topics(Deadline.after(60, self._clock))
         plugin = self._plugin.make()
         copy = kept.copy(offsets, lambda text: self._report.stage("copying offsets", text))
         path = record_path(

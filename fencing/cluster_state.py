@@ -1,4 +1,4 @@
-"""What the config topic says, as pure data: `apply(state, offset, record) -> state` (KIP-618, "Task count records").
+"""What the config topic says, as pure data: `Fold(state)` takes records in (KIP-618, "Task count records").
 
 Every reader (leader, worker, task, projection) folds the same records with this one function, so all of them agree
 on generations, on which rounds are pending and on who may run.
@@ -27,6 +27,7 @@ from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
 from fencing.modes import Mode
 from fencing.topic_grants import TopicGrantRecord
+from fencing.topic_ids import TopicIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,7 @@ class ClusterState:
     unknown: frozenset[str] = frozenset()
     drained: Mapping[WorkerId, Incarnation] = field(default_factory=dict)
     """Workers that get no tasks: only in this incarnation, so a restart ends it."""
+    topic_ids: TopicIds | None = None
 
     def connector(self, name: ConnectorName) -> ConnectorState:
         """The connector's state; an empty one where the topic says nothing about it."""
@@ -165,35 +167,100 @@ class ClusterState:
         return state is not None and state.config is not None
 
 
+class Fold:
+    """Folds many records: a copy of the state's maps is changed in place, so each record costs the same.
+
+    `state` is a snapshot that nothing changes any more: it may be handed to other threads.
+    """
+
+    def __init__(self, state: ClusterState) -> None:
+        self._end = state.end
+        self._connectors = dict(state.connectors)
+        self._session_key = state.session_key
+        self._restarts = dict(state.restarts)
+        self._loggers = dict(state.loggers)
+        self._unknown = set(state.unknown)
+        self._drained = dict(state.drained)
+        self._topic_ids = state.topic_ids
+
+    @property
+    def state(self) -> ClusterState:
+        return ClusterState(
+            self._end,
+            dict(self._connectors),
+            self._session_key,
+            dict(self._restarts),
+            dict(self._loggers),
+            frozenset(self._unknown),
+            dict(self._drained),
+            self._topic_ids,
+        )
+
+    def knows(self, key: str) -> bool:
+        """Whether this unknown key was met before."""
+        return key in self._unknown
+
+    def connector(self, name: ConnectorName) -> ConnectorState:
+        """As `ClusterState.connector`."""
+        return self._connectors.get(name) or ConnectorState(name)
+
+    def apply(self, offset: int, record: ConfigRecord) -> None:
+        """One more record. They must come in the order of their offsets, committed ones only."""
+        self._end = offset + 1
+        match record:
+            case SessionKeyRecord():
+                self._session_key = record
+                return
+            case TopicIds():
+                self._topic_ids = record
+                return
+            case UnknownKey(key):
+                self._unknown.add(key)
+                return
+            case RestartRecord():
+                self._restarts[record.connector] = (offset, record)
+                return
+            case LoggerRecord(logger, level):
+                self._loggers[logger] = (offset, level)
+                return
+            case DrainRecord(worker, incarnation):
+                self._drained.pop(worker, None)
+                if incarnation is not None:
+                    self._drained[worker] = incarnation
+                return
+            case TaskRecord(task, _) | PlacementRecord(task):
+                name = task.connector
+            case (
+                ConnectorRecord(name, _)
+                | CommitRecord(name, _)
+                | TargetStateRecord(name, _)
+                | TaskCountRecord(name, _, _, _)
+                | TopicsResetRecord(name, _)
+                | ConnectorLevelRecord(name, _, _)
+                | TopicGrantRecord(name, _, _)
+            ):
+                pass
+        self._set(apply_connector(self.connector(name), offset, record))
+
+    def forget_session_key(self, offset: int) -> None:
+        """It cannot be read: as if there were none."""
+        self._end = offset + 1
+        self._session_key = None
+
+    def mark_unreadable(self, offset: int, connector: ConnectorName, reason: str) -> None:
+        """A value under a readable connector name could not be read: that connector stops, the rest goes on."""
+        self._end = offset + 1
+        self._set(replace(self.connector(connector), unreadable=reason))
+
+    def _set(self, connector: ConnectorState) -> None:
+        self._connectors[connector.name] = connector
+
+
 def apply(state: ClusterState, offset: int, record: ConfigRecord) -> ClusterState:
-    """The state after one more record. Records must come in the order of their offsets, committed ones only."""
-    end = offset + 1
-    match record:
-        case SessionKeyRecord():
-            return replace(state, end=end, session_key=record)
-        case UnknownKey(key):
-            return replace(state, end=end, unknown=state.unknown | {key})
-        case RestartRecord():
-            return replace(state, end=end, restarts={**state.restarts, record.connector: (offset, record)})
-        case LoggerRecord(logger, level):
-            return replace(state, end=end, loggers={**state.loggers, logger: (offset, level)})
-        case DrainRecord(worker, incarnation):
-            left = {each: held for each, held in state.drained.items() if each != worker}
-            return replace(state, end=end, drained=left if incarnation is None else {**left, worker: incarnation})
-        case TaskRecord(task, _) | PlacementRecord(task):
-            name = task.connector
-        case (
-            ConnectorRecord(name, _)
-            | CommitRecord(name, _)
-            | TargetStateRecord(name, _)
-            | TaskCountRecord(name, _, _, _)
-            | TopicsResetRecord(name, _)
-            | ConnectorLevelRecord(name, _, _)
-            | TopicGrantRecord(name, _, _)
-        ):
-            pass
-    changed = apply_connector(state.connector(name), offset, record)
-    return replace(state, end=end, connectors={**state.connectors, name: changed})
+    """The state after one more record; for many records, see `Fold`."""
+    folding = Fold(state)
+    folding.apply(offset, record)
+    return folding.state
 
 
 def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) -> ConnectorState:
@@ -233,9 +300,10 @@ def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) ->
 
 
 def mark_unreadable(state: ClusterState, offset: int, connector: ConnectorName, reason: str) -> ClusterState:
-    """A value under a readable connector name could not be read: that connector stops, the rest goes on."""
-    broken = replace(state.connector(connector), unreadable=reason)
-    return replace(state, end=offset + 1, connectors={**state.connectors, connector: broken})
+    """As `Fold.mark_unreadable`."""
+    folding = Fold(state)
+    folding.mark_unreadable(offset, connector, reason)
+    return folding.state
 
 
 def task_ids(state: ConnectorState) -> list[TaskId]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
 
+from fencing import topic_ids
 from fencing.active_topics import TopicsResetRecord
 from fencing.connector_logs import ConnectorLevelRecord
 from fencing.errors import Unreadable
@@ -18,6 +19,7 @@ from fencing.log_levels import LoggerRecord
 from fencing.modes import Mode
 from fencing.topic_grants import TopicGrantRecord
 from fencing.topic_grants import decode as topic_grant
+from fencing.topic_ids import TopicIds
 
 
 class TargetState(StrEnum):
@@ -140,6 +142,7 @@ ConfigRecord = (
     | LoggerRecord
     | SessionKeyRecord
     | DrainRecord
+    | TopicIds
     | UnknownKey
 )
 
@@ -218,6 +221,9 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
 
 def _decode(text: str, raw: bytes | None) -> ConfigRecord:
     value: dict[str, object] = {}
+    if text == topic_ids.KEY:
+        # One that cannot be read is like none: the other topics and the database remember, too.
+        return topic_ids.loads(raw) or UnknownKey(text)
     prefix, rest = _split(text)
     if not prefix and text != "session-key" and not text.startswith((LOGGER, DRAIN)):
         return UnknownKey(text)
@@ -342,5 +348,7 @@ def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
         case DrainRecord(worker, drained, since_ms):
             told = None if drained is None else _json({"incarnation": drained, "since_ms": since_ms})
             return f"{DRAIN}{worker}".encode(), told
+        case TopicIds():
+            return topic_ids.KEY.encode(), topic_ids.dumps(record)
         case UnknownKey(key):
             raise ValueError(f"a record with the unknown key {key!r} is never written")

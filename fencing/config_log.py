@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import replace
 
 from fencing.clock import Deadline
-from fencing.cluster_state import ClusterState, apply, mark_unreadable
+from fencing.cluster_state import ClusterState, Fold
 from fencing.codec import SESSION_KEY, UnknownKey, connector_of, decode
 from fencing.errors import Unreadable
 from fencing.kafka.consumer import LogRecord
@@ -23,7 +22,9 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
     readable record under the same key stands behind it.
     """
     nobodys: dict[bytes | None, Unreadable] = {}
+    folding: Fold | None = None
     for record in records:
+        folding = folding or Fold(state)
         try:
             decoded = decode(record.key, record.value)
         except Unreadable as error:
@@ -33,7 +34,7 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
             )
             if record.key == SESSION_KEY:
                 log.warning("Topic %s, offset %d: %s. The leader makes another", topic, record.offset, error)
-                state = replace(state, end=record.offset + 1, session_key=None)
+                folding.forget_session_key(record.offset)
                 continue
             connector = None if record.key is None else connector_of(record.key)
             if connector is None:
@@ -41,15 +42,15 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
                 nobodys[record.key].__cause__ = error
                 continue
             log.warning("%s", reason)
-            state = mark_unreadable(state, record.offset, connector, reason)
+            folding.mark_unreadable(record.offset, connector, reason)
             continue
-        if isinstance(decoded, UnknownKey) and decoded.key not in state.unknown:
+        if isinstance(decoded, UnknownKey) and not folding.knows(decoded.key):
             log.warning("Topic %s, offset %d: key %r is not known here; it is kept", topic, record.offset, decoded.key)
         nobodys.pop(record.key, None)
-        state = apply(state, record.offset, decoded)
+        folding.apply(record.offset, decoded)
     for unreadable in nobodys.values():
         raise unreadable
-    return state
+    return folding.state if folding else state
 
 
 class ConfigLog:

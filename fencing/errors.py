@@ -29,6 +29,13 @@ class Fatal(FencingError):
     """No call on this client can succeed any more, and repeating it elsewhere would end the same way."""
 
 
+class TopicLost(Fatal):
+    """A topic that holds the cluster's state is gone, or another one of its name stands there. Fail closed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "TOPIC_LOST")
+
+
 class NotLeader(FencingError):
     """This process does not lead (any more): stand down, the next leader takes over from the config topic."""
 

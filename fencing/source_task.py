@@ -199,6 +199,9 @@ class SourceTaskRun:
             self._leftovers.begin(producer, kept.topic)
             kept.prepare()  # 5
             offsets = kept.read(self._ends, self._reading)  # 6
+            self._view.check_topics(Deadline.after(60, self._clock))
+            if self._ends():
+                raise _Ended
             plugin = self._plugin.make()
             transactions = self._transactions(producer, kept, offsets, plugin, self._path(kept.topic))
             plugin.context = TaskContext(
@@ -317,6 +320,8 @@ class SourceTaskRun:
         producer = self._take_id()
         transactions.take_over(producer)
         self._leftovers.begin(producer, kept.topic)
-        transactions.check(kept.read(self._ends))
+        found = kept.read(self._ends)
+        self._view.check_topics(Deadline.after(60, self._clock))
+        transactions.check(found)
         self._report.producer(producer)
         self._report.going_on()

@@ -1,8 +1,8 @@
 """The status topic's records, in Kafka Connect's format with our extra fields, and the state they fold into.
 
-Keys: `status-connector-<c>`, `status-task-<c>-<n>`, `status-topic-<t>:connector-<c>` (Connect's), `worker-<id>` and
-`leader` (ours; Connect passes them over). A tombstone removes the entry. `generation` is the connector's generation (a
-config-topic offset), -1 where it is not known.
+Keys: `status-connector-<c>`, `status-task-<c>-<n>`, `status-topic-<t>:connector-<c>` (Connect's), `worker-<id>`,
+`leader` and `topic-ids` (ours; Connect passes them over). A tombstone removes the entry. `generation` is the
+connector's generation (a config-topic offset), -1 where it is not known.
 """
 
 import json
@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import cast
 
-from fencing import active_topics
+from fencing import active_topics, topic_ids
 from fencing.active_topics import TopicStatus
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.topic_ids import TopicIds
 
 PLACED = "placed"
 RESTARTED = "restarted"
@@ -121,7 +122,7 @@ class Removed:
     key: str
 
 
-StatusRecord = ConnectorStatus | TaskStatus | TopicStatus | WorkerRecord | LeaderRecord | Removed
+StatusRecord = ConnectorStatus | TaskStatus | TopicStatus | WorkerRecord | LeaderRecord | TopicIds | Removed
 
 
 def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
@@ -170,6 +171,8 @@ def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
                 "topic_tracking": record.topic_tracking,
             }
             return b"leader", _json(fields)
+        case TopicIds():
+            return topic_ids.KEY.encode(), topic_ids.dumps(record)
         case Removed(key):
             return key.encode(), None
 
@@ -187,6 +190,8 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
         text = (key or b"").decode()
         if value is None:
             return Removed(text)
+        if text == topic_ids.KEY:
+            return topic_ids.loads(value)
         loaded = json.loads(value)
         return _decode(text, cast(dict[str, object], loaded)) if isinstance(loaded, dict) else None
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -263,6 +268,7 @@ class StatusState:
     leader: LeaderRecord | None = None
     topics: Mapping[ConnectorName, frozenset[str]] = field(default_factory=dict)
     leaving: Mapping[Attempt, TaskStatus] = field(default_factory=dict)
+    topic_ids: TopicIds | None = None
 
     def at_work(self, connector: ConnectorName) -> Iterator[TaskStatus]:
         """The last reports of the connector's attempts that have begun and, as far as anybody knows, not ended."""
@@ -319,6 +325,8 @@ def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
             return replace(state, workers={**state.workers, record.worker: record})
         case LeaderRecord():
             return replace(state, leader=record)
+        case TopicIds():
+            return replace(state, topic_ids=record)
         case Removed(key):
             return replace(
                 state,

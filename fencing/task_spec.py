@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from fencing.cluster_state import Placement
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
@@ -13,12 +13,14 @@ from fencing.offsets_snapshot import OffsetsSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The names of the worker's four topics."""
+    """The names of the worker's four topics, and the ids of those that an attempt must not outlive ("": not known)."""
 
     config: str
     offsets: str
     status: str
     events: str
+    config_id: str = ""
+    offsets_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class TaskSpec:
             {
                 "connection": self.connection.as_json(),
                 "group_id": self.group_id,
-                "topics": [self.topics.config, self.topics.offsets, self.topics.status, self.topics.events],
+                "topics": [*astuple(self.topics)],
                 "task": [self.task.connector, self.task.task],
                 "placement": [
                     self.placement.worker,

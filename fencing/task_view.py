@@ -7,7 +7,8 @@ while its plugin waits for the source.
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
@@ -16,14 +17,24 @@ from fencing.clock import Deadline
 from fencing.cluster_state import ConnectorState, apply_connector
 from fencing.codec import LOGGER, TargetState, connector_of, decode
 from fencing.connector_logs import ConnectorLevelRecord
-from fencing.errors import Retriable, Unreadable
+from fencing.errors import Retriable, TopicLost, Unreadable
+from fencing.kafka.admin import topic_ids
 from fencing.kafka.consumer import LogRecord
+from fencing.kafka.topic_watch import TopicWatch
 from fencing.log_levels import LoggerRecord
 from fencing.task_spec import TaskSpec
 from fencing.topic_access import OffsetsTopics, TopicAccess
 from fencing.topic_log import PATIENCE_SECONDS, TopicLog
 
 log = logging.getLogger(__name__)
+
+_TRUSTED_SECONDS = 3600.0
+"""Far below `delete.retention.ms` (a day, which the config topic is made with): within it no tombstone is missed."""
+
+
+def _now() -> float:
+    """Seconds that go on while the process, or the whole machine, sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Verdict(StrEnum):
@@ -66,6 +77,10 @@ class TaskView:
         self._offsets_topics = OffsetsTopics()
         self._access = TopicAccess(spec.topics)
         self._log = TopicLog(spec.connection, spec.topics.config, patience_s=PATIENCE_SECONDS)
+        ids = {spec.topics.config: spec.topics.config_id, spec.topics.offsets: spec.topics.offsets_id}
+        self._topics = {name: known for name, known in ids.items() if known}
+        self._watch = TopicWatch(spec.connection, self._topics)
+        self._read_at = _now()
         self._turn = threading.Lock()  # one reader of the log at a time
         self.changed = threading.Condition()
         self._verdict = Verdict.WAIT
@@ -100,9 +115,43 @@ class TaskView:
         comes after this attempt's init and ends the attempt.
         """
         with self._turn:
-            self._take(self._log.catch_up(deadline))
+            try:
+                self._take(self._log.catch_up(deadline))
+                self._noted()
+            except TopicLost as error:
+                self._lose(str(error))
+        self.check_topics(deadline)
         self._judge()
         return self._verdict
+
+    def check_topics(self, deadline: Deadline) -> None:
+        """End the attempt where the config or offsets topic is not the one it was made for: what was read there says
+        nothing. Call after reading; ids never come back."""
+        if self._topics:
+            found = topic_ids(self._spec.connection, list(self._topics), deadline)
+            self._compare({name: id_ for name, id_ in found.items() if id_ != self._topics[name]})
+            self._judge()
+
+    def _compare(self, odd: Mapping[str, str | None]) -> None:
+        for name, found in odd.items():
+            self._lose(f"topic {name} is gone" if found is None else f"topic {name} is another one than before")
+
+    def _lose(self, what: str) -> None:
+        if not self._ending:
+            log.warning("Task %s ends: %s, and with it what says that this attempt may run", self._spec.task, what)
+        self.end()
+
+    def _noted(self) -> None:
+        """The topic was read now. Whoever did not for longer than tombstones are kept cannot rely on seeing them."""
+        now = _now()
+        if now - self._read_at > _TRUSTED_SECONDS:
+            log.warning(
+                "Task %s ends: it stood still for %d minutes, and may have missed the news that it is superseded",
+                self._spec.task,
+                (now - self._read_at) / 60,
+            )
+            self.end()
+        self._read_at = now
 
     def _take(self, records: Iterable[LogRecord]) -> None:
         for record in records:
@@ -165,6 +214,8 @@ class TaskView:
         try:
             with self._turn:
                 self._take(self._log.poll(0.05))
+                self._noted()
+            self._compare(self._watch.look(time.monotonic()))
         except Retriable as error:
             log.info("%s", error)
         if os.getppid() != self._parent:

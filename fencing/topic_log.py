@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fencing.batches import Batch, Decisions
 from fencing.clock import Deadline
-from fencing.errors import Fatal, Retriable
+from fencing.errors import Fatal, Retriable, TopicLost
 from fencing.kafka.admin import Place, end_offsets, offsets_at, topic_identity
 from fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from fencing.kafka.raw_fetch import RawFetcher
@@ -112,6 +112,7 @@ class TopicLog:
         reached in time; the message says how far it got.
         """
         ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
+        self._check_identity(deadline)
         yield from self._read_committed(ends, deadline, deadline, lambda: False, limit, _every, _untold)
         if not _passed(self.positions, ends):
             raise self._late(self.positions, ends)
@@ -135,7 +136,9 @@ class TopicLog:
         with positions and ends between reads.
         """
         self.ahead = []
-        ends = ends or end_offsets(self._connection, self.topic, self.partitions, deadline)
+        if ends is None:
+            ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
+            self._check_identity(deadline)
         patience = Deadline.after(self._patience_s)
         yield from self._read_committed(ends, deadline, patience, give_up, limit, wanted, told)
         behind = {p: position for p, position in self.positions.items() if position < ends[p]}
@@ -271,6 +274,15 @@ class TopicLog:
         finally:
             reader.close()
         return found
+
+    def _check_identity(self, deadline: Deadline) -> None:
+        """After the end was asked for: the end of another topic of this name would be no end of this one."""
+        found, _ = topic_identity(self._connection, self.topic, Deadline.after(deadline.slice(5.0)))
+        if found != self.topic_id:
+            raise TopicLost(
+                f"Topic {self.topic} is another one than before (id {found}, it was {self.topic_id}): nothing that is "
+                "read from it now says anything about the cluster"
+            )
 
     def close(self) -> None:
         """Let the client go."""

@@ -146,6 +146,22 @@ def _defaults(connection: Connection, deadline: Deadline) -> dict[str, str]:
     return {name: str(found[name].value) for name in (_REPLICATION, MIN_ISR) if name in found and found[name].value}
 
 
+def topic_ids(connection: Connection, names: Sequence[str], deadline: Deadline) -> dict[str, str | None]:
+    """The id of each of these topics, None for one that is not there. Raises `FencingError` where nobody can tell."""
+    found: dict[str, str | None] = {}
+    with _asking(connection, "describing topics") as client:
+        asked = client.describe_topics(TopicCollection(list(names)), request_timeout=max(0.5, deadline.slice(10.0)))
+        for name, future in asked.items():
+            try:
+                with kafka_errors(f"describing topic {name}"):
+                    found[name] = str(future.result().topic_id)
+            except FencingError as error:
+                if error.code != "UNKNOWN_TOPIC_OR_PART":
+                    raise
+                found[name] = None
+    return found
+
+
 def delete_topics(connection: Connection, names: Sequence[str], deadline: Deadline) -> None:
     """Delete topics; one that does not exist counts as deleted."""
     client = _admin(connection)

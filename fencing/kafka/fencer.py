@@ -69,6 +69,17 @@ class Fencer:
     def __exit__(self, *_: object) -> None:
         self._admin.close()
 
+    def ids(self, prefix: str) -> list[str]:
+        """The transactional ids that begin so, as far as the coordinators still know them (`ListTransactions`)."""
+        try:
+            listed = self._admin.list_transactions()
+        except TransactionalIdAuthorizationFailedError as error:
+            raise _denied("transactional ids", type(error).__name__) from error
+        except KafkaError as error:
+            raise Retriable(f"Listing transactions: {error}. It is tried again", type(error).__name__) from error
+        found = {each.transactional_id for rows in listed.values() for each in rows}
+        return sorted(each for each in found if each.startswith(prefix))
+
     def fence(self, transactional_ids: Sequence[str], deadline: Deadline) -> list[FencedProducer]:
         """Fence every id, or raise what stopped it. Each id is idempotent: repeat the whole call after an error."""
         fenced: dict[str, FencedProducer] = {}

@@ -25,7 +25,7 @@ from ringfence import messages, redis_clock
 from ringfence.celery import REDIS_URL
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
-from ringfence.mirror import positions
+from ringfence.mirror import positions, topic_memory
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
 
 COMMAND_TIMEOUT = 90.0
@@ -76,6 +76,8 @@ def command(
     kind: str, connector: str | None, body: Mapping[str, Any], *, timeout: float = COMMAND_TIMEOUT, user: str = ""
 ) -> CommandResult:
     """Have the leader carry out a command. Raises Refused with Kafka Connect's status and words."""
+    if (lost := topic_memory.lost()) is not None:
+        raise Refused(503, f"Nothing was changed. {lost.reason}")
     deadline = Deadline.after(timeout)
     request = {"kind": kind, "connector": connector, "body": dict(body), "user": user}
 

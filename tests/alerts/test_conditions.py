@@ -37,10 +37,10 @@ def connector(name: str = "flights", **more: Any) -> SeenConnector:
     return SeenConnector(name, **told)
 
 
-def subjects(asked: Asked, *seen: SeenTask | SeenConnector, leaderless_ms: int = 0) -> list[str]:
+def subjects(asked: Asked, *seen: SeenTask | SeenConnector, **cluster: Any) -> list[str]:
     connectors = tuple(one for one in seen if isinstance(one, SeenConnector))
     tasks = tuple(one for one in seen if isinstance(one, SeenTask))
-    return [subject for _, subject in look([asked], Seen(NOW, connectors, tasks, leaderless_ms))]
+    return [subject for _, subject in look([asked], Seen(NOW, connectors, tasks, **cluster))]
 
 
 def test_a_failure_counts_once_it_has_lasted() -> None:
@@ -85,6 +85,12 @@ def test_no_leader() -> None:
     assert subjects(rule(Kind.NO_LEADER, 30), leaderless_ms=ago(31)) == ["leader"]
     assert subjects(rule(Kind.NO_LEADER, 30), leaderless_ms=ago(29)) == []
     assert subjects(rule(Kind.NO_LEADER, 0)) == []
+
+
+def test_a_lost_topic() -> None:
+    assert subjects(rule(Kind.TOPIC_LOST, 10), topics_lost="It is gone", topics_lost_ms=ago(11)) == ["topics"]
+    assert subjects(rule(Kind.TOPIC_LOST, 10), topics_lost="It is gone", topics_lost_ms=ago(9)) == []
+    assert subjects(rule(Kind.TOPIC_LOST, 0)) == []
 
 
 def test_one_cause_is_one_incident_until_it_is_gone() -> None:

@@ -11,6 +11,7 @@ from fencing.active_topics import TopicStatus
 from fencing.ids import ConnectorName, Incarnation, WorkerId
 from fencing.status import LeaderRecord, State
 from ringfence.dispatch import Refused
+from ringfence.mirror import topic_memory
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector_status
 
@@ -382,6 +383,18 @@ def test_health(client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPa
     root._cache.until = 0
     response = client.get("/health")
     assert (response.status_code, body(response)["status"]) == (500, "unhealthy")
+
+
+def test_a_lost_topic_is_said_by_health_and_the_overview_and_empties_nothing(client: Client) -> None:
+    from ringfence.api import root
+
+    create(client)
+    topic_memory.tell_loss("The config topic is gone")
+    root._cache.until = 0
+    response = client.get("/health")
+    assert (response.status_code, body(response)["message"]) == (500, "The config topic is gone")
+    assert body(client.get("/connectors")) == ["c"]
+    assert "The config topic is gone" in client.get("/ui/").content.decode()
 
 
 def test_refusals_keep_their_status_and_words(client: Client, leader: FakeLeader) -> None:

@@ -16,7 +16,7 @@ from ringfence import dispatch, messages
 from ringfence.dispatch import Refused
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
-from ringfence.mirror import positions
+from ringfence.mirror import positions, topic_memory
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
 real_plugins = dispatch.list_plugins
@@ -65,6 +65,13 @@ def connected(monkeypatch: pytest.MonkeyPatch, valkey: EmbeddedValkey) -> None:
 def use(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setattr(dispatch, "app", dispatch.client(url))
     monkeypatch.setattr(dispatch, "results", dispatch.store(url))
+
+
+def test_while_a_topic_is_lost_nothing_is_asked_of_anybody() -> None:
+    topic_memory.tell_loss("The config topic is gone")
+    with pytest.raises(Refused) as refused:
+        real_command("create", "c", {})
+    assert (refused.value.status, refused.value.message) == (503, "Nothing was changed. The config topic is gone")
 
 
 def test_a_command_comes_back_with_its_value(worker: Celery) -> None:

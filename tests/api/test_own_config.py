@@ -9,6 +9,7 @@ from django.test import Client
 
 from fencing.codec import ConnectorRecord
 from fencing.ids import ConnectorName
+from fencing.topic_ids import Topic, TopicIds
 from ringfence.dispatch import CommandResult, Refused
 from tests.api.test_access import settings_of  # noqa: F401 - a fixture
 from tests.api.test_own_api import outside, problem, results, two  # noqa: F401 - fixtures
@@ -84,7 +85,7 @@ def test_versions_outlive_a_projection_that_is_made_anew(client: Client, two: Fa
     from ringfence.mirror.projector import Projection
 
     put(client, {**BASE, "topic": "u"})
-    again = Projection("config", "config", "another id")
+    again = Projection("config", "config", "another id", TopicIds(1, {"config": Topic("config", "another id")}))
     again.apply(two.config.records[-1:], {0: 100})
     again.apply(two.config.records[:0], {0: 100})
     assert [row["number"] for row in results(client, f"{AT}/versions")] == [2, 1]
@@ -122,6 +123,24 @@ def test_versions_need_the_verbs_of_the_configuration(client: Client, two: FakeL
     viewer = bearer(account("bob", ("viewer", "*")))
     assert "`edit`" in problem(client.post(f"{AT}/versions/1/rollback", content_type=JSON, headers=viewer), 403)
     assert "`edit`" in problem(client.put(f"{AT}/config", BASE, content_type=JSON, headers=viewer), 403)
+
+
+def test_a_deleted_connector_is_created_again_from_a_version(client: Client, two: FakeLeader) -> None:
+    assert results(client, "/api/v1/deleted-connectors") == []
+    assert client.delete("/connectors/team-a").status_code == 204
+    (listed,) = results(client, "/api/v1/deleted-connectors")
+    assert (listed["name"], listed["version"], listed["class_name"]) == ("team-a", 1, "VerifiableSource")
+    assert [row["number"] for row in results(client, f"{AT}/versions")] == [1]
+    assert client.get(f"{AT}/versions/1/diff").status_code == 200
+    problem(client.post(f"{AT}/versions/1/rollback", content_type=JSON, headers={"if-match": "*"}), 412)
+    problem(client.post(f"{AT}/versions/1/rollback", {"initial_state": "ODD"}, content_type=JSON), 400)
+    answer = client.post(f"{AT}/versions/1/rollback", {"initial_state": "STOPPED"}, content_type=JSON)
+    assert answer.status_code == 200
+    kind, name, asked = two.asked[-1]
+    assert (kind, name, asked["initial_state"]) == ("create", "team-a", "STOPPED")
+    assert asked["config"]["pin"] == "hunter2"
+    problem(client.post(f"{AT}/versions/1/rollback", {"initial_state": "STOPPED"}, content_type=JSON), 400)
+    problem(client.get("/api/v1/connectors/never/versions"), 404)
 
 
 def test_a_post_under_one_key_is_carried_out_once(client: Client, two: FakeLeader) -> None:

@@ -30,6 +30,7 @@ from fencing.errors import Unreadable
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.log_levels import LoggerRecord
 from fencing.topic_grants import TopicGrantRecord
+from fencing.topic_ids import Topic, TopicIds
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).map(ConnectorName)
 tasks = st.builds(TaskId, names, st.integers(0, 99))
@@ -58,6 +59,7 @@ records: st.SearchStrategy[ConfigRecord] = st.one_of(
     st.builds(TopicGrantRecord, names, st.none())
     | st.builds(TopicGrantRecord, names, st.lists(st.lists(st.text()).map(tuple)).map(tuple), st.text()),
     st.builds(LoggerRecord, st.text(), st.none() | st.text()),
+    st.builds(TopicIds, numbers, st.dictionaries(st.text(), st.builds(Topic, st.text(), st.text()))),
     st.builds(SessionKeyRecord, st.text(), st.text(), numbers),
 )
 
@@ -72,7 +74,7 @@ def test_a_key_tells_its_connector_without_its_value(record: ConfigRecord) -> No
     match record:
         case TaskRecord(task, _) | PlacementRecord(task):
             expected: str | None = task.connector
-        case SessionKeyRecord() | LoggerRecord() | DrainRecord() | UnknownKey():
+        case SessionKeyRecord() | LoggerRecord() | DrainRecord() | TopicIds() | UnknownKey():
             expected = None
         case _:
             expected = record.connector

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from fencing.codec import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord
+from fencing.errors import TopicLost
 from fencing.ids import ConnectorName, Incarnation, WorkerId
 from fencing.status import SUPERSEDED, LeaderRecord, Removed, State, WorkerRecord
+from fencing.topic_ids import Topic as Topic_
+from fencing.topic_ids import TopicIds
 from ringfence.mirror.models import (
     ClusterInfo,
     Connector,
@@ -25,11 +28,12 @@ from tests.support.topics import Topic, connector, connector_status, generation,
 C = ConnectorName("c")
 
 
-def project(role: str, topic: Topic, topic_id: str = "id-1") -> set[str]:
+def project(role: str, topic: Topic, topic_id: str = "id-1", ids: TopicIds | None = None) -> set[str]:
     """A projector that starts, reads all there is, and is killed."""
-    projection = Projection(role, f"{role}-topic", topic_id)
+    projection = Projection(role, f"{role}-topic", topic_id, ids)
     start = projection.start.get(0, 0)
-    return projection.apply(topic.records[start:], topic.end)
+    touched = projection.apply(topic.records[start:], topic.end)
+    return touched | projection.remove_others() if role == "config" else touched
 
 
 def running(tasks: int = 2) -> None:
@@ -215,12 +219,15 @@ def test_markers_move_the_position_without_a_record() -> None:
     assert applied("config", 0) == 7
 
 
-def test_a_topic_that_was_created_anew_is_read_from_its_beginning() -> None:
+def test_a_topic_that_was_replaced_is_read_from_its_beginning_once_somebody_accepts_it() -> None:
     old, new = Topic(), Topic()
     old.config(connector("old"), *generation("old", 1, 1))
     project("config", old, "id-1")
     new.config(connector("new"))
-    project("config", new, "id-2")
+    with pytest.raises(TopicLost, match="id-2, it was id-1"):
+        project("config", new, "id-2")
+    assert list(Connector.objects.values_list("name", flat=True)) == ["old"]
+    project("config", new, "id-2", TopicIds(1, {"config": Topic_("config-topic", "id-2")}))
     assert list(Connector.objects.values_list("name", flat=True)) == ["new"]
     assert TopicPosition.objects.get().topic_id == "id-2"
     assert applied("config", 0) == 1

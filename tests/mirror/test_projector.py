@@ -13,7 +13,9 @@ from fencing.clock import Deadline
 from fencing.codec import ConnectorRecord
 from fencing.ids import ConnectorName
 from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
-from ringfence.mirror import positions
+from fencing.topic_ids import TopicIds
+from ringfence.engine.topics import present
+from ringfence.mirror import positions, topic_memory
 from ringfence.mirror.models import ClusterInfo, Connector, Event
 from ringfence.mirror.notices import Notice
 from ringfence.mirror.projector import Projector
@@ -54,11 +56,12 @@ def create(config: WorkerConfig) -> None:
 
 
 @contextmanager
-def projecting(config: WorkerConfig, count: int = 1) -> Iterator[list[Notice]]:
+def projecting(config: WorkerConfig, count: int = 1, ids: TopicIds | None = None) -> Iterator[list[Notice]]:
     """Projectors in threads of their own; yields the notices."""
     stop, notices = threading.Event(), list[Notice]()
     threads = [
-        threading.Thread(target=Projector(config, notices.append).run, args=(stop,), daemon=True) for _ in range(count)
+        threading.Thread(target=Projector(config, notices.append, ids).run, args=(stop,), daemon=True)
+        for _ in range(count)
     ]
     for thread in threads:
         thread.start()
@@ -125,16 +128,65 @@ def test_two_projectors_at_once_count_each_event_once(config: WorkerConfig) -> N
     assert len(messages) == len(set(messages)) == 600
 
 
-def test_a_config_topic_that_was_created_anew_is_read_anew(config: WorkerConfig) -> None:
-    with projecting(config):
-        write_config(config, connector("old"), *generation("old", 1, 1))
-        until(lambda: Connector.objects.filter(name="old").exists())
+def replace_config_topic(config: WorkerConfig) -> None:
     delete_topics(config.connection(), [config.config_topic], Deadline.after(30))
     time.sleep(1)
     create(config)
-    write_config(config, connector("new"))
+
+
+def ids_of(config: WorkerConfig, version: int) -> TopicIds:
+    found = present(config.connection(), config, Deadline.after(30))
+    return TopicIds(version, {role: one for role, one in found.items() if one is not None})
+
+
+def names() -> list[str]:
+    return list(Connector.objects.filter(known=True).order_by("name").values_list("name", flat=True))
+
+
+def test_a_replaced_config_topic_empties_nothing_and_is_told(config: WorkerConfig) -> None:
+    before = ids_of(config, 1)
+    with projecting(config, ids=before):
+        write_config(config, connector("old"), *generation("old", 1, 1))
+        until(lambda: names() == ["old"])
+        assert topic_memory.lost() is None
+        replace_config_topic(config)
+        until(lambda: topic_memory.lost() is not None)
+        assert names() == ["old"]
+    for seen in (None, before, ids_of(config, 1)):  # nobody has accepted it: neither old knowledge nor a fresh start
+        with projecting(config, ids=seen):
+            time.sleep(2)
+            assert names() == ["old"]
+    lost = topic_memory.lost()
+    assert lost is not None
+    assert "ringfence restore" in lost.reason
+    assert config.config_topic in lost.reason
+
+
+def test_an_accepted_config_topic_is_read_anew_and_the_lists_are_never_empty(config: WorkerConfig) -> None:
+    with projecting(config, ids=ids_of(config, 1)):
+        write_config(config, connector("gone"), connector("kept"))
+        until(lambda: names() == ["gone", "kept"])
+    replace_config_topic(config)
+    write_config(config, connector("kept"), connector("new"))
+    seen: set[tuple[str, ...]] = set()
+    with projecting(config, ids=ids_of(config, 2)):
+
+        def there() -> bool:
+            seen.add(tuple(names()))
+            return names() == ["kept", "new"]
+
+        until(there)
+    assert all("kept" in each for each in seen), seen
+    assert topic_memory.lost() is None
+
+
+def test_a_deletion_whose_tombstone_is_compacted_away_is_noticed(config: WorkerConfig) -> None:
     with projecting(config):
-        until(lambda: list(Connector.objects.values_list("name", flat=True)) == ["new"])
+        write_config(config, connector("a"), connector("b"))
+        until(lambda: names() == ["a", "b"])
+    Connector.objects.filter(name="a").update(name="ghost")  # what the topic does not know at all
+    with projecting(config):
+        until(lambda: names() == ["b"])
 
 
 def test_the_database_away_is_waited_for(config: WorkerConfig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,8 @@ class FakeLeader:
         if self.refusal is not None:
             raise self.refusal
         name = ConnectorName(connector or "")
-        exists = any(key == f"connector-{name}".encode() for key in (r.key for r in self.config.records))
+        written = [r.value for r in self.config.records if r.key == f"connector-{name}".encode()]
+        exists = bool(written) and written[-1] is not None
         value: Any = None
         if kind == "create":
             if exists:

@@ -252,3 +252,18 @@ def test_what_stands_above_a_still_tab_says_that_it_is_old(client: Client, fligh
     change(flights, topic="u")
     assert "Show what is there now" in text(client.get(head, headers=FRAGMENT))
     assert 'aria-current="page"' in text(client.get(head, headers=FRAGMENT))
+
+
+def test_a_deleted_connector_is_created_again_from_its_page(client: Client, flights: FakeLeader) -> None:
+    assert client.delete("/connectors/flights").status_code == 204
+    page = client.get("/ui/connectors/flights")
+    assert page.status_code == 404
+    path = "/ui/connectors/flights/versions/1/rollback"
+    assert f'href="{path}"' in text(page)
+    question = text(client.get(path))
+    assert "Create flights again?" in question
+    assert "hunter" not in question
+    answer = client.post(path, {"stopped": "1"})
+    assert answer.status_code == 302
+    kind, _, body = flights.asked[-1]
+    assert (kind, body["initial_state"], body["config"]["pin"]) == ("create", "STOPPED", "hunter22")

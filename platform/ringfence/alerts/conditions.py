@@ -15,6 +15,7 @@ class Kind(StrEnum):
     OPEN_TRANSACTION = "open-transaction"
     FENCING_FAILED = "fencing-failed"
     NO_LEADER = "no-leader"
+    TOPIC_LOST = "topic-lost"
 
     @property
     def meaning(self) -> str:
@@ -26,6 +27,7 @@ _MEANINGS = {
     Kind.STALLED: "a running task has read nothing from its source",
     Kind.OPEN_TRANSACTION: "a task's transaction is open: readers of its topics wait",
     Kind.FENCING_FAILED: "a fencing round has failed, and its tasks wait",
+    Kind.TOPIC_LOST: "a topic that holds the cluster's state is gone or was replaced: nothing runs",
     Kind.NO_LEADER: "no worker leads: nothing is placed, fenced or changed",
 }
 
@@ -69,12 +71,17 @@ class SeenConnector:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The cluster at one moment. `leaderless_ms`: since when no worker leads; 0 where one does."""
+    """The cluster at one moment. `leaderless_ms`: since when no worker leads; 0 where one does.
+
+    `topics_lost`: why the cluster stands still since `topics_lost_ms`, "" where it does not.
+    """
 
     now_ms: int
     connectors: tuple[SeenConnector, ...] = ()
     tasks: tuple[SeenTask, ...] = ()
     leaderless_ms: int = 0
+    topics_lost: str = ""
+    topics_lost_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +184,18 @@ def _leaderless(rule: Asked, seen: Seen) -> Iterator[Found]:
         yield Found("leader", "", "No worker leads: nothing is placed, fenced or changed. Each worker's log says why")
 
 
+def _topic_lost(rule: Asked, seen: Seen) -> Iterator[Found]:
+    if seen.topics_lost and _lasts(rule, seen, seen.topics_lost_ms):
+        yield Found("topics", "", seen.topics_lost)
+
+
 _LOOK: dict[Kind, Callable[[Asked, Seen], Iterator[Found]]] = {
     Kind.FAILED: _failed,
     Kind.STALLED: _stalled,
     Kind.OPEN_TRANSACTION: _open,
     Kind.FENCING_FAILED: _fencing,
     Kind.NO_LEADER: _leaderless,
+    Kind.TOPIC_LOST: _topic_lost,
 }
 
 _PAUSES_S = (5, 10, 20, 40, 80, 160, 320, 640, 1280)

@@ -11,6 +11,7 @@ from ringfence.alerts import deliveries
 from ringfence.alerts.conditions import Asked, Changes, Found, Kind, Seen, SeenConnector, SeenTask, What, changes, look
 from ringfence.alerts.models import Delivery, Incident, Rule, Turn
 from ringfence.api.masking import Masker
+from ringfence.mirror import topic_memory
 from ringfence.mirror.models import Connector, GenerationRow, Task
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ def idle() -> bool:
 def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Seen:
     """What the rules need of the database: three queries for any number of connectors. Secrets are masked."""
     wanted = frozenset(kinds)
-    rows = list(Connector.objects.filter(known=True)) if wanted - {Kind.NO_LEADER} else []
+    rows = list(Connector.objects.filter(known=True)) if wanted - {Kind.NO_LEADER, Kind.TOPIC_LOST} else []
     masker = Masker({row.class_name for row in rows if row.trace or row.fencing})
     failing: dict[str, GenerationRow] = {}
     if Kind.FENCING_FAILED in wanted:
@@ -70,7 +71,9 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Seen:
             live = task.live_generation == task.generation and task.live_attempt == task.attempt
             times = (task.last_poll_ms, task.open_since_ms) if live else (0, 0)
             tasks.append(SeenTask(task.connector, task.number, task.state, task.since_ms, *times, trace))
-    return Seen(now, tuple(connectors), tuple(tasks), leaderless_ms)
+    lost = topic_memory.lost() if Kind.TOPIC_LOST in wanted else None
+    why, since = (lost.reason, lost.since_ms) if lost is not None else ("", 0)
+    return Seen(now, tuple(connectors), tuple(tasks), leaderless_ms, why, since)
 
 
 def step(now: int, leaderless_ms: int = 0) -> Changes:

@@ -47,6 +47,17 @@ def watch(holder: str, leads_here: threading.Event, stop: threading.Event) -> No
     Evaluator(holder, hand, lambda: leads_here.is_set() or _somebody_leads()).run(stop)
 
 
+def watch_alone(holder: str, stop: threading.Event) -> None:
+    """The same without Celery, for a worker that waits for a lost topic: what is due is sent on this very thread."""
+    import django
+
+    django.setup()
+    from ringfence.alerts.deliveries import attempt
+    from ringfence.alerts.evaluation import Evaluator
+
+    Evaluator(holder, lambda delivery: log.info("%s", attempt(delivery)), lambda: False).run(stop)
+
+
 def _somebody_leads() -> bool | None:
     """Whether a leader answers; None where Redis is away, which says nothing about it."""
     from ringfence import dispatch

@@ -13,6 +13,7 @@ from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.api.base import ConnectView, allowed
 from ringfence.api.errors import json_error
 from ringfence.dispatch import Refused
+from ringfence.mirror import topic_memory
 from ringfence.mirror.models import ClusterInfo
 
 CONNECT_VERSION = "4.3.0"
@@ -58,8 +59,10 @@ def health() -> tuple[int, str, str]:
     """(HTTP status, status, message): 200 only when the leader answers a ping and the database answers (KIP-1017)."""
     if time.monotonic() < _cache.until:
         return _cache.answer
-    missing = _missing()
-    if not missing:
+    missing, lost = _missing()
+    if lost:
+        _cache.answer = (500, "unhealthy", missing)
+    elif not missing:
         _cache.was_healthy = True
         _cache.answer = (200, "healthy", "Worker has completed startup and is ready to handle requests.")
     elif _cache.was_healthy:
@@ -70,16 +73,19 @@ def health() -> tuple[int, str, str]:
     return _cache.answer
 
 
-def _missing() -> str:
+def _missing() -> tuple[str, bool]:
+    """What is missing, "" for nothing; and whether that is a lost topic, for which no start waits."""
     try:
-        ClusterInfo.objects.exists()
+        lost = topic_memory.lost()
     except DatabaseError as error:
-        return f"The database does not answer: {type(error).__name__}."
+        return f"The database does not answer: {type(error).__name__}.", False
+    if lost is not None:
+        return lost.reason, True
     try:
         dispatch.command("ping", None, {}, timeout=_PING_SECONDS)
     except Refused as refused:
-        return f"No leader answers yet. {refused.message}"
-    return ""
+        return f"No leader answers yet. {refused.message}", False
+    return "", False
 
 
 class Health(ConnectView):

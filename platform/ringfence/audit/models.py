@@ -86,3 +86,9 @@ class AuditEntry(models.Model):
 
     def delete(self, *args: Any, **kwargs: Any) -> Any:
         raise AppendOnly
+
+
+def prune(before_ms: int, most: int) -> int:
+    """The one exception: entries that are older than the trail is kept for (`history.retention`); how many went."""
+    old = AuditEntry.objects.filter(time_ms__lt=before_ms).order_by("time_ms").values_list("pk", flat=True)[:most]
+    return models.QuerySet.delete(AuditEntry.objects.filter(pk__in=list(old)))[0]

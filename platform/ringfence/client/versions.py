@@ -6,6 +6,7 @@ from typing import Any
 from ringfence.client import output, waiting
 from ringfence.client.arguments import Actions, add_wait, add_yes
 from ringfence.client.asking import confirmed
+from ringfence.client.exits import ClientError, Exit
 from ringfence.client.rest import Rest, segment
 
 
@@ -20,9 +21,19 @@ def add(actions: Actions) -> None:
     )
     diff.add_argument("version", type=int, help="a number of `versions`")
     diff.add_argument("to", type=int, nargs="?", help="another one (default: the newest)")
-    rollback = actions.add("rollback", _rollback, "set an earlier configuration again, its secrets too", connector=True)
+    rollback = actions.add(
+        "rollback",
+        _rollback,
+        "set an earlier configuration again, its secrets too; of a deleted connector as well",
+        connector=True,
+    )
     rollback.add_argument("version", type=int, help="a number of `versions`")
     rollback.add_argument("--dry-run", action="store_true", help="show what differs; change nothing")
+    rollback.add_argument(
+        "--state",
+        choices=("running", "paused", "stopped"),
+        help="what a deleted connector is created again as (default: running)",
+    )
     add_yes(rollback)
     add_wait(rollback)
 
@@ -66,7 +77,26 @@ def _diff(rest: Rest, args: argparse.Namespace) -> int:
     return 0
 
 
+def _again(rest: Rest, args: argparse.Namespace) -> int:
+    """A deleted connector, created again from one of its versions."""
+    rest.call("GET", f"{_path(args.name)}/versions/{args.version}")  # which says where there is none
+    state = (args.state or "running").upper()
+    if args.dry_run:
+        print(f"{args.name}: was deleted, would be created again as in version {args.version}, {state}")
+        return 0
+    confirmed(args.name, f"create it again with the configuration of version {args.version}", args.yes)
+    rest.call("POST", f"{_path(args.name)}/versions/{args.version}/rollback", {"initial_state": state})
+    print(f"{args.name}: created again as in version {args.version}")
+    if args.wait:
+        waiting.until(rest, args.name, state, args.wait_seconds)
+    return 0
+
+
 def _rollback(rest: Rest, args: argparse.Namespace) -> int:
+    if rest.find(f"{_path(args.name)}/config") is None:
+        return _again(rest, args)
+    if args.state is not None:
+        raise ClientError(Exit.USAGE, f"{args.name} is there: --state is for a deleted connector")
     # The ETag of what was compared: a change in between is a conflict, and not overwritten.
     _, tag = rest.tagged(f"{_path(args.name)}/config")
     (newest,) = rest.listed(f"{_path(args.name)}/versions", 1)

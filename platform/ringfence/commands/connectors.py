@@ -13,13 +13,15 @@ from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
 
+_MOST = 10_000
 STATES = ("running", "paused", "stopped")
 _CHANGES = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    actions.add("list", _list, "all connectors and their states", output="table json yaml")
+    listing = actions.add("list", _list, "all connectors and their states", output="table json yaml")
+    listing.add_argument("--deleted", action="store_true", help="those that were deleted; `rollback` creates one again")
     actions.add("get", _get, "one connector: its state and its tasks", connector=True, output="table json yaml")
     actions.add("config", _config, "a connector's configuration", connector=True, output="yaml json properties")
     create = actions.add("create", _create, "create the connectors of a file, which must not be there yet")
@@ -58,6 +60,15 @@ def _wait(rest: Rest, args: argparse.Namespace, name: str, wanted: str) -> None:
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
+    if args.deleted:
+        columns: dict[str, output.Cell] = {
+            "NAME": lambda row: row["name"],
+            "VERSION": lambda row: row["version"],
+            "TIME": lambda row: output.time_of(row["time_ms"]),
+            "CLASS": lambda row: row["class_name"],
+        }
+        output.listing(rest.listed("/api/v1/deleted-connectors", _MOST), args.output, columns)
+        return 0
     found: dict[str, Any] = rest.call("GET", "/connectors?expand=status&expand=info")
     if args.output != "table":
         output.structured(found, args.output)

@@ -22,6 +22,7 @@ from fencing.offsets_view import OffsetsView
 from fencing.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord
 from fencing.task_plugin import Outcome
 from fencing.task_spec import TaskSpec
+from fencing.topic_ids import TopicIds
 from ringfence.engine.memory_limit import MEMORY_LIMIT
 from ringfence.engine.spark_host import Lost, SparkHost, group_of
 from ringfence.engine.topics import topics_of
@@ -56,12 +57,15 @@ class Launcher:
         reporter: Reporter,
         limits: WorkerLimits | None = None,
         view: OffsetsView | None = None,
+        ids: TopicIds | None = None,
     ) -> None:
         """limits: what the worker closes to connectors; None closes all files. view: of the offsets topic, of which an
-        attempt gets its connector's part; without one each attempt reads it all."""
+        attempt gets its connector's part; without one each attempt reads it all. ids: the cluster's topics; an attempt
+        ends where one of them is replaced."""
         self._config = config
         self._view = view
         self._told_at = 0.0
+        self._topics = topics_of(config, ids)
         self._worker = worker
         self._reporter = reporter
         self._connection = config.connection(f"ringfence-{worker.worker}")
@@ -178,7 +182,7 @@ class Launcher:
         spec = TaskSpec(
             self._connection,
             self._config.group_id,
-            topics_of(self._config),
+            self._topics,
             task,
             placement,
             config.get("task.class", ""),

@@ -17,11 +17,12 @@ from fencing.errors import FencingError, NotLeader, Retriable
 from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_client_id
 from fencing.kafka.membership import GroupMetadata, GroupSeat
 from fencing.kafka.reporter import Reporter
-from fencing.leadership import Term
+from fencing.leadership import Term, TopicRecord
 from fencing.offsets_view import OffsetsView
 from fencing.rounds import Round
 from fencing.status import LeaderRecord, StatusState, WorkerRecord
 from fencing.targets import Way, ways
+from fencing.topic_ids import TopicIds, dumps, offsets_key
 from ringfence.engine.abandoned import AbandonedTransactions
 from ringfence.engine.commands import Plan, restart
 from ringfence.engine.connector_offsets import ConnectorOffsets
@@ -69,8 +70,11 @@ class Leader:
         plugins: PluginHost,
         reporter: Reporter,
         view: OffsetsView | None = None,
+        ids: TopicIds | None = None,
     ) -> None:
+        """`ids`: the cluster's topics, to be remembered in them."""
         self._config = config
+        self._ids = ids
         self._worker = worker
         self._reporter = reporter
         self._connection = config.connection(f"ringfence-{worker.worker}-leader")
@@ -231,11 +235,12 @@ class Leader:
         term = Term(self._connection, self._config.group_id, self._config.config_topic, metadata, lambda: seat.owns)
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))
+            self._status.refresh(Deadline.after(20))
+            self._remember_topics(term)
         except FencingError:
             term.close()
             raise
         self._term = term
-        self._status.refresh(Deadline.after(20))
         self._reconciler = Reconciler(
             term,
             self._config.group_id,
@@ -253,6 +258,19 @@ class Leader:
         log.info("Worker %s leads, group generation %d", self._worker.worker, metadata.generation)
         self.failure = None
         self.ready.set()
+
+    def _remember_topics(self, term: Term) -> None:
+        """In three of the topics, so that the loss of any is known from the others."""
+        ids = self._ids
+        if ids is None:
+            return
+        told = term.state.topic_ids
+        if told is None or told.version < ids.version:
+            copy = TopicRecord(self._config.offsets_topic, offsets_key(self._config.group_id), dumps(ids))
+            term.write(lambda _state: [ids, copy], Deadline.after(_TRY_SECONDS))
+        told = self._status.state.topic_ids
+        if told is None or told.version < ids.version:
+            self._reporter.status(ids)
 
     def _stand_down(self, reason: str) -> None:
         self.ready.clear()

@@ -5,14 +5,16 @@ import threading
 from fencing.ids import member_client_id
 from fencing.kafka.membership import GroupSeat
 from fencing.status import WorkerRecord
+from fencing.topic_ids import TopicIds
 from ringfence.worker_config import WorkerConfig
 
 
 class ProjectionSeat:
     """Runs the projector while this worker holds the seat. Two at once would only race for the rows, harmlessly."""
 
-    def __init__(self, config: WorkerConfig, worker: WorkerRecord) -> None:
+    def __init__(self, config: WorkerConfig, worker: WorkerRecord, ids: TopicIds | None = None) -> None:
         self._config = config
+        self._ids = ids
         self._client_id = member_client_id(worker.worker, worker.incarnation)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -48,7 +50,7 @@ class ProjectionSeat:
         from ringfence.mirror.projector import Projector
 
         self._over = threading.Event()
-        projector = Projector(self._config, RedisNotices(settings.REDIS_URL))
+        projector = Projector(self._config, RedisNotices(settings.REDIS_URL), self._ids)
         self._thread = threading.Thread(target=projector.run, args=(self._over,), name="projector", daemon=True)
         self._thread.start()
 

@@ -43,8 +43,9 @@ from ringfence.engine.projection import ProjectionSeat
 from ringfence.engine.refusals import Refusals
 from ringfence.engine.spark_host import SparkHost
 from ringfence.engine.tasks import Services, provide
+from ringfence.engine.topic_guard import TopicGuard
 from ringfence.engine.topic_rules import TopicRules
-from ringfence.engine.topics import ensure_topics
+from ringfence.history import keeping
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ def main(worker_id: str, slots: int) -> int:
         importlib.import_module(os.environ["DJANGO_SETTINGS_MODULE"])  # reads the environment, else when first needed
         environment = dict(os.environ)
         let_go(os.environ)  # before Spark and plugin processes inherit it
+        keeping.check()
         return Worker(worker_id, slots, config, environment).run()
     except (FencingError, encryption.NoKey) as error:
         log.error("%s", error)  # noqa: TRY400 - the message is meant for people, the trace is not
@@ -114,7 +116,7 @@ class Worker:
         return spark
 
     def _work(self, config: WorkerConfig, spark_to_be: "Future[SparkHost]") -> int:
-        ensure_topics(self._connection, config, Deadline.after(_KAFKA_SECONDS))
+        ids = TopicGuard(config, self._connection, self._incarnation).open(self._stop)
         self._await_id(Deadline.after(config.number("session.timeout.ms") / 1000 + 5))
         reporter = Reporter(self._connection, config.status_topic, config.events_topic)
         LogPublisher(reporter.event, tags={"worker": self._id}).install()
@@ -134,14 +136,14 @@ class Worker:
             config.offsets_topic,
             config.number("offsets.view.max.bytes"),
         )
-        leader.append(Leader(config, record, plugins, reporter, view))
+        leader.append(Leader(config, record, plugins, reporter, view, ids))
         commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
 
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
         refusals = Refusals(config, modes)
-        launcher = Launcher(config, record, reporter, limits, view)
+        launcher = Launcher(config, record, reporter, limits, view, ids)
         topics = TopicRules(config, launcher.state, lambda: leader[0].statuses().topics)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
@@ -149,13 +151,15 @@ class Worker:
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))
-        self._thread("projection", lambda: ProjectionSeat(config, record).run(self._stop))
+        self._thread("projection", lambda: ProjectionSeat(config, record, ids).run(self._stop))
+        guard = TopicGuard(config, self._connection, self._incarnation)
+        self._thread("topics", lambda: guard.watch(ids, self._stop, self._end_for_good))
         spark: SparkHost | None = None
         try:
             spark = host = spark_to_be.result()
             # Not earlier: tasks are placed on workers that have introduced themselves, and here they could not start.
             self._introduce(reporter, record)
-            spark.watch(self._driver_died)
+            spark.watch(self._end_for_good)
             self._thread("encrypted-rows", self._renew_rows)
             self._thread("launcher", lambda: launcher.run(host, self._stop))
             CeleryHost(record, leader[0].ready).run(self._stop)
@@ -212,7 +216,8 @@ class Worker:
             log.info("%d stored values are now under the newest encryption key", count)
         self._stop.wait()
 
-    def _driver_died(self) -> None:
+    def _end_for_good(self) -> None:
+        """The Spark driver died, or a topic is lost: end all tasks and this process, which others start again."""
         self._exit_code = 1
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -51,6 +51,13 @@ class OffsetSnapshot(models.Model):
         return cast(list[dict[str, Any]], json.loads(self.offsets))
 
 
+class DeletedConnector(models.Model):
+    """A connector that is not there any more, whose versions or snapshots are; `time_ms`: when that was noticed."""
+
+    connector = models.TextField(primary_key=True)
+    time_ms = models.BigIntegerField()
+
+
 class RepeatedRequest(models.Model):
     """A request with an Idempotency-Key: what was asked, and the answer; `status` 0 while it is carried out.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fencing.cluster_state import ClusterState, ConnectorState, apply, mark_unreadable
+from fencing.cluster_state import ClusterState, ConnectorState, Fold
 from fencing.codec import (
     CommitRecord,
     ConnectorRecord,
@@ -50,6 +50,7 @@ class ConfigChange:
 def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:
     """Fold records into the state. Nothing is skipped in silence: the unreadable is marked or warned about."""
     touched: set[str] = set()
+    folding = Fold(state)
     generations: list[GenerationRow] = []
     fenced: list[tuple[str, int, int]] = []
     warnings: list[tuple[int, str]] = []
@@ -64,10 +65,10 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
             reason = f"{topic}, offset {record.offset}: {error}"
             warnings.append((record.timestamp_ms, reason))
             if connector is not None:
-                state = mark_unreadable(state, record.offset, connector, reason)
+                folding.mark_unreadable(record.offset, connector, reason)
                 touched.add(connector)
             continue
-        state = apply(state, record.offset, decoded)
+        folding.apply(record.offset, decoded)
         match decoded:
             case UnknownKey(key) if record.value is not None:
                 warnings.append((record.timestamp_ms, f"{topic}, offset {record.offset}: unknown key {key!r} is kept"))
@@ -79,7 +80,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
                 drains.append(decoded)
             case CommitRecord(name, tasks):
                 row = GenerationRow(connector=name, generation=record.offset, tasks=tasks, stage="pending")
-                row.committed_ms, row.config_offset = record.timestamp_ms, state.connector(name).config_offset
+                row.committed_ms, row.config_offset = record.timestamp_ms, folding.connector(name).config_offset
                 generations.append(row)
             case ConnectorRecord(name, config) if config is not None:
                 configs.append(versions.Written(name, record.offset, record.timestamp_ms, config))
@@ -89,7 +90,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
                 pass
         if connector is not None:
             touched.add(connector)
-    return ConfigChange(state, frozenset(touched), generations, fenced, warnings, levels, configs, drains)
+    return ConfigChange(folding.state, frozenset(touched), generations, fenced, warnings, levels, configs, drains)
 
 
 def write(change: ConfigChange) -> set[str]:
@@ -179,11 +180,21 @@ def _task_rows(state: ConnectorState) -> Iterable[Task]:
         yield Task(connector=state.name, number=number, known=True, config=config)
 
 
-def forget() -> None:
-    """Empty what came from the config topic, for a topic that was created anew."""
-    Connector.objects.update(known=False, config="{}", config_offset=-1, generation=-1, task_count=0, unreadable="")
-    Task.objects.update(known=False, config="{}")
+def remove_others(state: ClusterState) -> set[str]:
+    """Remove what the topic, read to its end, does not say; returns the connectors that went.
+
+    Another topic may have taken this one's place, and the news of a deletion may be compacted away before it is read.
+    Inside the transaction.
+    """
+    there = {one.name for one in state.connectors.values() if one.config is not None or one.unreadable is not None}
+    gone = set(Connector.objects.filter(known=True).values_list("name", flat=True)) - there
+    if gone:
+        write(ConfigChange(state, frozenset(gone)))
+    LogLevel.objects.exclude(logger__in=[clean(logger) for logger in state.loggers]).delete()
+    DrainedWorker.objects.exclude(worker__in=list(state.drained)).delete()
+    return gone
+
+
+def begin() -> None:
+    """Before a topic that has taken another one's place is read: its offsets, and so its generations, are others."""
     GenerationRow.objects.all().delete()
-    LogLevel.objects.all().delete()
-    DrainedWorker.objects.all().delete()
-    refresh(set(Connector.objects.values_list("name", flat=True)))

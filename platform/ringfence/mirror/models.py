@@ -260,7 +260,10 @@ class Startups(models.Model):
 
 
 class ClusterInfo(models.Model):
-    """One row (id 1): who leads, for people to see, and the Kafka cluster's id."""
+    """One row (id 1): who leads, for people to see, the Kafka cluster's id, and its topics (`mirror.topic_memory`).
+
+    `topic_ids`: JSON of `fencing.topic_ids`; `topics_lost`: why the cluster stands still, "" where it does not.
+    """
 
     leader = models.TextField(default="")
     incarnation = models.TextField(default="")
@@ -268,6 +271,9 @@ class ClusterInfo(models.Model):
     since_ms = models.BigIntegerField(default=0)
     kafka_cluster_id = models.TextField(default="")
     topic_tracking = models.BooleanField(default=True)
+    topic_ids = models.TextField(default="")
+    topics_lost = models.TextField(default="")
+    topics_lost_ms = models.BigIntegerField(default=0)
 
 
 class HangingTransaction(models.Model):

@@ -61,6 +61,14 @@ def move(role: str, topic: str, topic_id: str, expected: Mapping[int, int], reac
             raise Superseded(f"{role}-{partition} does not stand at {before} any more")
 
 
+def hold(role: str, partition: int, offset: int) -> None:
+    """Raises Superseded unless the partition stands there, and keeps it there till the transaction's end."""
+    if not TopicPosition.objects.filter(role=role, partition=partition, applied_offset=offset).update(
+        applied_offset=offset
+    ):
+        raise Superseded(f"{role}-{partition} does not stand at {offset} any more")
+
+
 def applied(role: str, partition: int) -> int:
     """The next offset to be applied, 0 where nothing is."""
     row = TopicPosition.objects.filter(role=role, partition=partition).values_list("applied_offset", flat=True)

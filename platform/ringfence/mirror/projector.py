@@ -1,8 +1,12 @@
 """Keeps the database up to date with the four topics, exactly once.
 
-For each topic: 1 read the stored position and topic id, 2 a topic id that differs: empty the rows that came from it,
+For each topic: 1 read the stored position and topic id, 2 a topic id that differs: see below,
 3 read committed records from the position, 4 write the rows and move the position by compare-and-set in one database
 transaction, 5 tell the open pages. A lost compare-and-set means that another projector runs: start over from 1.
+
+A config or offsets topic with another id than before is read only where a person has accepted it (`fencing.topic_ids`);
+else the rows stay as they are, and the loss is told. What an accepted topic does not say is removed when its end is
+reached, not before: the lists are never empty for want of reading.
 """
 
 import logging
@@ -16,10 +20,13 @@ from django.db import close_old_connections, connection, transaction
 
 from fencing.clock import Deadline
 from fencing.cluster_state import ClusterState
-from fencing.errors import FencingError
-from fencing.kafka.admin import cluster_id
+from fencing.errors import FencingError, Retriable, TopicLost
+from fencing.kafka.admin import cluster_id, end_offsets
+from fencing.kafka.topic_watch import TopicWatch
+from fencing.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
 from fencing.topic_log import Isolation, TopicLog
-from ringfence.mirror import config_rows, event_rows, offset_rows, positions, status_rows
+from ringfence.history import retention
+from ringfence.mirror import config_rows, event_rows, offset_rows, positions, status_rows, topic_memory
 from ringfence.mirror.models import ClusterInfo
 from ringfence.mirror.notices import Notice
 from ringfence.mirror.positions import Stand, Superseded
@@ -36,6 +43,7 @@ _BATCH = 500
 _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
 _STALL_SECONDS = 15.0
+_WATCH_SECONDS = 1.0
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -57,16 +65,22 @@ _ROWS = {
 class Projection:
     """One topic's rows and position. Needs no Kafka: `apply` takes records and where the reader stands after them."""
 
-    def __init__(self, role: str, topic: str, topic_id: str) -> None:
-        """Reads the stand; empties the rows first where they came from another topic of that role."""
+    def __init__(self, role: str, topic: str, topic_id: str, ids: TopicIds | None = None) -> None:
+        """Reads the stand, and begins anew where the rows came from another topic of that role.
+
+        `ids`: the topics that the cluster goes by. Raises `TopicLost` for a precious topic that it does not go by.
+        """
         self.role, self.topic, self.topic_id = role, topic, topic_id
         self._state = ClusterState()
         stand = positions.stand(role)
         if stand.topic_id and (stand.topic_id, stand.topic) != (topic_id, topic):
+            replaced = role in PRECIOUS and stand.topic == topic
+            if replaced and not topic_memory.accepts(ids, role, Topic(topic, topic_id)):
+                raise TopicLost(explanation([Loss(role, topic, stand.topic_id, topic_id)]))
             log.warning("The %s topic is another one than before (%s, id %s): made anew", role, topic, topic_id)
             with transaction.atomic():
                 positions.begin(role, topic, topic_id)
-                (config_rows.forget if role == "config" else _ROWS[role].forget)()
+                (config_rows.begin if role == "config" else _ROWS[role].forget)()
             stand = positions.stand(role)
         self._stand = Stand(topic, topic_id, dict(stand.offsets or {}))
 
@@ -103,13 +117,22 @@ class Projection:
         self._stand = Stand(self.topic, self.topic_id, {**known, **reached})
         return touched
 
+    def remove_others(self) -> set[str]:
+        """Once the config topic's end is reached: remove the connectors that it does not have. Raises Superseded."""
+        with transaction.atomic():
+            if (self._stand.offsets or {}).get(0) is not None:
+                positions.hold(self.role, 0, self._stand.next_offset(0))
+            return config_rows.remove_others(self._state)
+
 
 class Projector:
     """Runs the projections of the four topics in the calling thread. `notify` is told what changed."""
 
-    def __init__(self, config: WorkerConfig, notify: Notify) -> None:
+    def __init__(self, config: WorkerConfig, notify: Notify, ids: TopicIds | None = None) -> None:
+        """`ids`: the topics that the cluster goes by, as this worker found them."""
         self._config = config
         self._notify = notify
+        self._ids = ids
         self._told = False
 
     def run(self, stop: threading.Event) -> None:
@@ -124,6 +147,8 @@ class Projector:
                 stop.wait(0.5)
                 continue
             except (DatabaseError, FencingError) as error:
+                if isinstance(error, TopicLost):
+                    topic_memory.tell_loss(str(error))
                 failures = 1 if time.monotonic() - began > 60 else failures + 1
                 if not self._told:
                     log.warning("The projection waits: %s: %s", type(error).__name__, error)
@@ -151,6 +176,8 @@ class Projector:
             for role, topic in self._topics().items():
                 logs[role] = self._open(role, topic)
             self._store_cluster_id()
+            if self._ids is not None:
+                topic_memory.remember(self._ids)
             self._follow(logs, stop)
         finally:
             for reader, _ in logs.values():
@@ -160,7 +187,11 @@ class Projector:
         # Status and events are not written in transactions: nobody's open one may hold their reader.
         isolation = Isolation.UNCOMMITTED if role in ("status", "events") else Isolation.COMMITTED
         reader = TopicLog(self._config.connection("ringfence-projection"), topic, isolation=isolation)
-        projection = Projection(role, topic, reader.topic_id)
+        try:
+            projection = Projection(role, topic, reader.topic_id, self._ids)
+        except BaseException:
+            reader.close()
+            raise
         reader.restart(projection.start)
         return reader, projection
 
@@ -171,7 +202,19 @@ class Projector:
     def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
         prune_at, idle_at, look_at = 0.0, 0.0, time.monotonic() + _STALL_SECONDS
         stalls = Stalls()
+        connection_ = self._config.connection("ringfence-projection")
+        config_topic = self._config.config_topic
+        end = end_offsets(connection_, config_topic, [0], Deadline.after(30))[0]
+        compared = False
+        watch = TopicWatch(connection_, {one.topic: one.topic_id for _, one in logs.values()}, _WATCH_SECONDS)
+        roles = {one.topic: role for role, (_, one) in logs.items()}
         while not stop.is_set():
+            if odd := watch.look(time.monotonic()):
+                self._refuse(odd, roles, logs)
+            if not compared and logs["config"][0].positions[0] >= end:
+                compared = True
+                if gone := logs["config"][1].remove_others():
+                    self._notify(Notice(tuple(gone)))
             touched: dict[str, set[str]] = {"config": set(), "status": set(), "offsets": set(), "events": set()}
             changed = other = False
             now = time.monotonic()
@@ -196,7 +239,21 @@ class Projector:
                 look_at = now + _STALL_SECONDS
             if now >= prune_at:
                 event_rows.prune(int(time.time() * 1000))
+                retention.sweep(int(time.time() * 1000))
                 prune_at = now + _PRUNE_SECONDS
+
+    def _refuse(
+        self,
+        odd: Mapping[str, str | None],
+        roles: Mapping[str, str],
+        logs: Mapping[str, tuple[TopicLog, Projection]],
+    ) -> None:
+        """A topic is not the one that is followed. Its rows stay; a new status or events topic is followed anew."""
+        lost = [Loss(roles[name], name, logs[roles[name]][1].topic_id, found) for name, found in odd.items()]
+        precious = [one for one in lost if one.role in PRECIOUS]
+        if precious:
+            raise TopicLost(explanation(precious))
+        raise Retriable(f"Of the cluster's topics, {lost[0]}")
 
     def _recovered(self) -> None:
         if self._told:

@@ -17,7 +17,7 @@ from ringfence.api.errors import ConnectError
 from ringfence.api.masking import Masker
 from ringfence.dispatch import Refused
 from ringfence.history.models import ConfigVersion
-from ringfence.mirror.models import Connector, Task
+from ringfence.mirror.models import Connector, SourceOffset, Task
 from ringfence.web.config_changes import Change, changes
 from ringfence.web.connector_frame import ask, done, failed, found, tab
 from ringfence.web.lanes import open_now
@@ -106,9 +106,11 @@ def differences(row: Connector, wanted: ConfigVersion) -> list[Change]:
 def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """The question with its effect in numbers; the answer names the configuration that it was asked about."""
     row = found(name)
-    wanted = _version(find(name), str(number)) if row else None
-    if row is None or wanted is None:
+    wanted = _version(row or Connector(name=name), str(number))
+    if wanted is None:
         return gone(request, name)
+    if row is None:
+        return _create_again(request, name, wanted)
     if request.method != "POST":
         return _ask(request, row, wanted)
     try:
@@ -122,6 +124,21 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
     text = f"Version {number} is the configuration again."
     hint = "Its tasks start as a new generation, at the last committed offset." if tasks else ""
     return done(request, row, text, "config", hint=hint)
+
+
+def _create_again(request: HttpRequest, name: str, wanted: ConfigVersion) -> HttpResponse:
+    """A deleted connector: the question, then the connector, with the offsets that were kept."""
+    deleted = Connector(name=name)
+    shown: dict[str, Any] = {"wanted": wanted, "diff": differences(deleted, wanted)}
+    shown["offsets"] = SourceOffset.objects.filter(connector=name).count()
+    if request.method != "POST":
+        return ask(request, deleted, "again", shown)
+    state = "STOPPED" if request.POST.get("stopped") else "RUNNING"
+    try:
+        writing.create(name, wanted.settings, state, principal_of(request))
+    except (ConnectError, Refused) as error:
+        return ask(request, deleted, "again", {**shown, "problem": error.message}, failed(request, error))
+    return done(request, find(name), f"It is here again, as in version {wanted.number}.", "config")
 
 
 def _ask(request: HttpRequest, row: Connector, wanted: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from urllib.parse import quote
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -10,8 +11,10 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from fencing.modes import lagging
+from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
+from ringfence.history.models import ConfigVersion
 from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
 
 View = Callable[..., HttpResponse]
@@ -29,6 +32,9 @@ TABS = (
     ("timeline", "Timeline", "clock"),
 )
 """The tabs of a connector: the last segment of each address, a word and an icon."""
+
+KEPT_SHOWN = 20
+"""Versions of a deleted connector that its page offers."""
 
 
 def find(name: str) -> Connector:
@@ -57,7 +63,13 @@ def with_token(view: View) -> View:
 def gone(request: HttpRequest, name: str) -> HttpResponse:
     """The page or the part of a connector that is not there (any more)."""
     template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
-    return render(request, template, {"name": name}, status=200 if is_fragment(request) else 404)
+    who = principal_of(request)
+    kept: list[ConfigVersion] = []
+    there = Connector.objects.filter(name=name, known=True).exists()
+    if not there and who.may(Verb.EDIT, name) and who.may(Verb.VIEW_CONFIG, name):
+        kept = list(ConfigVersion.objects.filter(connector=name).order_by("-number")[:KEPT_SHOWN])
+    shown = {"name": name, "path": quote(name, safe=""), "kept": kept}
+    return render(request, template, shown, status=200 if is_fragment(request) else 404)
 
 
 @requires(GET=somewhere(Verb.VIEW))

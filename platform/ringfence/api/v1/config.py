@@ -12,15 +12,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.access.principal import Principal
-from ringfence.access.routes import on_connector
+from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
-from ringfence.api.errors import ConnectError, not_found
+from ringfence.api.errors import ConnectError, bad_request, not_found
 from ringfence.api.jsonbody import config_of
 from ringfence.api.masking import Masker
 from ringfence.api.v1.base import OwnView
-from ringfence.api.v1.listing import ListView, since, until, whole
+from ringfence.api.v1.listing import ListView, contains, since, until, whole
 from ringfence.dispatch import Refused
+from ringfence.history.deleted import deleted
 from ringfence.history.models import ConfigVersion
 from ringfence.history.versions import difference
 from ringfence.mirror.models import Connector
@@ -122,8 +123,16 @@ def _shown(row: ConfigVersion, connector: Connector) -> dict[str, Any]:
     }
 
 
+def _kept(name: str) -> Connector:
+    """The connector, or one without settings in the place of a deleted one whose versions are kept. A 404 for none."""
+    row = Connector.objects.filter(name=name, known=True).first()
+    if row is None and ConfigVersion.objects.filter(connector=name).exists():
+        return Connector(name=name)
+    return row or reading.connector(name)
+
+
 class Versions(ListView):
-    """Every configuration that the connector has had, newest first, whichever way it came."""
+    """Every configuration that the connector has had, newest first, whichever way it came; of a deleted one, too."""
 
     access = {"GET": on_connector(Verb.VIEW_CONFIG)}
     shape = VersionShape
@@ -132,7 +141,7 @@ class Versions(ListView):
     newest_first = True
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        self._connector = reading.connector(path["name"])
+        self._connector = _kept(path["name"])
         return ConfigVersion.objects.filter(connector=path["name"])
 
     def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
@@ -145,7 +154,7 @@ class Version(OwnView):
 
     def get(self, request: Request, name: str, number: int) -> Response:
         self.known_parameters()
-        connector = reading.connector(name)
+        connector = _kept(name)
         return Response(VersionShape(_shown(_version(name, number), connector)).data)
 
 
@@ -173,7 +182,7 @@ class VersionDiff(OwnView):
 
     def get(self, request: Request, name: str, number: int) -> Response:
         asked = self.known_parameters("to")
-        reading.connector(name)
+        _kept(name)
         before = _version(name, number)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
         assert newest is not None
@@ -193,24 +202,73 @@ class VersionDiff(OwnView):
         return Response(DiffShape(body).data)
 
 
+class RollbackShape(serializers.Serializer[Any]):
+    """`initial_state`: of a deleted connector, which is created again; RUNNING, PAUSED or STOPPED."""
+
+    initial_state = serializers.ChoiceField(choices=list(writing.INITIAL_STATES), required=False)
+
+
 class Rollback(OwnView):
-    """Set this version's configuration again, its secrets too; `If-Match` as for the configuration itself."""
+    """Set this version's configuration again, its secrets too; `If-Match` as for the configuration itself.
+
+    A deleted connector is created again, and goes on from the source offsets that were kept.
+    """
 
     access = {"POST": on_connector(Verb.EDIT).writing()}
     shape = VersionShape
+    takes = {"POST": RollbackShape}
     header_names = {"POST": ["If-Match"]}
 
     def post(self, request: Request, name: str, number: int) -> Response:
         self.known_parameters()
-        if self.raw_body.strip():
-            self.known_fields()
-        row = reading.connector(name)
+        state = self.known_fields("initial_state").get("initial_state") if self.raw_body.strip() else None
+        row = Connector.objects.filter(name=name, known=True).first()
+        if state is not None and (row is not None or state not in writing.INITIAL_STATES):
+            raise bad_request(
+                f"initial_state is for a deleted connector, and one of {', '.join(writing.INITIAL_STATES)}."
+            )
+        _kept(name)
         wanted = _version(name, number)
         expected = expected_offset(request, row)
-        configure(name, wanted.settings, self.principal, row.config_offset if expected is None else expected)
+        if row is None:
+            writing.create(name, wanted.settings, state or "RUNNING", self.principal)
+        else:
+            configure(name, wanted.settings, self.principal, row.config_offset if expected is None else expected)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
         connector = reading.connector(name)
         body = VersionShape(_shown(newest or wanted, connector)).data
         if not self.principal.may(Verb.VIEW_CONFIG, name):
             body["config"] = {}
         return Response(body, headers={"ETag": etag_of(connector)})
+
+
+class DeletedShape(serializers.Serializer[Any]):
+    """`version`: the newest one's number, which `…/versions/<version>/rollback` sets again; `time_ms`: its time."""
+
+    name = serializers.CharField()
+    version = serializers.IntegerField()
+    time_ms = serializers.IntegerField()
+    class_name = serializers.CharField(allow_blank=True)
+
+
+class DeletedConnectors(ListView):
+    """The deleted connectors whose versions are still kept."""
+
+    access = {"GET": somewhere(Verb.VIEW_CONFIG)}
+    shape = DeletedShape
+    filters = {"name": contains("connector")}
+    orders = {"name": "connector", "time_ms": "time_ms"}
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return deleted(self.principal)
+
+    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": row.connector,
+                "version": row.number,
+                "time_ms": row.time_ms,
+                "class_name": row.settings.get("connector.class", ""),
+            }
+            for row in rows
+        ]

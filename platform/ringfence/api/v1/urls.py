@@ -50,6 +50,7 @@ urlpatterns = [
     _route(f"{_CONNECTOR}/dead-letters", dead_letters.DeadLetters),
     _route(f"{_CONNECTOR}/dead-letters/replay", dead_letters.Replay),
     _route(f"{_CONNECTOR}/fence", transactions.Fence),
+    _route("api/v1/deleted-connectors", config.DeletedConnectors),
     _route("api/v1/bulk/pause", bulk.BulkPause),
     _route("api/v1/bulk/resume", bulk.BulkResume),
     _route("api/v1/bulk/stop", bulk.BulkStop),

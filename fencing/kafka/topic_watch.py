@@ -1,0 +1,63 @@
+"""Looks now and then whether topics still have the ids that they had. Never waits for a broker."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from fencing.errors import FencingError
+from fencing.kafka.admin import _admin
+from fencing.kafka.settings import Connection
+from fencing.kafka.translation import kafka_errors
+
+EVERY_SECONDS = 3.0
+_ANSWER_SECONDS = 5.0
+_SURE = 2
+"""Looks in a row that must say the same: a broker that has just started may not know each topic yet."""
+
+
+class TopicWatch:
+    """One thread calls `look`, often. `expected`: the id of each topic, by name."""
+
+    def __init__(self, connection: Connection, expected: Mapping[str, str], every: float = EVERY_SECONDS) -> None:
+        self._connection = connection
+        self._expected = dict(expected)
+        self._every = every
+        self._client: AdminClient | None = None
+        self._asked: Mapping[str, Future[Any]] = {}
+        self._next = 0.0
+        self._odd: dict[str, str | None] = {}
+        self._times = 0
+
+    def look(self, now: float) -> Mapping[str, str | None]:
+        """What differs for certain: the id that was found, None for a topic that is gone. now: monotonic seconds."""
+        if self._asked:
+            if all(future.done() for future in self._asked.values()):
+                self._take(self._asked)
+                self._asked, self._client = {}, None
+        elif now >= self._next and self._expected:
+            self._next = now + self._every
+            with kafka_errors("describing topics"):
+                self._client = _admin(self._connection)  # kept: its answers go with it
+                asked = self._client.describe_topics(
+                    TopicCollection(list(self._expected)), request_timeout=_ANSWER_SECONDS
+                )
+            self._asked = asked
+        return self._odd if self._times >= _SURE else {}
+
+    def _take(self, answers: Mapping[str, Future[Any]]) -> None:
+        odd: dict[str, str | None] = {}
+        for name, future in answers.items():
+            try:
+                with kafka_errors(f"describing topic {name}"):
+                    found: str | None = str(future.result().topic_id)
+            except FencingError as error:
+                if error.code != "UNKNOWN_TOPIC_OR_PART":
+                    return  # no broker answers, or none may tell: nothing is known
+                found = None
+            if found != self._expected[name]:
+                odd[name] = found
+        self._times = self._times + 1 if odd and odd == self._odd else int(bool(odd))
+        self._odd = odd

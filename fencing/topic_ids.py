@@ -1,0 +1,106 @@
+"""Which topics a cluster keeps its state in, by id, so that a lost or replaced topic is noticed.
+
+The leader writes one record, the same bytes under three keys: in the config topic (`topic-ids`), in the status topic
+(`topic-ids`) and in the offsets topic (`OFFSETS_KEY`). Kafka Connect passes each of them over. The database keeps a
+copy, too. So the loss of any topic is known from what is left; the record with the highest version counts.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+KEY: Final = "topic-ids"
+
+CONFIG, OFFSETS, STATUS, EVENTS = "config", "offsets", "status", "events"
+ROLES: Final = (CONFIG, OFFSETS, STATUS, EVENTS)
+
+PRECIOUS: Final = (CONFIG, OFFSETS)
+"""What cannot be made anew from anything else in Kafka: without the config topic nobody knows what to fence, and
+without the offsets topic every source starts from its beginning. Only a person may replace these. The status topic
+holds reports, which running workers and tasks make again; the events topic holds news of the last day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic's name and its id (KIP-516)."""
+
+    name: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIds:
+    """The topics by role. version: grows with each change that the cluster or a person has accepted; 0: never told."""
+
+    version: int = 0
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+
+    def after(self, topics: Mapping[str, Topic]) -> "TopicIds":
+        """The next version where these topics differ, else this one."""
+        return self if self.topics == topics else TopicIds(self.version + 1, dict(topics))
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A topic that is not there (`found` None), or that has another id than it had."""
+
+    role: str
+    topic: str
+    known: str
+    found: str | None
+
+    def __str__(self) -> str:
+        if self.found is None:
+            return f"the {self.role} topic {self.topic} (id {self.known}) is gone"
+        return f"the {self.role} topic {self.topic} is another one than before (id {self.found}, it was {self.known})"
+
+
+def losses(known: TopicIds, found: Mapping[str, Topic | None]) -> list[Loss]:
+    """found: the topics that the worker's settings name, None where one is not there.
+
+    A role whose topic has another name was changed on purpose, in the worker's settings: that is no loss.
+    """
+    lost = []
+    for role, was in known.topics.items():
+        now = found.get(role)
+        if now is None or (now.name == was.name and now.id != was.id):
+            lost.append(Loss(role, was.name, was.id, now.id if now else None))
+    return lost
+
+
+def newest(told: Iterable[TopicIds | None]) -> TopicIds | None:
+    """Of what several places remember; None where none does."""
+    return max((one for one in told if one is not None), key=lambda one: one.version, default=None)
+
+
+def explanation(lost: Sequence[Loss]) -> str:
+    """For people: what is lost, what is kept, and what to do."""
+    what = "; ".join(str(one) for one in lost)
+    return (
+        f"{what[:1].upper()}{what[1:]}. Tasks end, and nothing is written or created until a person decides: give the "
+        "topic back, run `ringfence restore` (from a backup or from the database), or, where the topics as they are "
+        "now are right, `ringfence topics accept`. See docs/backup.md"
+    )
+
+
+def offsets_key(group_id: str) -> bytes:
+    """The key in the offsets topic: no list, so neither Kafka Connect nor Ringfence takes it for a source partition."""
+    return json.dumps({"ringfence": KEY, "group": group_id}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def dumps(ids: TopicIds) -> bytes:
+    """The record's value."""
+    topics = {role: {"topic": one.name, "id": one.id} for role, one in sorted(ids.topics.items())}
+    return json.dumps({"version": ids.version, "topics": topics}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def loads(value: bytes | str | None) -> TopicIds | None:
+    """None for a value that is no such record."""
+    try:
+        read = json.loads(value or b"null")
+        topics = {str(role): Topic(str(one["topic"]), str(one["id"])) for role, one in read["topics"].items()}
+        version = read["version"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return TopicIds(version, topics) if isinstance(version, int) and not isinstance(version, bool) else None

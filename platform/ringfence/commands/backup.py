@@ -1,0 +1,57 @@
+"""`ringfence backup`: configurations, wished states and source offsets in one file."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from ringfence.commands import cluster_settings
+from ringfence.local.errors import LocalError
+
+_SECONDS = 300.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, help="where to; it is written with mode 0600, and must not exist")
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+    cluster_settings.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """While the cluster works; nothing is changed in it."""
+    config = cluster_settings.worker_config(args)
+    from fencing.clock import Deadline
+    from fencing.errors import FencingError
+    from ringfence.recovery.taking import from_kafka
+
+    if args.file.exists() and not args.force:
+        raise LocalError(f"{args.file} exists: name another file, or replace it with --force")
+    try:
+        copy = from_kafka(config.connection("ringfence-backup"), config, Deadline.after(_SECONDS))
+    except FencingError as error:
+        raise LocalError(f"Nothing was written: {error}") from error
+    _write(args.file, copy.dumps())
+    print(f"{len(copy.connectors)} connectors and {len(copy.offsets)} source offsets are in {args.file}")
+    print(
+        "It holds the configurations as they are, PASSWORDS AND OTHER SECRETS INCLUDED: keep it as you keep those",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, readable by its owner only from the first byte."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            scratch.replace(path)
+        except BaseException:
+            scratch.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise LocalError(f"{path} cannot be written: {error.strerror}") from error

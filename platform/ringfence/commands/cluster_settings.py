@@ -1,0 +1,57 @@
+"""For commands that go to Kafka with the worker's settings, on a machine that has them."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ringfence.commands.database import add_data_argument
+from ringfence.local import environment
+from ringfence.local.errors import LocalError
+from ringfence.local.instance import Instance, default_root
+
+if TYPE_CHECKING:
+    from ringfence.worker_config import WorkerConfig
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """--config and --data."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="the worker's properties file (default: $RINGFENCE_WORKER_CONFIG and CONNECT_* variables, or what "
+        "`ringfence up` runs)",
+    )
+    add_data_argument(parser)
+
+
+def worker_config(args: argparse.Namespace) -> "WorkerConfig":
+    """The settings that the workers have. Raises LocalError where they are not known here."""
+    given = environment.given(args.config)
+    if "CONNECT_BOOTSTRAP_SERVERS" not in given and not given.get("RINGFENCE_WORKER_CONFIG"):
+        instance = Instance(args.data or default_root())
+        port = instance.remembered("kafka") if instance.root.exists() else None
+        if port is None:
+            raise LocalError(
+                "The worker's settings are not known: name their file with --config FILE, set CONNECT_* as for a "
+                "worker, or say with --data DIR which `ringfence up` is meant"
+            )
+        given = environment.complete(
+            given, instance, bootstrap=f"127.0.0.1:{port}", embedded_kafka=True, redis_url="", http=""
+        )
+    from fencing.errors import Invalid
+    from ringfence.worker_config import WorkerConfig
+
+    try:
+        return WorkerConfig.from_environment(given)
+    except Invalid as error:
+        raise LocalError(str(error)) from error
+
+
+def has_database(args: argparse.Namespace) -> bool:
+    """Whether a database can be reached from here: a restore from a file goes without one."""
+    if args.data is None and os.environ.get("RINGFENCE_DATABASE_URL"):
+        return True
+    return (Instance(args.data or default_root()).root / "ringfence.sqlite3").exists()

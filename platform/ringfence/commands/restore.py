@@ -1,0 +1,96 @@
+"""`ringfence restore`: lost topics made anew, from a backup or from the database."""
+
+import argparse
+import datetime as dt
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ringfence.commands import cluster_settings
+from ringfence.commands.database import connect
+from ringfence.local.errors import LocalError
+
+if TYPE_CHECKING:
+    from fencing.topic_ids import TopicIds
+    from ringfence.recovery.copies import Copy
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("file", nargs="?", type=Path, help="what `ringfence backup` wrote")
+    source.add_argument(
+        "--from-database", action="store_true", help="take what the database shows: newer than most backups"
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="where the offsets topic was lost: let connectors go on from the copy's offsets at once. What they wrote "
+        "after the copy was made is written again. Without it they are restored as STOPPED",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    cluster_settings.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Only what is lost is written; every old task is fenced first."""
+    config = cluster_settings.worker_config(args)
+    from fencing.errors import FencingError
+    from ringfence.recovery.restoring import Restore
+
+    remembered = known(args)
+    try:
+        copy = _copy(args, config.group_id)
+        made = dt.datetime.fromtimestamp(copy.made_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        print(f"{len(copy.connectors)} connectors, {len(copy.offsets)} source offsets, from {copy.source}, {made}")
+        if not args.yes and not agreed(f"Restore group {config.group_id} from it? [y/N] "):
+            raise LocalError("Nothing was changed")
+        done = Restore(config, remembered, print).run(copy, resume=args.resume)
+    except FencingError as error:
+        raise LocalError(str(error)) from error
+    print(f"restored {done.connectors} connectors and {done.offsets} source offsets")
+    if done.stopped:
+        print(
+            "The offsets topic was lost. Records that were written after the copy was made would be written once more: "
+            "all connectors are STOPPED. Compare their offsets with their topics, correct them with `ringfence "
+            "offsets set`, then resume each",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def agreed(question: str) -> bool:
+    """Whether the person at the terminal says yes."""
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        raise LocalError("Nobody is there to say yes: add --yes") from None
+
+
+def known(args: argparse.Namespace) -> "TopicIds | None":
+    """What the database remembers of the topics; None where there is none to ask."""
+    if not cluster_settings.has_database(args):
+        if getattr(args, "from_database", False):
+            connect(args.data)  # says what is missing
+        return None
+    connect(args.data)
+    from django.db import Error as DatabaseError
+
+    from ringfence.mirror import topic_memory
+
+    try:
+        return topic_memory.known()
+    except DatabaseError as error:
+        raise LocalError(f"The database does not answer ({error}), and it may know more: start it first") from error
+
+
+def _copy(args: argparse.Namespace, group_id: str) -> "Copy":
+    from ringfence.recovery import copies, taking
+
+    if args.from_database:
+        return taking.from_database(group_id)
+    try:
+        return copies.loads(args.file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LocalError(f"{args.file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise LocalError(f"{args.file} is no backup of Ringfence: it is not UTF-8") from error

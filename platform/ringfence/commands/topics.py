@@ -1,0 +1,55 @@
+"""`ringfence topics`: the topics that hold the cluster's state, and a person's word that they are the right ones."""
+
+import argparse
+
+from ringfence.client.output import table
+from ringfence.commands import cluster_settings
+from ringfence.commands.restore import agreed, known
+from ringfence.local.errors import LocalError
+
+_SECONDS = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="the topics, their ids, and what is remembered of them")
+    accept = actions.add_parser(
+        "accept", help="go by the topics as they are now, with what is in them; every old task is fenced first"
+    )
+    accept.add_argument("--yes", action="store_true", help="do not ask")
+    for action in (show, accept):
+        cluster_settings.add_arguments(action)
+
+
+def run(args: argparse.Namespace) -> int:
+    """`show`: 0 where no topic is lost, else 1."""
+    config = cluster_settings.worker_config(args)
+    from fencing.clock import Deadline
+    from fencing.errors import FencingError
+    from fencing.topic_ids import ROLES, losses
+    from ringfence.engine.topics import names_of, present, recall
+    from ringfence.recovery.restoring import Restore
+
+    remembered = known(args)
+    connection, limit = config.connection("ringfence-topics"), Deadline.after(_SECONDS)
+    try:
+        if args.action == "accept":
+            question = "Connectors and offsets that are not in these topics are given up. Go by them? [y/N] "
+            if not args.yes and not agreed(question):
+                raise LocalError("Nothing was changed")
+            Restore(config, remembered, print).accept()
+            print("The topics as they are now are the cluster's topics")
+            return 0
+        found = present(connection, config, limit)
+        ids = recall(connection, config, limit, remembered)
+    except FencingError as error:
+        raise LocalError(str(error)) from error
+    lost = {one.role: one for one in losses(ids, found)} if ids is not None else {}
+    names, was = names_of(config), ids.topics if ids is not None else {}
+    rows = []
+    for role in ROLES:
+        now, before = found[role], was.get(role)
+        state = "lost" if role in lost else "there" if now else "not created yet"
+        rows.append((role, names[role], now.id if now else "-", before.id if before else "-", state))
+    table(("ROLE", "TOPIC", "ID", "REMEMBERED", "STATE"), rows)
+    return 1 if lost else 0

@@ -1,0 +1,134 @@
+"""A worker's guard over the cluster's topics: it opens them at the start, and watches them from then on.
+
+Fail closed: where the config or offsets topic is gone, or another one stands under its name, the worker ends its tasks
+and itself; started again, it waits, outside of the group and without tasks, until the topic is back or a person has
+accepted or restored another. Meanwhile it says why in its log, in the database and by the alerts.
+"""
+
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError, Retriable, TopicLost
+from fencing.kafka.admin import create_topics
+from fencing.kafka.settings import Connection
+from fencing.kafka.topic_watch import TopicWatch
+from fencing.topic_ids import EVENTS, PRECIOUS, Loss, TopicIds, explanation
+from ringfence.alerts.tasks import watch_alone
+from ringfence.engine.topics import ensure_topics, specs
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_KAFKA_SECONDS = 60.0
+_LOOK_SECONDS = 2.0
+_TICK_SECONDS = 0.25
+
+
+class TopicGuard:
+    """`open` is called on the main thread, `watch` on one of its own."""
+
+    def __init__(self, config: WorkerConfig, connection: Connection, incarnation: str) -> None:
+        self._config = config
+        self._connection = connection
+        self._incarnation = incarnation
+
+    def open(self, stop: threading.Event) -> TopicIds:
+        """The topics, when they are there for certain. While one is lost: says so and waits, until SIGTERM."""
+        over, alerts = threading.Event(), None
+        try:
+            while True:
+                try:
+                    return ensure_topics(
+                        self._connection, self._config, Deadline.after(_KAFKA_SECONDS), self._remembered
+                    )
+                except TopicLost as lost:
+                    if alerts is None:
+                        log.error("%s", lost)  # noqa: TRY400 - the message is meant for people
+                        signal.signal(signal.SIGTERM, _end)
+                        alerts = threading.Thread(target=watch_alone, args=(self._incarnation, over), daemon=True)
+                        alerts.start()
+                    _tell(str(lost))
+                except Retriable as error:
+                    if alerts is None:
+                        raise
+                    log.info("%s", error)
+                stop.wait(_LOOK_SECONDS)
+        finally:
+            over.set()
+
+    def _remembered(self) -> TopicIds | None:
+        """What the database knows. Tasks must be able to start without it: then what Kafka remembers has to do."""
+        from django.db import Error as DatabaseError
+
+        _set_up()
+        from ringfence.mirror import topic_memory
+
+        try:
+            return topic_memory.remembered()
+        except DatabaseError as error:
+            log.warning("The database does not answer, what it knows of the topics is not asked for: %s", error)
+            return None
+
+    def watch(self, ids: TopicIds, stop: threading.Event, end: Callable[[], None]) -> None:
+        """Until `stop`. `end` is called where this worker must not go on. An events topic is created anew."""
+        by_name = {one.name: (role, one) for role, one in ids.topics.items()}
+        topics = TopicWatch(self._connection, {one.name: one.id for one in ids.topics.values()})
+        while not stop.wait(_TICK_SECONDS):
+            try:
+                odd = topics.look(time.monotonic())
+            except FencingError as error:
+                log.info("The topics cannot be looked at: %s", error)
+                continue
+            lost = [Loss(by_name[name][0], name, by_name[name][1].id, found) for name, found in odd.items()]
+            if not lost:
+                continue
+            if {one.role for one in lost} == {EVENTS}:
+                self._renew_events(lost[0])
+                by_name.pop(lost[0].topic)
+                topics = TopicWatch(self._connection, {name: one.id for name, (_, one) in by_name.items()})
+                continue
+            precious = [one for one in lost if one.role in PRECIOUS]
+            if precious:
+                log.error("%s", explanation(precious))
+                _tell(explanation(precious))
+            else:
+                log.error("Of the cluster's topics, %s: this worker ends and starts over with a new one", lost[0])
+            end()
+            return
+
+    def _renew_events(self, loss: Loss) -> None:
+        log.error("Of the cluster's topics, %s: it goes on with a new one", loss)
+        if loss.found is None:
+            create_topics(self._connection, [specs(self._config)[EVENTS]], Deadline.after(_KAFKA_SECONDS))
+
+
+def _set_up() -> None:
+    import django
+
+    django.setup()
+
+
+def _tell(reason: str) -> None:
+    """Best effort: the database may be away, too, and the log says it anyway."""
+    from django.db import Error as DatabaseError
+    from django.db import close_old_connections
+
+    _set_up()
+    from ringfence.mirror import topic_memory
+
+    try:
+        topic_memory.tell_loss(reason)
+    except DatabaseError as error:
+        log.warning("The database does not answer, so the pages cannot say that a topic is lost: %s", error)
+    finally:
+        close_old_connections()
+
+
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(0)

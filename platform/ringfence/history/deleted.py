@@ -1,0 +1,15 @@
+"""Connectors that were deleted, as far as versions of their configurations are kept."""
+
+from django.db.models import Max, QuerySet
+
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
+from ringfence.history.models import ConfigVersion
+from ringfence.mirror.models import Connector
+
+
+def deleted(who: Principal) -> QuerySet[ConfigVersion]:
+    """The newest version of each, of those whose configuration `who` may see."""
+    there = Connector.objects.filter(known=True).values("name")
+    gone = ConfigVersion.objects.filter(who.query(Verb.VIEW_CONFIG, "connector")).exclude(connector__in=there)
+    return ConfigVersion.objects.filter(pk__in=gone.values("connector").annotate(newest=Max("pk")).values("newest"))

@@ -1,0 +1,317 @@
+"""A restore: the topics that were lost are made anew and filled from a copy, with every old task fenced first.
+
+1 nobody is in the worker's group: no worker works, and none that is cut off leads, 2 missing topics are created, 3 this
+process joins the group as its only member and claims the config topic like a leader (invariant 3), which fences the
+last one, 4 every transactional id of the group is fenced, wherever the copy says that tasks wrote; no count record told
+how many there are, so the coordinators are asked, 5 in one transaction: the configurations, wished states and count
+records, the source offsets, and the ids of the topics, which all workers go by from then on.
+
+An old task that still lives is fenced by 4; one that starts late finds that its topics are others and ends (its start's
+steps 4 and 6). Once workers lead again, a fencing round of each connector does 4 once more, as for any new generation.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from fencing.clock import Deadline
+from fencing.cluster_state import ClusterState
+from fencing.codec import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    TargetState,
+    TargetStateRecord,
+    TaskCountRecord,
+)
+from fencing.config_log import ConfigLog
+from fencing.errors import Conflict, FencingError, Invalid, Retriable
+from fencing.ids import ConnectorName, Generation
+from fencing.kafka.admin import create_topics
+from fencing.kafka.fencer import Fencer
+from fencing.kafka.groups import group_members
+from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.kafka.reporter import Reporter
+from fencing.leadership import Term, TopicRecord
+from fencing.offsets import decode_key, encode_key, encode_value
+from fencing.targets import place_of, target_of, ways
+from fencing.topic_grants import TopicGrantRecord
+from fencing.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
+from fencing.topic_log import TopicLog
+from ringfence.engine.topics import present, recall, specs
+from ringfence.recovery.copies import ConnectorCopy, Copy
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+
+NO_GENERATION_YET = Generation(0)
+"""Of a restored count record: a round is due, since the record at offset 0 is never a commit."""
+
+_SESSION_SECONDS = 20.0
+_SEAT_SECONDS = 60.0
+_MOST_RECORDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is lost, so what is to be written."""
+
+    connectors: Mapping[str, ConnectorCopy] = field(default_factory=dict)
+    offsets: Sequence[TopicRecord] = field(default_factory=tuple)
+    lost: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def offsets_lost(self) -> bool:
+        return OFFSETS in self.lost
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a restore did. `stopped`: connectors that wait for a person to look at their offsets."""
+
+    connectors: int
+    offsets: int
+    fenced: Sequence[str]
+    stopped: bool
+
+
+class Restore:
+    """One restore or acceptance. Every step may be repeated: run it again after an error."""
+
+    def __init__(self, config: WorkerConfig, remembered: TopicIds | None, say: Say) -> None:
+        """remembered: what the database knows of the topics."""
+        self._config = config
+        self._connection = config.connection("ringfence-restore")
+        self._remembered = remembered
+        self._say = say
+
+    def run(self, copy: Copy, *, resume: bool) -> Done:
+        """Bring back what was lost. `resume`: connectors go on at once where their offsets came from the copy.
+
+        Raises `Invalid` where there is nothing to restore, or where the copy belongs to another group.
+        """
+        if copy.group_id != self._config.group_id:
+            raise Invalid(
+                f"This is a copy of group.id {copy.group_id}, the worker's settings say {self._config.group_id}: its "
+                "transactional ids begin otherwise. Set group.id to that, or name another copy"
+            )
+        deadline = Deadline.after(600)
+        self.await_empty_group(Deadline.after(_SESSION_SECONDS))  # 1
+        self._fence([], deadline)  # so that no frozen task's transaction holds back what is read now
+        plan = self.plan(copy, deadline)
+        if not plan.lost:
+            raise Invalid(
+                "Nothing is lost: the config topic has connectors, the offsets topic has offsets, and both have the "
+                "ids that are remembered. Where another topic of their name is right, run `ringfence topics accept`"
+            )
+        self._create(deadline)  # 2
+        stop = plan.offsets_lost and not resume
+        with self._term(deadline) as term:  # 3
+            fenced = self._fence([one.target for one in copy.connectors.values()], deadline)  # 4
+            counts = _counts(self._config.group_id, copy.connectors, fenced)
+            ids = self._ids_of_now(deadline)
+
+            def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:  # 5
+                if plan.connectors and any(state.existing()):
+                    raise Conflict("Connectors were created meanwhile: nothing was written. Run it again")
+                there = [] if plan.connectors else list(state.existing())
+                written: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
+                for name, one in plan.connectors.items():
+                    written += _connector(ConnectorName(name), one, max(counts.get(name, 0), one.tasks), stop=stop)
+                for existing in there:  # the config topic is there, and offsets come back: a new generation for all
+                    written.append(ConnectorRecord(existing.name, existing.config))
+                    if stop:
+                        written += [
+                            TargetStateRecord(existing.name, TargetState.STOPPED),
+                            CommitRecord(existing.name, 0),
+                        ]
+                return [*written, *plan.offsets]
+
+            term.write(records, deadline)
+        self._tell_status(ids)
+        return Done(len(plan.connectors), len(plan.offsets), fenced, stop)
+
+    def accept(self) -> list[str]:
+        """Go by the topics as they are now. Every old task is fenced first; returns the ids that were."""
+        deadline = Deadline.after(600)
+        self.await_empty_group(Deadline.after(_SESSION_SECONDS))
+        self._fence([], deadline)
+        self._create(deadline)
+        with self._term(deadline) as term:
+            state = term.state
+            fenced = self._fence([target_of(one.config or {}) for one in state.existing()], deadline)
+            counts = _counts(self._config.group_id, state.connectors, fenced)
+            ids = self._ids_of_now(deadline)
+
+            def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:
+                written: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
+                for one in state.existing():  # a new generation of each: its round fences what was seen of it
+                    held = one.count.tasks if one.count else 0
+                    tasks = max(counts.get(one.name, 0), held, one.commit.tasks if one.commit else 0)
+                    written += [*_count(one.name, tasks, target_of(one.config or {}))]
+                    written.append(ConnectorRecord(one.name, one.config))
+                return written
+
+            term.write(records, deadline)
+        self._tell_status(ids)
+        return fenced
+
+    def await_empty_group(self, deadline: Deadline) -> None:
+        """A worker that waits for a lost topic is no member; one that died is listed until its session runs out."""
+        while True:
+            members = group_members(self._connection, self._config.group_id, Deadline.after(10))
+            if not members:
+                return
+            if deadline.expired:
+                names = ", ".join(sorted(member.client_id for member in members))
+                raise Invalid(
+                    f"Group {self._config.group_id} has members ({names}): a worker is at work. Stop all workers, then "
+                    "run this again. (Workers that wait for a lost topic may go on running.)"
+                )
+            time.sleep(deadline.slice(0.5))
+
+    def plan(self, copy: Copy, deadline: Deadline) -> Plan:
+        """What is lost: a topic that is not the remembered one, or that is empty."""
+        found = present(self._connection, self._config, deadline)
+        known = recall(self._connection, self._config, deadline, self._remembered)
+        lost = {one.role for one in losses(known, found) if one.role in PRECIOUS} if known is not None else set()
+        empty = {CONFIG: self._no_connector, OFFSETS: self._no_offset}
+        lost |= {role for role in PRECIOUS if found[role] is None}
+        for role in lost:
+            if found[role] is not None and not empty[role](deadline):
+                raise Invalid(
+                    f"Another {role} topic stands in the place of the lost one, and it is not empty: it is left alone. "
+                    "Delete it, then run this again; or keep it with `ringfence topics accept`"
+                )
+        # An offsets topic that is known to be the old one may be empty because offsets were deleted on purpose.
+        unknown = {CONFIG} if known is not None else set(PRECIOUS)
+        lost |= {role for role in unknown if role not in lost and empty[role](deadline)}
+        connectors = copy.connectors if CONFIG in lost else {}
+        topic = self._config.offsets_topic
+        offsets = [
+            TopicRecord(topic, encode_key(ConnectorName(one.connector), one.partition), encode_value(one.offset))
+            for one in (copy.offsets if OFFSETS in lost else ())
+        ]
+        if len(offsets) > _MOST_RECORDS:
+            raise Invalid(f"The copy has {len(offsets)} source offsets; at most {_MOST_RECORDS} fit in one transaction")
+        return Plan(connectors, offsets, sorted(lost))
+
+    def _no_connector(self, deadline: Deadline) -> bool:
+        reader = ConfigLog(self._connection, self._config.config_topic, deadline)
+        try:
+            return not any(reader.refresh(deadline).existing())
+        finally:
+            reader.close()
+
+    def _no_offset(self, deadline: Deadline) -> bool:
+        reader = TopicLog(self._connection, self._config.offsets_topic, deadline=deadline)
+        try:
+            return not any(
+                decode_key(record.key) and record.value for record in (*reader.catch_up(deadline), *reader.ahead)
+            )
+        finally:
+            reader.close()
+
+    def _create(self, deadline: Deadline) -> None:
+        found = present(self._connection, self._config, deadline)
+        missing = [spec for role, spec in specs(self._config).items() if found[role] is None]
+        if missing:
+            for name in create_topics(self._connection, missing, deadline):
+                self._say(f"created topic {name}")
+
+    @contextmanager
+    def _term(self, deadline: Deadline) -> Iterator[Term]:
+        """The config topic, claimed as a leader claims it."""
+        config = self._config
+        gained: list[GroupMetadata] = []
+        seat = GroupSeat(
+            self._connection,
+            config.group_id,
+            config.config_topic,
+            "ringfence-restore@restore",
+            gained.append,
+            gained.clear,
+            max_poll_interval_ms=900_000,
+        )
+        term: Term | None = None
+        try:
+            patience = Deadline.after(_SEAT_SECONDS)
+            while not gained:
+                if patience.expired:
+                    raise Retriable(f"Group {config.group_id} does not give the config topic's partition: run it again")
+                seat.poll(0.1)
+            term = Term(self._connection, config.group_id, config.config_topic, gained[-1], lambda: seat.owns)
+            term.claim(deadline)
+            yield term
+        finally:
+            if term is not None:
+                term.close()
+            seat.close()
+
+    def _fence(self, targets: Sequence[Mapping[str, str]], deadline: Deadline) -> list[str]:
+        """Every id of the group on its own cluster; elsewhere where somebody answers: rounds fence there, too."""
+        prefix = f"{self._config.group_id}-"
+        with Fencer(self._connection) as fencer:
+            ids = fencer.ids(prefix)
+            fencer.fence(ids, deadline)
+        fenced = list(ids)
+        places = {tuple(sorted(place_of(target).items())): target for target in targets if place_of(target)}
+        for target in places.values():
+            for way in ways(target, None, self._connection, self._config.settings):
+                if way.connection.bootstrap == self._connection.bootstrap:
+                    continue
+                try:
+                    with Fencer(way.connection) as fencer:
+                        there = fencer.ids(prefix)
+                        fencer.fence(there, Deadline.after(30))
+                    fenced += there
+                    break
+                except FencingError as error:
+                    self._say(
+                        f"{way.connection.bootstrap} with {way.whose}: {error}. The connectors that write there start "
+                        "only after a fencing round has reached it"
+                    )
+        self._say(f"fenced {len(fenced)} transactional ids that begin with {prefix}")
+        return fenced
+
+    def _ids_of_now(self, deadline: Deadline) -> TopicIds:
+        found = present(self._connection, self._config, deadline)
+        before = recall(self._connection, self._config, deadline, self._remembered) or TopicIds()
+        there = {role: one for role, one in found.items() if one is not None}
+        if missing := found.keys() - there.keys():
+            raise Retriable(f"Topics went away meanwhile ({', '.join(sorted(missing))}): run it again")
+        return TopicIds(before.version + 1, there)
+
+    def _copy_of(self, ids: TopicIds) -> TopicRecord:
+        return TopicRecord(self._config.offsets_topic, offsets_key(self._config.group_id), dumps(ids))
+
+    def _tell_status(self, ids: TopicIds) -> None:
+        reporter = Reporter(self._connection, self._config.status_topic, self._config.events_topic)
+        reporter.status(ids)
+        reporter.flush(10)
+
+
+def _count(name: ConnectorName, tasks: int, target: Mapping[str, str]) -> list[ConfigRecord]:
+    return [TaskCountRecord(name, tasks, None), TaskCountRecord(name, tasks, NO_GENERATION_YET, target)]
+
+
+def _connector(name: ConnectorName, one: ConnectorCopy, tasks: int, *, stop: bool) -> list[ConfigRecord]:
+    """Its configuration without a task set, which the next leader makes; a round is due before its tasks start."""
+    state = TargetState.STOPPED if stop else one.state
+    grant = [TopicGrantRecord(name, one.topics, one.saved_by)] if one.topics else []
+    return [*_count(name, tasks, one.target), *grant, TargetStateRecord(name, state), ConnectorRecord(name, one.config)]
+
+
+def _counts(group_id: str, names: Container[str], fenced: Sequence[str]) -> dict[str, int]:
+    """For each connector, how many of its ids there may be: from the highest task number that a coordinator knows."""
+    counts: dict[str, int] = {}
+    for one in fenced:
+        head, _, number = one.rpartition("-")
+        name = head.removeprefix(f"{group_id}-")
+        if name in names and number.isascii() and number.isdigit():
+            counts[name] = max(counts.get(name, 0), int(number) + 1)
+    return counts

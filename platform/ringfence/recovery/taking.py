@@ -1,0 +1,107 @@
+"""Copies made of the topics (`from_kafka`) and of the database (`from_database`)."""
+
+import time
+
+from fencing.clock import Deadline
+from fencing.cluster_state import ClusterState, ConnectorState
+from fencing.codec import TargetState
+from fencing.config_log import ConfigLog
+from fencing.errors import Retriable
+from fencing.ids import ConnectorName
+from fencing.kafka.admin import cluster_id
+from fencing.kafka.settings import Connection
+from fencing.offsets import canonical, decode_key, decode_value
+from fencing.targets import target_of
+from fencing.topic_ids import dumps
+from fencing.topic_log import TopicLog
+from ringfence.recovery.copies import ConnectorCopy, Copy, OffsetCopy
+from ringfence.worker_config import WorkerConfig
+
+_TRIES = 5
+
+
+def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline) -> Copy:
+    """While the cluster works: tasks go on.
+
+    1 the config topic to its end, 2 the offsets topic to its end, 3 the config topic again: where a connector was
+    changed meanwhile, from the start. So every offset was committed under a configuration of the copy.
+    """
+    log = ConfigLog(connection, config.config_topic, deadline)
+    try:
+        for _ in range(_TRIES):
+            state = log.refresh(deadline)  # 1
+            offsets = _offsets(connection, config.offsets_topic, deadline)  # 2
+            if _told(log.refresh(deadline)) == _told(state):  # 3
+                break
+        else:
+            raise Retriable("Connectors were changed again and again while they were read: try it at a calmer time")
+    finally:
+        log.close()
+    return Copy(
+        config.group_id,
+        int(time.time() * 1000),
+        f"topics {config.config_topic} and {config.offsets_topic}",
+        {one.name: copy_of(one) for one in state.existing()},
+        offsets,
+        cluster_id(connection, deadline),
+        {} if state.topic_ids is None else {"ids": dumps(state.topic_ids).decode()},
+    )
+
+
+def copy_of(state: ConnectorState) -> ConnectorCopy:
+    """Where tasks of an older generation may be alive, those count, too."""
+    config = state.config or {}
+    counts = (state.commit.tasks if state.commit else 0, state.count.tasks if state.count else 0)
+    pending = state.round_pending and state.count is not None
+    target = state.count.target if pending and state.count is not None else target_of(config)
+    grant = state.topic_grant
+    topics, by = ((grant.patterns or ()), grant.user) if grant is not None else ((), "")
+    return ConnectorCopy(dict(config), state.target, max(counts), dict(target), topics, by)
+
+
+def _told(state: ClusterState) -> dict[ConnectorName, ConnectorCopy]:
+    return {one.name: copy_of(one) for one in state.existing()}
+
+
+def _offsets(connection: Connection, topic: str, deadline: Deadline) -> list[OffsetCopy]:
+    """The newest offset of every source partition, of deleted connectors too, by whatever key bytes."""
+    newest: dict[tuple[str, str], OffsetCopy | None] = {}
+    log = TopicLog(connection, topic, deadline=deadline)
+    try:
+        for record in (*log.catch_up(deadline), *log.ahead):
+            key, offset = decode_key(record.key), decode_value(record.value)
+            if key is not None:
+                name, partition = key
+                newest[name, canonical(partition)] = None if offset is None else OffsetCopy(name, partition, offset)
+    finally:
+        log.close()
+    return [one for _, one in sorted(newest.items()) if one is not None]
+
+
+def from_database(group_id: str) -> Copy:
+    """What the projection shows, as of the loss. Django must be set up.
+
+    Offsets of the last moments before the loss may be missing: they are projected a moment after they are committed.
+    """
+    import json
+
+    from django.db.models import Max
+
+    from ringfence.mirror.models import ClusterInfo, Connector, GenerationRow, SourceOffset
+
+    most = dict(GenerationRow.objects.values_list("connector").annotate(Max("tasks")))
+    connectors = {}
+    for row in Connector.objects.filter(known=True):
+        state = TargetState.RUNNING if row.target == "RUNNING" else TargetState(row.target)
+        tasks = max(row.task_count, most.get(row.name, 0))
+        connectors[row.name] = ConnectorCopy(row.settings, state, tasks, target_of(row.settings))
+    offsets = [
+        OffsetCopy(one.connector, partition, offset)
+        for one in SourceOffset.objects.order_by("connector", "partition").iterator()
+        if isinstance(partition := json.loads(one.partition), dict)
+        and isinstance(offset := json.loads(one.offset), dict)
+    ]
+    info = ClusterInfo.objects.first()
+    known = {"ids": info.topic_ids} if info is not None and info.topic_ids else {}
+    cluster = info.kafka_cluster_id if info is not None else ""
+    return Copy(group_id, int(time.time() * 1000), "the database", connectors, offsets, cluster, known)
