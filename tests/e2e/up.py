@@ -96,7 +96,7 @@ class Up:
 
     def launch(self) -> None:
         """Start it, and return at once."""
-        self.data.mkdir(parents=True, exist_ok=True)
+        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
                 [*self.command(), "--workers", str(self.workers)],
