@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mirror', '0007_log_lines'),
+        ('mirror', '0008_hanging_transactions'),
     ]
 
     operations = [
