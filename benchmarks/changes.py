@@ -11,9 +11,9 @@ def fill(connectors: int, tasks: int, looked_at: int) -> list[str]:
     from django.db import transaction
 
     from ringfence.access.principal import EVERYBODY_HERE
-    from ringfence.mirror.minutes import EVERYTHING, ITSELF, minute_of
-    from ringfence.mirror.models import ClusterInfo, Minute, Worker
-    from ringfence.web.listing import chosen
+    from ringfence.projection.minutes import EVERYTHING, ITSELF, minute_of
+    from ringfence.projection.models import ClusterInfo, Minute, Worker
+    from ringfence.web.lists.query import chosen
 
     lists.fill(connectors, tasks)
     now_ms = int(time.time() * 1000)
@@ -37,7 +37,7 @@ class Changes:
     """Something new about one connector after the other, as the projector writes and tells it."""
 
     def __init__(self, names: Sequence[str], redis_url: str) -> None:
-        from ringfence.mirror.notices import RedisNotices
+        from ringfence.projection.change_notifications import RedisNotices
 
         self._names = names
         self._tell = RedisNotices(redis_url)
@@ -45,8 +45,8 @@ class Changes:
 
     def make(self, what: str) -> frozenset[str]:
         """Of whom it is."""
-        from ringfence.mirror.models import Connector, Task
-        from ringfence.mirror.notices import Notice
+        from ringfence.projection.change_notifications import Notice
+        from ringfence.projection.models import Connector, Task
 
         self._count += 1
         name = self._names[self._count % len(self._names)]

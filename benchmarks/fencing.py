@@ -14,11 +14,11 @@ from statistics import median
 
 from benchmarks.machine import describe, foot, load
 from fencing.clock import Deadline
-from fencing.fence import fence
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.targets import Way
+from fencing.leader.fence import fence
+from fencing.leader.fence_targets import Way
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port

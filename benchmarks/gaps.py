@@ -23,7 +23,7 @@ from benchmarks.stand import CONNECT, OURS, Stand
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.settings import Connection
-from fencing.topic_log import TopicLog
+from fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
 from ringfence.local.process import wait_until
 

@@ -25,7 +25,7 @@ from benchmarks.rest import BenchmarkError, Rest
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.settings import Connection
-from fencing.topic_log import TopicLog
+from fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port, wait_until

@@ -57,9 +57,9 @@ def fill(connectors: int, tasks: int) -> None:
     """Rows of that many connectors with so many tasks each, one in twenty with a failed task."""
     from django.db import transaction
 
-    from ringfence.api.masking import remember
-    from ringfence.mirror import health
-    from ringfence.mirror.models import Connector, Task, pack
+    from ringfence.http.masking import remember
+    from ringfence.projection import health
+    from ringfence.projection.models import Connector, Task, pack
 
     now_ms = int(time.time() * 1000)
     class_name = "org.example.BenchmarkSource"

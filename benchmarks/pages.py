@@ -175,7 +175,7 @@ part of a list is made once for all pages that ask for the same since the same c
 Where each page shows a connector of its own nothing can be shared.
 
 Numbers come the less often the more pages are open and the more processor time each event has cost lately
-(`web/pace.py`): where {args.pages} pages show {args.pages} connectors and all of their numbers move, each page has them
+(`web/live/rate_control.py`): where {args.pages} pages show {args.pages} connectors and all of their numbers move, each page has them
 some seconds later. A change of state waits for nobody. The pages' connections and their driver ran on the same two
 processors.
 
@@ -194,7 +194,7 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[s
     database = scratch / "pages.sqlite3"
     lists._django(database)
     names = fill(args.connectors, args.tasks, args.pages)
-    from ringfence.web.listing import PAGE_SIZE
+    from ringfence.web.lists.query import PAGE_SIZE
 
     port = free_port()
     environment = {

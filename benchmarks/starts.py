@@ -26,7 +26,7 @@ from benchmarks.rest import BenchmarkError, Rest
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.settings import Connection
-from fencing.offset_stores import offsets_topic_spec
+from fencing.offsets.stores import offsets_topic_spec
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port

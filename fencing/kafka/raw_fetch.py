@@ -13,10 +13,10 @@ from kafka.errors import BrokerResponseError, KafkaError, for_code
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from fencing.batches import Batch, parse
 from fencing.clock import Deadline
 from fencing.errors import Fatal, Retriable
 from fencing.kafka.python_client import PythonClient
+from fencing.kafka.record_batches import Batch, parse
 from fencing.kafka.settings import Connection
 
 _WITH_NAMES: Final = 12  # newer versions name topics by their id

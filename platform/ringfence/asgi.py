@@ -10,6 +10,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
 tell_crashes()
 django.setup(set_prefix=False)
 
-from ringfence.web.handler import PooledHandler  # noqa: E402 - it needs the settings
+from ringfence.web.asgi_handler import PooledHandler  # noqa: E402 - it needs the settings
 
 application = PooledHandler()

@@ -10,9 +10,9 @@ from fencing.clock import Deadline
 from ringfence import dispatch
 from ringfence.access.authorise import Forbidden, authorise
 from ringfence.access.verbs import Verb
-from ringfence.api.errors import ConnectError
 from ringfence.audit.trail import came_to
 from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError
 
 MOST = 1000
 _SECONDS = 240.0

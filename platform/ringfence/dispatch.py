@@ -25,7 +25,7 @@ from ringfence import messages, redis_clock
 from ringfence.celery import REDIS_URL
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
-from ringfence.mirror import positions, topic_memory
+from ringfence.projection import positions, topic_memory
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
 
 COMMAND_TIMEOUT = 90.0

@@ -16,7 +16,7 @@ from ringfence.alerts.fields import ABOUT
 from ringfence.alerts.models import Destination
 from ringfence.encryption import NoKey, decrypt_text, encrypt_text, key_id, keyring
 from ringfence.history.models import ConfigVersion, RepeatedRequest
-from ringfence.mirror.models import Connector, Task
+from ringfence.projection.models import Connector, Task
 
 log = logging.getLogger(__name__)
 

@@ -109,6 +109,6 @@ class Lane:
         return min(self._limits.burst, left + (now - at) * self._limits.per_second), now
 
 
-# Together 56 of the web process's 64 threads (web/handler.py).
+# Together 56 of the web process's 64 threads (web/asgi_handler.py).
 QUESTIONS = Lane("questions", Limits(each=12, together=24, waiting=4, burst=300, per_second=30))
 COMMANDS = Lane("commands", Limits(each=16, together=24, waiting=4, burst=300, per_second=30))

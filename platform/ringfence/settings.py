@@ -56,7 +56,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "ringfence.mirror",
+    "ringfence.projection",
     "ringfence.access",
     "ringfence.audit",
     "ringfence.history",
@@ -74,7 +74,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "ringfence.access.middleware.AccessMiddleware",
+    "ringfence.middleware.access.AccessMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -130,7 +130,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_NAME = "ringfence_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"
-CSRF_FAILURE_VIEW = "ringfence.web.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "ringfence.http.error_pages.csrf_failure"
 BEHIND_PROXY = bool(os.environ.get("RINGFENCE_BEHIND_PROXY"))
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("RINGFENCE_SECURE_COOKIES") == "1"
@@ -153,7 +153,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_METADATA_CLASS": None,
-    "EXCEPTION_HANDLER": "ringfence.api.errors.handle",
+    "EXCEPTION_HANDLER": "ringfence.http.errors.handle",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
 }

@@ -7,7 +7,7 @@ from ringfence.console.views import bare
 from ringfence.metrics.views import metrics
 
 urlpatterns = [
-    path("ui/alerts", include("ringfence.alerts.urls")),
+    path("ui/alerts", include("ringfence.web.alert_urls")),
     path("ui", include("ringfence.web.urls")),
     path("console", bare),
     path("console/", site.urls),
@@ -15,7 +15,7 @@ urlpatterns = [
     path("", include("ringfence.api.urls")),
 ]
 
-handler400 = "ringfence.web.errors.bad_request"
-handler403 = "ringfence.web.errors.forbidden"
-handler404 = "ringfence.web.errors.not_found"
-handler500 = "ringfence.web.errors.server_error"
+handler400 = "ringfence.http.error_pages.bad_request"
+handler403 = "ringfence.http.error_pages.forbidden"
+handler404 = "ringfence.http.error_pages.not_found"
+handler500 = "ringfence.http.error_pages.server_error"

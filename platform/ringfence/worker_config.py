@@ -13,14 +13,14 @@ from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_
 from connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
 from connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
 from connectors.worker_limits import FILE_ROOTS, names, wrong_roots
-from fencing.client_settings import effective, too_few_acks
 from fencing.errors import Invalid
+from fencing.kafka.client_settings import effective, too_few_acks
 from fencing.kafka.settings import Connection
+from fencing.leader.next_placement import REBALANCE_DELAY
 from fencing.modes import MODE_KEY, Mode
-from fencing.next_placement import REBALANCE_DELAY
-from fencing.session_keys import SessionKeys
-from ringfence.engine.memory_limit import memory_limit
-from ringfence.engine.spark_settings import spark_settings
+from fencing.topics.session_keys import SessionKeys
+from ringfence.memory_limit import memory_limit
+from ringfence.spark_settings import spark_settings
 
 log = logging.getLogger(__name__)
 

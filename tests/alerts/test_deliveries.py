@@ -16,7 +16,7 @@ from ringfence import messages
 from ringfence.alerts import deliveries, editing, evaluation, tasks
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.models import Delivery, Destination, Incident, Rule, Turn
-from ringfence.mirror.models import Connector, Task
+from ringfence.projection.models import Connector, Task
 from tests.alerts.conftest import Receiver
 
 pytestmark = pytest.mark.usefixtures("tables")

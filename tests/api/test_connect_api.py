@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from fencing.active_topics import TopicStatus
 from fencing.ids import ConnectorName, Incarnation, WorkerId
-from fencing.status import LeaderRecord, State
+from fencing.topics.active_topics import TopicStatus
+from fencing.topics.status import LeaderRecord, State
 from ringfence.dispatch import Refused
-from ringfence.mirror import topic_memory
+from ringfence.projection import topic_memory
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector_status
 

@@ -16,7 +16,7 @@ from ringfence import dispatch, messages
 from ringfence.dispatch import Refused
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
-from ringfence.mirror import positions, topic_memory
+from ringfence.projection import positions, topic_memory
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
 real_plugins = dispatch.list_plugins

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.mirror.projector import Projection
+from ringfence.projection.projector import Projection
 from tests.api.test_access import settings_of  # noqa: F401 - a fixture
 from tests.api.test_rights import JSON, account, bearer
 from tests.support.leader import FakeLeader
@@ -36,7 +36,7 @@ def report(*events: dict[str, Any]) -> None:
 
 @pytest.fixture
 def two(leader: FakeLeader, client: Client) -> FakeLeader:
-    from ringfence.mirror.models import ClusterInfo, Worker
+    from ringfence.projection.models import ClusterInfo, Worker
 
     for name in ("team-a", "other"):
         assert client.post("/connectors", {"name": name, "config": CONFIG}, content_type=JSON).status_code == 201

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from fencing.codec import ConnectorRecord
 from fencing.ids import ConnectorName
-from fencing.topic_ids import Topic, TopicIds
+from fencing.topics.config_records import ConnectorRecord
+from fencing.topics.topic_ids import Topic, TopicIds
 from ringfence.dispatch import CommandResult, Refused
 from tests.api.test_access import settings_of  # noqa: F401 - a fixture
 from tests.api.test_own_api import outside, problem, results, two  # noqa: F401 - fixtures
@@ -82,7 +82,7 @@ def test_each_configuration_becomes_a_version_whichever_way_it_came(client: Clie
 
 
 def test_versions_outlive_a_projection_that_is_made_anew(client: Client, two: FakeLeader) -> None:
-    from ringfence.mirror.projector import Projection
+    from ringfence.projection.projector import Projection
 
     put(client, {**BASE, "topic": "u"})
     again = Projection("config", "config", "another id", TopicIds(1, {"config": Topic("config", "another id")}))

@@ -97,8 +97,8 @@ def test_fencing_needs_its_own_verb(client: Client, two: FakeLeader, outside: No
 
 
 def test_clusters_of_generations_that_may_be_alive_are_asked_too(client: Client, two: FakeLeader) -> None:
-    from ringfence.history import live
-    from ringfence.mirror.models import Connector, GenerationRow
+    from ringfence.history import old_generations as live
+    from ringfence.projection.models import Connector, GenerationRow
 
     def earlier() -> list[str]:
         return [config["topic"] for config in live.earlier(Connector.objects.get(name="team-a"))]

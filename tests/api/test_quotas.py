@@ -119,7 +119,7 @@ def test_some_wait_for_their_turn() -> None:
 
 
 def test_the_lanes_leave_threads_for_pages_and_health() -> None:
-    from ringfence.web.handler import THREADS
+    from ringfence.web.asgi_handler import THREADS
 
     held = [one._limits.together + one._limits.waiting for one in (quotas.QUESTIONS, quotas.COMMANDS)]
     assert sum(held) <= THREADS - 8

@@ -10,12 +10,12 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from fencing.errors import Invalid
+from ringfence.audit import retention
 from ringfence.audit.models import AppendOnly, AuditEntry, Outcome
 from ringfence.audit.trail import record
 from ringfence.commands import audit
-from ringfence.history import retention
 from ringfence.history.models import ConfigVersion, DeletedConnector, OffsetSnapshot
-from ringfence.mirror.models import Connector
+from ringfence.projection.models import Connector
 
 DAY = 24 * 3600 * 1000
 

@@ -130,8 +130,8 @@ def test_lists_show_what_may_be_seen_and_no_more(client: Client, two: FakeLeader
 
 
 def test_the_stream_tells_of_changes_that_may_be_seen() -> None:
-    from ringfence.mirror.notices import Notice
-    from ringfence.web.live import Listener
+    from ringfence.projection.change_notifications import Notice
+    from ringfence.web.live.streams import Listener
 
     listener = Listener(None, Principal("ann", "token", (Right(ROLES["viewer"], "team-*"),)))
     listener.tell(Notice(("other",), ("other",)))
@@ -294,7 +294,7 @@ def test_roles_are_names_for_verbs() -> None:
     ],
 )
 def test_patterns_mean_the_same_in_python_and_in_the_database(pattern: str, name: str, expected: bool) -> None:
-    from ringfence.mirror.models import Connector
+    from ringfence.projection.models import Connector
 
     Connector.objects.create(name=name, known=True)
     who = Principal("x", "token", (Right(frozenset({Verb.VIEW}), pattern),))

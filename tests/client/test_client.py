@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fencing.status import State
+from fencing.topics.status import State
 from ringfence import cli
 from ringfence.client import contexts, documents
-from ringfence.client.exits import ClientError, Exit
+from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import segment
 from ringfence.commands.completion import SCRIPTS, following
 from ringfence.dispatch import Refused

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ringfence import cli
-from ringfence.client.exits import Exit
+from ringfence.client.exit_codes import Exit
 from tests.client.test_client import Captured, two  # noqa: F401 - a fixture
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector

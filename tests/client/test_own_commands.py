@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from fencing.ids import Generation
-from fencing.status import State
+from fencing.topics.status import State
 from ringfence import cli
-from ringfence.client import happenings
+from ringfence.client import events as happenings
 from ringfence.client.contexts import Server
-from ringfence.client.exits import Exit
+from ringfence.client.exit_codes import Exit
 from ringfence.client.rest import Rest
 from ringfence.commands.completion import following
-from ringfence.mirror.projector import Projection
+from ringfence.projection.projector import Projection
 from tests.api.test_own_api import report
 from tests.client.conftest import transport
 from tests.client.test_client import CONFIG, Captured, two, write  # noqa: F401 - a fixture
@@ -81,7 +81,7 @@ def test_an_open_transaction_is_ended_with_a_reason(
 
 def again(leader: FakeLeader, name: str, task: int, state: State = State.RUNNING) -> None:
     """As if the task ran in another attempt."""
-    from ringfence.mirror.models import Task
+    from ringfence.projection.models import Task
 
     row = Task.objects.get(connector=name, number=task)
     told = task_status(name, task, state, generation=row.generation)
@@ -92,7 +92,7 @@ def again(leader: FakeLeader, name: str, task: int, state: State = State.RUNNING
 def test_fencing_waits_for_the_generation_that_its_round_makes_way_for(
     two: FakeLeader, capsys: Captured, meanwhile: Callable[..., None]
 ) -> None:
-    from ringfence.mirror.models import Connector
+    from ringfence.projection.models import Connector
 
     def tasks_of_the_new_generation() -> None:
         number = Generation(Connector.objects.get(name="a").generation)
@@ -185,7 +185,7 @@ def test_versions_differ_and_are_rolled_back_to(two: FakeLeader, tmp_path: Path,
 
 
 def test_workers_and_their_leader(two: FakeLeader, capsys: Captured) -> None:
-    from ringfence.mirror.models import ClusterInfo, Worker
+    from ringfence.projection.models import ClusterInfo, Worker
 
     assert cli.main(["workers", "leader"]) == Exit.NOT_FOUND
     assert "is one running?" in capsys.readouterr().err

@@ -23,7 +23,7 @@ from connectors.converters import key_converter, value_converter
 from connectors.converters.base import Converter
 from connectors.converters.registry.proto_file import ProtoFile
 from fencing.kafka.settings import Connection
-from ringfence.engine.task_host import Conversion
+from ringfence.engine.spark.task_process import Conversion
 from tests.connectors.golden.records import FULL, MOMENT, SPARSE, VALUES
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.apicurio import Apicurio, Json

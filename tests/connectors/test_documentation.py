@@ -12,7 +12,7 @@ import pytest
 from connectors.api import ConnectorError, ConnectorTransactionBoundaries
 from connectors.plugins import PluginRegistry, class_path, load_task_class
 from connectors.source_config import source_config_def
-from fencing.transaction_context import Ending, RequestedEndings
+from fencing.task.transaction_context import Ending, RequestedEndings
 from tests.connectors.fakes import FakeContext, FakeOffsets, poll_all
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

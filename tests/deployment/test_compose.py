@@ -13,8 +13,8 @@ from django.urls import resolve
 
 from connectors.secret_names import secret_by_name
 from ringfence import cli, encryption, worker_config
-from ringfence.engine.spark_settings import spark_settings
 from ringfence.environment import bound_to_loopback, database
+from ringfence.spark_settings import spark_settings
 from ringfence.worker_config import WorkerConfig
 from tests.support import database as _database  # noqa: F401 - sets Django up
 from tests.support.compose import OURS, ROOT, Service, command, filled, load, option, services, variables

@@ -30,7 +30,7 @@ VERIFIABLE = {"name": "verifiable", "connector.class": "VerifiableSource", "task
 READ = f"""
 from fencing.clock import Deadline
 from fencing.kafka.settings import Connection
-from fencing.topic_log import TopicLog
+from fencing.topics.topic_log import TopicLog
 for record in TopicLog(Connection("kafka:9092"), "{TOPIC}").read_to_end(Deadline.after(60)):
     print((record.key or b"").decode(), (record.value or b"").decode())
 """

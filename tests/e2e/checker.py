@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fencing.clock import Deadline
 from fencing.ids import ConnectorName
 from fencing.kafka.settings import Connection
-from fencing.offsets import read_offsets
-from fencing.topic_log import LogRecord, TopicLog
+from fencing.offsets.source_offsets import read_offsets
+from fencing.topics.topic_log import LogRecord, TopicLog
 
 _SHOWN = 5
 _READ_SECONDS = 60.0

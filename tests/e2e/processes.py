@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import psutil
 
-_DAEMON = "ringfence.engine.spark_daemon"
+_DAEMON = "ringfence.engine.spark.daemon"
 
 
 def tree(pid: int) -> list[int]:

@@ -2,10 +2,10 @@
 
 from confluent_kafka import Producer
 
-from fencing import status
 from fencing.clock import Deadline
-from fencing.status import LeaderRecord, StatusState
-from fencing.topic_log import LogRecord, TopicLog
+from fencing.topics import status
+from fencing.topics.status import LeaderRecord, StatusState
+from fencing.topics.topic_log import LogRecord, TopicLog
 from tests.e2e.up import Up
 from tests.support.waiting import eventually
 

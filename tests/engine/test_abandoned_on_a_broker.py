@@ -8,9 +8,9 @@ from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.kafka.transactions import TransactionProber
-from fencing.status import FAILED, State, TaskStatus
-from fencing.targets import Way
-from ringfence.engine.abandoned import AbandonedTransactions, Ended
+from fencing.leader.fence_targets import Way
+from fencing.topics.status import FAILED, State, TaskStatus
+from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions, Ended
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 

@@ -12,8 +12,8 @@ from connectors.builtin.file_stream.task import FileStreamSourceTask
 from connectors.builtin.kafka_source.runs import Run
 from connectors.builtin.kafka_source.task import KafkaSourceTask
 from connectors.builtin.verifiable.task import VerifiableSourceTask
-from fencing.record_path import GatheredOffsets, RecordPath
-from ringfence.engine.task_host import Conversion
+from fencing.records.record_path import GatheredOffsets, RecordPath
+from ringfence.engine.spark.task_process import Conversion
 from tests.connectors.fakes import FakeContext
 from tests.engine.test_columns import Given
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from connectors.api import Schema, SourceRecord, Struct
 from connectors.api.schemas import BYTES, FLOAT64, INT8, INT64, STRING, TIMESTAMP, decimal, optional, struct
-from fencing.record_path import GatheredOffsets, RecordPath
-from ringfence.engine.task_host import Conversion
+from fencing.records.record_path import GatheredOffsets, RecordPath
+from ringfence.engine.spark.task_process import Conversion
 
 JAVA = "org.apache.kafka.connect."
 ROW = struct(

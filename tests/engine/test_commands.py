@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from fencing.cluster_state import ClusterState, apply
-from fencing.codec import (
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.leader.term import TopicRecord
+from fencing.offsets.source_offsets import SourceOffsets
+from fencing.topics.cluster_state import ClusterState, apply
+from fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -15,12 +18,9 @@ from fencing.codec import (
     TaskCountRecord,
     TaskRecord,
 )
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.leadership import TopicRecord
-from fencing.offsets import SourceOffsets
-from fencing.status import FAILED, State, StatusState, TaskStatus
-from ringfence.engine import commands
-from ringfence.engine.refusal import Refusal
+from fencing.topics.status import FAILED, State, StatusState, TaskStatus
+from ringfence.engine.leader import commands
+from ringfence.engine.leader.command_refused import Refusal
 
 NAME = ConnectorName("flights")
 CONFIG = {"connector.class": "FileStreamSource", "file": "/data", "topic": "t"}

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pytest
 
 from fencing.clock import Deadline
-from fencing.codec import ConfigRecord, ConnectorRecord
 from fencing.errors import Retriable
 from fencing.kafka.membership import GroupSeat
 from fencing.kafka.producer import TransactionalProducer
-from fencing.leadership import Term, TopicRecord
+from fencing.leader.term import Term, TopicRecord
+from fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker

@@ -11,14 +11,14 @@ import pytest
 
 from connectors.api import SourceRecord, SourceTask
 from fencing.errors import Invalid
-from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.status import State, WorkerRecord
-from fencing.task_plugin import Outcome
-from fencing.task_spec import TaskSpec
-from ringfence.engine.launcher import Launcher
-from ringfence.engine.memory_limit import memory_limit
-from ringfence.engine.spark_host import Lost, SparkHost
+from fencing.task.plugin import Outcome
+from fencing.task.spec import TaskSpec
+from fencing.topics.reporter import Reporter
+from fencing.topics.status import State, WorkerRecord
+from ringfence.engine.spark.driver import Lost, SparkHost
+from ringfence.engine.spark.launcher import Launcher
+from ringfence.memory_limit import memory_limit
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import PARTITION, Stage
 from tests.support.broker import Broker

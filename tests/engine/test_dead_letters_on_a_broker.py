@@ -10,10 +10,10 @@ import pytest
 
 from fencing.clock import Deadline
 from fencing.kafka.settings import Connection
-from fencing.topic_log import TopicLog
-from ringfence.engine.dead_letters import AT_ONCE, DeadLetters
+from fencing.topics.topic_log import TopicLog
+from ringfence.engine.leader.command_refused import Refusal
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.refusal import Refusal
+from ringfence.engine.queries.dead_letters import AT_ONCE, DeadLetters
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.guarantees.test_bad_records import Picky

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from fencing.clock import Deadline
-from fencing.kafka.reporter import Reporter
-from ringfence.engine.command_service import CommandService
-from ringfence.engine.leader import Leader, identity
-from ringfence.engine.members import live_members
+from fencing.topics.reporter import Reporter
+from ringfence.engine.leader.command_service import CommandService
+from ringfence.engine.leader.members import live_members
+from ringfence.engine.leader.thread import Leader, identity
 from ringfence.engine.plugins import PluginHost
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture

@@ -7,8 +7,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from fencing.clock import Deadline
-from fencing.cluster_state import ClusterState, apply
-from fencing.codec import ConnectorRecord
 from fencing.errors import Fatal, Retriable
 from fencing.ids import ConnectorName, Generation
 from fencing.kafka.admin import TopicSpec, create_topics
@@ -16,15 +14,17 @@ from fencing.kafka.fencer import Fencer
 from fencing.kafka.hanging import Hanging, HangingProber
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.leftovers import end_leftovers
-from fencing.rounds import Round
-from fencing.targets import Way
-from ringfence.engine.connector_offsets import ConnectorOffsets
-from ringfence.engine.hanging import end, find
-from ringfence.engine.offset_carrier import OffsetCarrier
-from ringfence.engine.refusal import Refusal
-from ringfence.engine.round_runner import RoundRunner
-from ringfence.engine.transactions import fence_id
+from fencing.leader.fence_targets import Way
+from fencing.leader.older_epochs import end_leftovers
+from fencing.leader.round_plan import Round
+from fencing.topics.cluster_state import ClusterState, apply
+from fencing.topics.config_records import ConnectorRecord
+from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.offset_migration import OffsetCarrier
+from ringfence.engine.leader.round_runner import RoundRunner
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.engine.queries.hanging_transactions import end, find
+from ringfence.engine.queries.transactional_ids import fence_id
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append

@@ -4,15 +4,15 @@ import time
 from collections.abc import Callable
 
 from fencing.clock import Deadline
-from fencing.cluster_state import ClusterState, apply
-from fencing.codec import ConnectorRecord
 from fencing.ids import ConnectorName
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.fencer import Fencer
 from fencing.kafka.hanging import Hanging, HangingProber
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from ringfence.engine.hanging_watch import Found, look, places_of
+from fencing.topics.cluster_state import ClusterState, apply
+from fencing.topics.config_records import ConnectorRecord
+from ringfence.engine.leader.hanging_watch import Found, look, places_of
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append

@@ -10,12 +10,12 @@ from fencing.errors import Fatal, Fenced
 from fencing.kafka.admin import topic_exists, topic_setting
 from fencing.kafka.plain_producer import PlainProducer
 from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.offsets import SourceOffsets, encode_key, encode_value, read_offsets
-from fencing.topic_log import TopicLog
-from ringfence.engine import connector_offsets
-from ringfence.engine.task_host import run_spec
+from fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
+from fencing.topics.reporter import Reporter
+from fencing.topics.topic_log import TopicLog
+from ringfence.engine.queries import connector_offsets
+from ringfence.engine.spark.task_process import run_spec
 from ringfence.local.kafka import EmbeddedKafka
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture

@@ -11,8 +11,8 @@ from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from fencing.kafka.plain_producer import PlainProducer
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.offsets import SourceOffsets, encode_key, encode_value, read_offsets
-from fencing.offsets_view import OffsetsView
+from fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
+from fencing.offsets.view import OffsetsView
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -134,7 +134,7 @@ def test_what_is_open_when_the_view_is_asked_is_read_by_the_start(
 def test_a_topic_that_was_made_anew_has_nothing_to_do_with_the_old_one(
     connection: Connection, view_of: Open, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencing.offsets_view._LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("fencing.offsets.view._LOOK_SECONDS", 0.5)
     topic = unique("offsets")
     create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
     write(connection, topic, offset_records(C, range(100)))

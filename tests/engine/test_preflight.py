@@ -15,24 +15,24 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from connectors.kafka_settings.java_names import Role
-from fencing.client_settings import connection_of
 from fencing.clock import Deadline
-from fencing.cluster_state import Placement
 from fencing.errors import Fatal, FencingError
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.client_settings import connection_of
 from fencing.kafka.fencer import Fencer
 from fencing.kafka.probes import Prober
 from fencing.kafka.producer import TransactionalProducer
-from fencing.offset_stores import COMPACTED_SOON
-from fencing.offsets import read_offsets
-from fencing.task_clients import reading_connection, transactional_producer
-from fencing.task_spec import TaskSpec
-from ringfence.engine.findings import Check, Result
+from fencing.offsets.source_offsets import read_offsets
+from fencing.offsets.stores import COMPACTED_SOON
+from fencing.task.clients import reading_connection, transactional_producer
+from fencing.task.spec import TaskSpec
+from fencing.topics.cluster_state import Placement
+from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import UnknownPlugin
-from ringfence.engine.preflight import Question, checks, examine
-from ringfence.engine.topics import topics_of
+from ringfence.engine.preflight.findings import Check, Result
+from ringfence.engine.preflight.report import Question, checks, examine
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import new_kafka
 from tests.support.waiting import eventually

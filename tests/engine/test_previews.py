@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from fencing.cluster_state import ClusterState, apply
-from fencing.codec import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord, TaskCountRecord
 from fencing.ids import ConnectorName, Generation
-from ringfence.engine.previews import rival_of
+from fencing.topics.cluster_state import ClusterState, apply
+from fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord, TaskCountRecord
+from ringfence.engine.queries.previews import rival_of
 
 NAMES = frozenset({"Files", "org.example.Files"})
 KEYS: list[dict[str, object]] = [

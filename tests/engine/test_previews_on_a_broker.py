@@ -9,8 +9,8 @@ import pytest
 
 from fencing.clock import Deadline
 from fencing.kafka.admin import topic_exists
-from ringfence.engine.previews import Previews
-from ringfence.engine.refusal import Refusal
+from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.queries.previews import Previews
 from tests.engine.test_offsets_on_a_broker import at, cluster, move  # noqa: F401 - a fixture
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture

@@ -11,13 +11,13 @@ from fencing.clock import Deadline
 from fencing.ids import Incarnation, WorkerId
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.membership import GroupSeat
-from fencing.status import StatusState, WorkerRecord
-from ringfence.engine import client_overrides
-from ringfence.engine.findings import Check, Result, idempotence, lagging
-from ringfence.engine.members import worker_modes
+from fencing.topics.status import StatusState, WorkerRecord
+from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.preflight import Question, checks
-from ringfence.engine.refusals import Asked, Modes, Refusals, add_to
+from ringfence.engine.preflight import client_overrides
+from ringfence.engine.preflight.findings import Check, Result, idempotence, lagging
+from ringfence.engine.preflight.report import Question, checks
+from ringfence.engine.preflight.validation_errors import Asked, Modes, Refusals, add_to
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fencing.cluster_state import ConnectorState
-from fencing.codec import TargetState
 from fencing.ids import ConnectorName
-from ringfence.engine.reloads import Reloads
+from fencing.topics.cluster_state import ConnectorState
+from fencing.topics.config_records import TargetState
+from ringfence.engine.leader.config_reloads import Reloads
 
 SETTINGS = {
     "config.providers": "file,dir",

@@ -8,16 +8,16 @@ import pytest
 from connectors.kafka_settings.java_names import Role
 from fencing.clock import Deadline
 from fencing.errors import Fenced, FencingError
-from fencing.fence import fence
 from fencing.ids import TaskId, task_transactional_id
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.offsets import read_offsets
-from fencing.targets import Way, ways
-from fencing.topic_log import TopicLog
-from ringfence.engine.task_host import run_spec
+from fencing.leader.fence import fence
+from fencing.leader.fence_targets import Way, ways
+from fencing.offsets.source_offsets import read_offsets
+from fencing.topics.reporter import Reporter
+from fencing.topics.topic_log import TopicLog
+from ringfence.engine.spark.task_process import run_spec
 from tests.engine.test_preflight import ALLOW, IDS, WRITE, grant, login, worker  # noqa: F401 - a fixture
 from tests.engine.test_restarts_on_a_broker import C, Cluster, cluster  # noqa: F401 - a fixture
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture

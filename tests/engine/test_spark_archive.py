@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fencing.kafka.settings import Connection
-from fencing.task_plugin import Outcome
-from ringfence.engine.spark_host import SparkHost
+from fencing.task.plugin import Outcome
+from ringfence.engine.spark.driver import SparkHost
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.compose import ROOT

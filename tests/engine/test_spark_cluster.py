@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from fencing.kafka.settings import Connection
-from fencing.task_plugin import Outcome
-from ringfence.engine.spark_host import Lost, SparkHost
+from fencing.task.plugin import Outcome
+from ringfence.engine.spark.driver import Lost, SparkHost
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.spark_cluster import SECRET, WORKERS, Cluster, Runs, seen
@@ -58,7 +58,7 @@ def test_the_workers_share_the_tasks(cluster: Cluster, spark: SparkHost) -> None
 
 ANOTHER = """
 import json, sys
-from ringfence.engine.spark_host import SparkHost
+from ringfence.engine.spark.driver import SparkHost
 settings = json.load(sys.stdin)
 host = SparkHost(1, {**settings, "spark.driver.host": "127.0.0.1", "spark.executor.cores": "2"})
 host.warm()

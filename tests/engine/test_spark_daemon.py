@@ -10,7 +10,7 @@ import pyspark
 _PROGRAM = """
 import sys, zipimport
 assert any(isinstance(each, zipimport.zipimporter) for each in sys.path_importer_cache.values()), "nothing to remove"
-from ringfence.engine.spark_daemon import _prefer_installed
+from ringfence.engine.spark.daemon import _prefer_installed
 _prefer_installed()
 print([path for path, each in sys.path_importer_cache.items() if isinstance(each, zipimport.zipimporter)])
 print([path for path in sys.path if "spark" in path and path.endswith((".zip", ".jar"))])

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fencing.kafka.settings import Connection
-from fencing.task_plugin import Outcome
+from fencing.task.plugin import Outcome
 from ringfence.commands.executor import command_of, spark_home
-from ringfence.engine.spark_host import Lost, SparkHost
+from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.local.errors import LocalError
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

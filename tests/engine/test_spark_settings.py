@@ -3,7 +3,7 @@
 import pytest
 
 from fencing.errors import Invalid
-from ringfence.engine.spark_settings import FIXED, is_local, spark_settings
+from ringfence.spark_settings import FIXED, is_local, spark_settings
 from ringfence.worker_config import WorkerConfig
 
 STANDALONE = {"spark.master": "spark://m:7077", "spark.authenticate.secret": "s"}

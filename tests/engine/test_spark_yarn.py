@@ -10,8 +10,8 @@ import pytest
 from pyspark import SparkContext
 
 from fencing.kafka.settings import Connection
-from fencing.task_plugin import Outcome
-from ringfence.engine.spark_host import Lost, SparkHost
+from fencing.task.plugin import Outcome
+from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.local.process import Leashed
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

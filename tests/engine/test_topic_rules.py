@@ -4,10 +4,10 @@ from functools import reduce
 
 import pytest
 
-from fencing.cluster_state import ClusterState, apply
-from fencing.codec import ConfigRecord, ConnectorRecord
 from fencing.ids import ConnectorName
-from ringfence.engine.topic_rules import TopicRules
+from fencing.topics.cluster_state import ClusterState, apply
+from fencing.topics.config_records import ConfigRecord, ConnectorRecord
+from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.worker_config import WorkerConfig
 
 OWN, DEAD_LETTERS = "offsets.storage.topic", "errors.deadletterqueue.topic.name"

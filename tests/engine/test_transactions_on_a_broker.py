@@ -5,15 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from fencing.clock import Deadline
-from fencing.cluster_state import ClusterState, apply
-from fencing.codec import ConnectorRecord
 from fencing.errors import Fenced
 from fencing.ids import ConnectorName
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from ringfence.engine.refusal import Refusal
-from ringfence.engine.transactions import describe, fence_id
+from fencing.topics.cluster_state import ClusterState, apply
+from fencing.topics.config_records import ConnectorRecord
+from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.queries.transactional_ids import describe, fence_id
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 

@@ -16,12 +16,11 @@ from confluent_kafka import Producer
 
 from fencing.clock import Deadline
 from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.reporter import Reporter
-from fencing.sending import Produce
-from fencing.source_task import SourceTaskRun
-from fencing.task_plugin import Plugin
-from fencing.task_spec import TaskSpec
-from fencing.transactions import TransactionalClient
+from fencing.kafka.protocols import Produce, TransactionalClient
+from fencing.task.plugin import Plugin
+from fencing.task.source_task import SourceTaskRun
+from fencing.task.spec import TaskSpec
+from fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Counting, Plain, Script
 
 

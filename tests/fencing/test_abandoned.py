@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fencing.abandoned import abandoned
-from fencing.codec import ConfigRecord
 from fencing.ids import TaskId
+from fencing.leader.abandoned import abandoned
 from fencing.modes import Mode
-from fencing.status import FAILED, LOST, State, StatusState, TaskStatus, decode, encode
+from fencing.topics.config_records import ConfigRecord
+from fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus, decode, encode
 from tests.fencing.test_cluster_state import config, fold, tasks
 from tests.fencing.test_decisions import T0, A, on, running, said
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.acknowledged import Acknowledged, Run
 from fencing.errors import Fatal
+from fencing.task.at_least_once.submitted_records import Acknowledged, Run
 
 A, B = {"file": "a"}, {"file": "b"}
 

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.assignment import Member, assign
 from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
+from fencing.leader.assignment import Member, assign
 
 Where = dict[TaskId, tuple[WorkerId, Incarnation]]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from fencing.batches import Batch, Decisions, Hidden, Marker, parse
+from fencing.kafka.record_batches import Batch, Decisions, Hidden, Marker, parse
 
 END = {Marker.COMMIT, Marker.ABORT}
 

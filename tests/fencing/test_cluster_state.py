@@ -6,8 +6,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencing.cluster_state import ClusterState, ConnectorState, Placement, apply, mark_unreadable, task_ids
-from fencing.codec import (
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.topics.cluster_state import ClusterState, ConnectorState, Placement, apply, mark_unreadable, task_ids
+from fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -21,7 +22,6 @@ from fencing.codec import (
     UnknownKey,
     encode,
 )
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 
 C = ConnectorName("c")
 W, I = WorkerId("w"), Incarnation("i")  # noqa: E741

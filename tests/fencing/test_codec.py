@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.active_topics import TopicsResetRecord
-from fencing.codec import (
+from fencing.errors import Unreadable
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.topics.active_topics import TopicsResetRecord
+from fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -25,12 +27,10 @@ from fencing.codec import (
     decode,
     encode,
 )
-from fencing.connector_logs import ConnectorLevelRecord
-from fencing.errors import Unreadable
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.log_levels import LoggerRecord
-from fencing.topic_grants import TopicGrantRecord
-from fencing.topic_ids import Topic, TopicIds
+from fencing.topics.connector_logs import ConnectorLevelRecord
+from fencing.topics.log_levels import LoggerRecord
+from fencing.topics.topic_grants import TopicGrantRecord
+from fencing.topics.topic_ids import Topic, TopicIds
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).map(ConnectorName)
 tasks = st.builds(TaskId, names, st.integers(0, 99))

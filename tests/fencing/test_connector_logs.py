@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from connectors.secret_names import hiding
-from fencing.connector_logs import BURST, LONGEST, PER_SECOND, ConnectorLevelRecord, LogPublisher, about
 from fencing.ids import ConnectorName
+from fencing.topics.connector_logs import BURST, LONGEST, PER_SECOND, ConnectorLevelRecord, LogPublisher, about
 
 NAME = ConnectorName("flights")
 log = logging.getLogger("plugin.of.flights")

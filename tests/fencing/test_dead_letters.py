@@ -8,8 +8,8 @@ import pytest
 
 from connectors.api import SchemaAndValue, SourceRecord, Struct
 from connectors.api.schemas import BYTES, DATE, FLOAT32, INT8, STRING, TIME, TIMESTAMP, array, decimal, mapping, struct
-from fencing.dead_letters import Letter, NotKept, mark, record_text, replayed_offset
-from fencing.record_errors import as_bytes
+from fencing.records.dead_letter import Letter, NotKept, mark, record_text, replayed_offset
+from fencing.records.errors import as_bytes
 
 INNER = struct({"n": INT8.but(default=7, doc="a number"), "f": FLOAT32.but(optional=True)}, name="inner", version=2)
 ROW = struct(

@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fencing.assignment import Member
-from fencing.cluster_state import ClusterState
-from fencing.codec import (
+from fencing.ids import Generation, Incarnation, TaskId, WorkerId
+from fencing.leader.assignment import Member
+from fencing.leader.next_placement import REBALANCE_DELAY, Place
+from fencing.leader.reconcile import Steps, decide, shown_restarts, waiting_for
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -14,10 +17,7 @@ from fencing.codec import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from fencing.decisions import Steps, decide, shown_restarts, waiting_for
-from fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from fencing.next_placement import REBALANCE_DELAY, Place
-from fencing.status import FAILED, LOST, MISCONFIGURED, State, StatusState, TaskStatus
+from fencing.topics.status import FAILED, LOST, MISCONFIGURED, State, StatusState, TaskStatus
 from tests.fencing.test_cluster_state import C, config, fold, tasks
 
 A = Member(WorkerId("a"), Incarnation("a1"), 4)

@@ -4,7 +4,7 @@ import pytest
 
 from connectors.api import RetriableError
 from fencing.errors import Abortable
-from fencing.measures import Measures, StateTimes, Window
+from fencing.metrics import Measures, StateTimes, Window
 
 
 class TurnedClock:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fencing.assignment import Member
-from fencing.cluster_state import ClusterState
-from fencing.codec import PlacementRecord, TargetState, TargetStateRecord
-from fencing.decisions import UNFENCED_GRACE_S, Steps, decide, waiting_for
 from fencing.ids import Incarnation, TaskId, WorkerId
+from fencing.leader.assignment import Member
+from fencing.leader.next_placement import REBALANCE_DELAY, Place
+from fencing.leader.reconcile import UNFENCED_GRACE_S, Steps, decide, waiting_for
 from fencing.modes import Mode, lagging
-from fencing.next_placement import REBALANCE_DELAY, Place
-from fencing.status import LOST, PLACED, SUPERSEDED, State, StatusState, TaskStatus
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.config_records import PlacementRecord, TargetState, TargetStateRecord
+from fencing.topics.status import LOST, PLACED, SUPERSEDED, State, StatusState, TaskStatus
 from tests.fencing.test_cluster_state import C, fold
 from tests.fencing.test_decisions import on, running, said
 

@@ -6,7 +6,7 @@ import pytest
 
 from fencing.ids import ConnectorName
 from fencing.kafka.consumer import LogRecord
-from fencing.offsets import SourceOffsets, canonical, decode_key, decode_value, encode_key, encode_value
+from fencing.offsets.source_offsets import SourceOffsets, canonical, decode_key, decode_value, encode_key, encode_value
 
 C = ConnectorName("c")
 

@@ -8,9 +8,9 @@ import pytest
 from fencing.clock import Deadline
 from fencing.errors import Retriable
 from fencing.ids import ConnectorName
-from fencing.offset_moves import carried
-from fencing.offsets import Offset, SourceOffset, SourceOffsets, canonical, encode_key, encode_value
-from fencing.offsets_copy import OffsetsCopy
+from fencing.offsets.alteration import carried
+from fencing.offsets.source_offsets import Offset, SourceOffset, SourceOffsets, canonical, encode_key, encode_value
+from fencing.offsets.worker_copy import OffsetsCopy
 from tests.support.waiting import eventually
 
 C = ConnectorName("c")

@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer
 
 from connectors.kafka_settings.java_names import RULES, Role, servers, translate
-from fencing.boundaries import Boundaries
-from fencing.client_settings import connection_of, effective, producer_overrides, transaction_timeout_ms
 from fencing.errors import Invalid
+from fencing.kafka.client_settings import connection_of, effective, producer_overrides, transaction_timeout_ms
 from fencing.kafka.settings import Connection
+from fencing.task.boundaries import Boundaries
 from ringfence.worker_config import WorkerConfig
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p w=\\"d;";'

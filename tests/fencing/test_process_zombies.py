@@ -12,8 +12,8 @@ import pytest
 
 from fencing.clock import Deadline
 from fencing.kafka.settings import Connection
-from fencing.offsets import read_offsets
-from fencing.task_spec import TaskSpec
+from fencing.offsets.source_offsets import read_offsets
+from fencing.task.spec import TaskSpec
 from tests.guarantees.stage import PARTITION, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from connectors.api import RetriableError, SourceRecord
-from fencing.dead_letters import Letter
 from fencing.ids import ConnectorName, TaskId
-from fencing.measures import Measures
-from fencing.record_errors import ErrorPolicy, RecordErrors, Stage
-from fencing.record_path import RecordPath
+from fencing.metrics import Measures
+from fencing.records.dead_letter import Letter
+from fencing.records.errors import ErrorPolicy, RecordErrors, Stage
+from fencing.records.record_path import RecordPath
 
 PARTITION = {"file": "a"}
 TASK = TaskId(ConnectorName("flights"), 3)

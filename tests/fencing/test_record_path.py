@@ -6,8 +6,8 @@ import pytest
 
 from connectors.api import ConnectorError, RecordBatch, SourceRecord
 from connectors.api.schemas import INT64, STRING
-from fencing.record_errors import Stage
-from fencing.record_path import GatheredOffsets, RecordPath
+from fencing.records.errors import Stage
+from fencing.records.record_path import GatheredOffsets, RecordPath
 
 
 class Upper:

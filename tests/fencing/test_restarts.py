@@ -3,10 +3,10 @@
 import pytest
 
 from connectors.api import ConfigException
-from fencing.cluster_state import Placement
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.restarts import RestartPolicy, in_a_row, next_restart_ms, pause_s, why_of
-from fencing.status import FAILED, MISCONFIGURED, State, TaskStatus
+from fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms, pause_s, why_of
+from fencing.topics.cluster_state import Placement
+from fencing.topics.status import FAILED, MISCONFIGURED, State, TaskStatus
 
 POLICY = RestartPolicy()
 

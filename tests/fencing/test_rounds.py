@@ -2,10 +2,10 @@
 
 import pytest
 
-from fencing.codec import CommitRecord, ConnectorRecord, TaskCountRecord
 from fencing.errors import Conflict
 from fencing.ids import Generation
-from fencing.rounds import finish, plan
+from fencing.leader.round_plan import finish, plan
+from fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord
 from tests.fencing.test_cluster_state import C, c, config, fold, tasks
 
 

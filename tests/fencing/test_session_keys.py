@@ -6,9 +6,9 @@ import hmac
 
 import pytest
 
-from fencing.codec import SessionKeyRecord
 from fencing.errors import Invalid
-from fencing.session_keys import SessionKeys, Verdict
+from fencing.topics.config_records import SessionKeyRecord
+from fencing.topics.session_keys import SessionKeys, Verdict
 
 KEYS = SessionKeys.of({})
 KEY = KEYS.made(1_000)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.active_topics import TopicStatus, key_of
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.status import (
+from fencing.topics.active_topics import TopicStatus, key_of
+from fencing.topics.status import (
     FAILED,
     LOST,
     PLACED,

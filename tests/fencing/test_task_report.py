@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from fencing.clock import SYSTEM_CLOCK
-from fencing.kafka.reporter import Reporter
-from fencing.status import StatusRecord, TaskStatus
-from fencing.task_report import TaskReport
-from fencing.transactions import Counters
+from fencing.task.report import TaskReport
+from fencing.task.transactions import Counters
+from fencing.topics.reporter import Reporter
+from fencing.topics.status import StatusRecord, TaskStatus
 from tests.fencing.test_task_view import SPEC
 
 

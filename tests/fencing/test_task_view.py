@@ -1,7 +1,11 @@
 """What the config topic means for one attempt of a task."""
 
-from fencing.cluster_state import ConnectorState, Placement
-from fencing.codec import (
+from fencing.ids import Generation, Incarnation, TaskId, WorkerId
+from fencing.kafka.settings import Connection
+from fencing.task.spec import TaskSpec
+from fencing.task.view import Verdict, judge
+from fencing.topics.cluster_state import ConnectorState, Placement
+from fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -10,10 +14,7 @@ from fencing.codec import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from fencing.kafka.settings import Connection
-from fencing.task_spec import TaskSpec, Topics
-from fencing.task_view import Verdict, judge
+from fencing.topics.names import Topics
 from tests.fencing.test_cluster_state import C, c, config, place, tasks
 
 PLACEMENT = Placement(WorkerId("w"), Incarnation("i"), 2, Generation(2))

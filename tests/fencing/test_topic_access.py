@@ -4,13 +4,13 @@ import pytest
 
 from connectors.api import SourceRecord
 from connectors.api.errors import ConnectorError
-from fencing.cluster_state import ClusterState, apply
-from fencing.codec import ConfigRecord, ConnectorRecord, TaskCountRecord, UnknownKey, decode, encode
 from fencing.ids import ConnectorName, Generation
 from fencing.kafka.consumer import LogRecord
-from fencing.record_path import RecordPath
-from fencing.task_spec import Topics
-from fencing.topic_access import OffsetsTopics, TopicAccess, offsets_topics
+from fencing.records.record_path import RecordPath
+from fencing.records.topic_access import OffsetsTopics, TopicAccess, offsets_topics
+from fencing.topics.cluster_state import ClusterState, apply
+from fencing.topics.config_records import ConfigRecord, ConnectorRecord, TaskCountRecord, UnknownKey, decode, encode
+from fencing.topics.names import Topics
 from tests.fencing.test_record_path import Upper
 
 OTHER = ConnectorName("other")

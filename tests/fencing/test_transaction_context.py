@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from connectors.api import ConnectorError, RecordBatch, SourceRecord
-from fencing.transaction_context import Ending, Part, RequestedEndings
+from fencing.task.transaction_context import Ending, Part, RequestedEndings
 
 
 def records(count: int) -> list[SourceRecord]:

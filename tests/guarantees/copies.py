@@ -10,10 +10,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from connectors.api import OffsetReader, RecordBatch, SourceRecord, SourceTask
 from connectors.builtin.kafka_source.cluster import Cluster
 from connectors.builtin.kafka_source.task import KafkaSourceTask
-from fencing.kafka.reporter import Reporter
-from fencing.source_task import SourceTaskRun
-from fencing.task_plugin import Outcome, Plugin
-from fencing.task_spec import TaskSpec
+from fencing.task.plugin import Outcome, Plugin
+from fencing.task.source_task import SourceTaskRun
+from fencing.task.spec import TaskSpec
+from fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Plain, Stage
 from tests.support.waiting import eventually
 

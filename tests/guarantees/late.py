@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from fencing.clock import Deadline
 from fencing.kafka.producer import TransactionalProducer
-from fencing.task_spec import TaskSpec
-from fencing.transactions import TransactionalClient
+from fencing.kafka.protocols import TransactionalClient
+from fencing.task.spec import TaskSpec
 from tests.guarantees.stage import Attempt, Counting, Script, Stage
 from tests.support.proxy import Api, Fate, Proxied, Request, Trap
 from tests.support.waiting import eventually

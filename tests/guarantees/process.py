@@ -3,10 +3,10 @@
 import sys
 import time
 
-from fencing.kafka.reporter import Reporter
-from fencing.source_task import SourceTaskRun
-from fencing.task_plugin import Plugin
-from fencing.task_spec import TaskSpec
+from fencing.task.plugin import Plugin
+from fencing.task.source_task import SourceTaskRun
+from fencing.task.spec import TaskSpec
+from fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Counting, Plain, Script
 
 

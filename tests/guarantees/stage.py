@@ -6,8 +6,19 @@ from dataclasses import dataclass, field
 
 from connectors.api import RecordBatch, SourceRecord, SourceTask
 from fencing.clock import Deadline
-from fencing.cluster_state import Placement
-from fencing.codec import (
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.kafka.admin import TopicSpec, create_topics
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.protocols import TransactionalClient
+from fencing.kafka.settings import Connection
+from fencing.offsets.source_offsets import read_offsets
+from fencing.records.errors import Stage as Stage_
+from fencing.records.record_path import Convert
+from fencing.task.plugin import Outcome, Plugin
+from fencing.task.source_task import SourceTaskRun
+from fencing.task.spec import TaskSpec
+from fencing.topics.cluster_state import Placement
+from fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -16,20 +27,10 @@ from fencing.codec import (
     TaskRecord,
     encode,
 )
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.reporter import Reporter
-from fencing.kafka.settings import Connection
-from fencing.offsets import read_offsets
-from fencing.record_errors import Stage as Stage_
-from fencing.record_path import Convert
-from fencing.source_task import SourceTaskRun
-from fencing.status import StatusState, TaskStatus, apply, decode
-from fencing.task_plugin import Outcome, Plugin
-from fencing.task_spec import TaskSpec, Topics
-from fencing.topic_log import TopicLog
-from fencing.transactions import TransactionalClient
+from fencing.topics.names import Topics
+from fencing.topics.reporter import Reporter
+from fencing.topics.status import StatusState, TaskStatus, apply, decode
+from fencing.topics.topic_log import TopicLog
 from tests.support.waiting import eventually
 
 PARTITION = {"source": "numbers"}

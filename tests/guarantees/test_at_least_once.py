@@ -9,13 +9,13 @@ import pytest
 
 from connectors.api import SourceRecord
 from fencing.clock import Deadline
-from fencing.codec import TargetState, TargetStateRecord
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.fencer import Fencer
 from fencing.kafka.settings import Connection
-from fencing.status import State
-from fencing.task_spec import TaskSpec
-from fencing.task_view import Verdict
+from fencing.task.spec import TaskSpec
+from fencing.task.view import Verdict
+from fencing.topics.config_records import TargetState, TargetStateRecord
+from fencing.topics.status import State
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Listening, Script, Stage
 from tests.support.broker import Broker

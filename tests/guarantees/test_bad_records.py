@@ -7,7 +7,7 @@ import pytest
 from fencing.clock import Deadline
 from fencing.kafka.admin import topic_identity, topic_setting
 from fencing.kafka.settings import Connection
-from fencing.topic_log import TopicLog
+from fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Counting, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

@@ -6,10 +6,10 @@ import pytest
 
 from connectors.api import SourceRecord
 from fencing.clock import Deadline
-from fencing.codec import TargetState, TargetStateRecord
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.task_spec import TaskSpec
+from fencing.task.spec import TaskSpec
+from fencing.topics.config_records import TargetState, TargetStateRecord
 from tests.guarantees.stage import Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

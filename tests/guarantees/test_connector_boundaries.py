@@ -6,13 +6,13 @@ import pytest
 
 from connectors.api import SourceRecord
 from fencing.clock import Deadline
-from fencing.codec import TargetState, TargetStateRecord
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.offsets import encode_key, encode_value
-from fencing.status import State
-from fencing.task_clients import transactional_producer
-from fencing.task_spec import TaskSpec
+from fencing.offsets.source_offsets import encode_key, encode_value
+from fencing.task.clients import transactional_producer
+from fencing.task.spec import TaskSpec
+from fencing.topics.config_records import TargetState, TargetStateRecord
+from fencing.topics.status import State
 from tests.guarantees.stage import PARTITION, Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

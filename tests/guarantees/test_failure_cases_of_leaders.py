@@ -11,21 +11,21 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]
 
 from fencing.clock import Deadline
-from fencing.codec import TargetState, TargetStateRecord
-from fencing.config_log import ConfigLog
 from fencing.errors import Fatal, FencingError, Retriable
-from fencing.fence import Fenced, fence
 from fencing.ids import ConnectorName, Generation
-from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.rounds import Round, finish, plan
-from fencing.targets import Way
-from ringfence.engine.connector_offsets import ConnectorOffsets
-from ringfence.engine.leader import Leader, identity
-from ringfence.engine.offset_carrier import OffsetCarrier
+from fencing.leader.fence import Fenced, fence
+from fencing.leader.fence_targets import Way
+from fencing.leader.round_plan import Round, finish, plan
+from fencing.topics.config_log import ConfigLog
+from fencing.topics.config_records import TargetState, TargetStateRecord
+from fencing.topics.reporter import Reporter
+from ringfence.engine.leader.offset_migration import OffsetCarrier
+from ringfence.engine.leader.round_runner import RoundRunner
+from ringfence.engine.leader.thread import Leader, identity
+from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.round_runner import RoundRunner
-from ringfence.engine.topics import ensure_topics
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Script, Stage
 from tests.support.broker import Broker

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencing.clock import Deadline
-from fencing.codec import ConfigRecord, TargetState, TargetStateRecord
 from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from fencing.kafka.probes import Prober
 from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.protocols import TransactionalClient
 from fencing.kafka.settings import Connection
-from fencing.task_clients import transactional_producer
-from fencing.task_spec import TaskSpec
-from fencing.transactions import TransactionalClient
+from fencing.task.clients import transactional_producer
+from fencing.task.spec import TaskSpec
+from fencing.topics.config_records import ConfigRecord, TargetState, TargetStateRecord
 from tests.guarantees.stage import Attempt, Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.harsh import Harsh

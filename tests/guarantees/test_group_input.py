@@ -8,13 +8,13 @@ from confluent_kafka import Producer
 
 from fencing.clock import SYSTEM_CLOCK, Deadline
 from fencing.errors import Fenced
-from fencing.group_input import OLD_GENERATION, GroupInput, OffsetsProducer
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.groups import GroupMember, group_members
 from fencing.kafka.input_group import InputGroup, InputRecord
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.topic_log import TopicLog
+from fencing.task.group_input import OLD_GENERATION, GroupInput, OffsetsProducer
+from fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 

@@ -10,19 +10,19 @@ from dataclasses import replace
 import pytest
 
 from fencing.clock import Deadline
-from fencing.cluster_state import ClusterState
-from fencing.codec import ConnectorRecord, TargetState, TaskCountRecord
-from fencing.config_log import ConfigLog
 from fencing.errors import Invalid
 from fencing.ids import Generation
 from fencing.kafka.admin import TopicSpec, create_topics, delete_topics, end_offsets, topic_ids
-from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.source_task import SourceTaskRun
-from fencing.task_plugin import Plugin
-from fencing.task_spec import TaskSpec
-from fencing.topic_ids import TopicIds
-from ringfence.engine.topics import ensure_topics
+from fencing.task.plugin import Plugin
+from fencing.task.source_task import SourceTaskRun
+from fencing.task.spec import TaskSpec
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.config_log import ConfigLog
+from fencing.topics.config_records import ConnectorRecord, TargetState, TaskCountRecord
+from fencing.topics.reporter import Reporter
+from fencing.topics.topic_ids import TopicIds
+from ringfence.engine.platform_topics import ensure_topics
 from ringfence.recovery import copies, taking
 from ringfence.recovery.copies import Copy, OffsetCopy
 from ringfence.recovery.restoring import Restore

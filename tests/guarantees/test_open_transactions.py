@@ -7,17 +7,17 @@ import pytest
 
 from connectors.api import SourceRecord
 from fencing.clock import Deadline
-from fencing.events import decode
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.fencer import Fencer
 from fencing.kafka.hanging import HangingProber
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.kafka.transactions import Transaction, TransactionProber
-from fencing.offsets import encode_key, encode_value
-from fencing.status import State
-from fencing.task_spec import TaskSpec
-from fencing.topic_log import TopicLog
+from fencing.offsets.source_offsets import encode_key, encode_value
+from fencing.task.spec import TaskSpec
+from fencing.topics.events import decode
+from fencing.topics.status import State
+from fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker

@@ -9,8 +9,6 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from fencing.clock import Deadline
-from fencing.codec import ConnectorRecord, encode
-from fencing.config_log import ConfigLog
 from fencing.errors import Retriable
 from fencing.ids import ConnectorName
 from fencing.kafka.admin import Place, TopicSpec, create_topics, offsets_at
@@ -18,7 +16,9 @@ from fencing.kafka.fencer import Fencer
 from fencing.kafka.plain_producer import PlainProducer
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.topic_log import TopicLog
+from fencing.topics.config_log import ConfigLog
+from fencing.topics.config_records import ConnectorRecord, encode
+from fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import Broker, new_kafka
 from tests.support.waiting import eventually

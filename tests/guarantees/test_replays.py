@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from fencing.clock import Deadline
-from fencing.dead_letters import Letter, Place
+from fencing.dead_letters.listing import Page, Replay, Wanted, page
+from fencing.dead_letters.replay import Became, Converted, Replays, Result
 from fencing.errors import Fenced
 from fencing.ids import ConnectorName, replay_transactional_id
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.kafka.tail import Limits
-from fencing.letters import Page, Replay, Wanted, page
-from fencing.replays import Became, Converted, Replays, Result
+from fencing.records.dead_letter import Letter, Place
 from tests.guarantees.stage import Script, Stage
 from tests.guarantees.test_bad_records import Picky, numbers
 from tests.support.broker import Broker

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pytest
 
 from connectors.api import SourceRecord
-from fencing import task_offsets
 from fencing.clock import Deadline
 from fencing.errors import Fatal
 from fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_setting
 from fencing.kafka.plain_producer import PlainProducer
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.offset_stores import settled, stores_of
-from fencing.offsets import Offset, SourceOffsets, encode_key, encode_value, read_offsets
-from fencing.topic_log import TopicLog
+from fencing.offsets.source_offsets import Offset, SourceOffsets, encode_key, encode_value, read_offsets
+from fencing.offsets.stores import settled, stores_of
+from fencing.task import offsets as task_offsets
+from fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker

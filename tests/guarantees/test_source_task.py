@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connectors.api import RecordBatch, RetriableError
-from fencing import polling
-from fencing.active_topics import TopicsResetRecord, key_of
 from fencing.clock import Deadline
-from fencing.codec import TargetState, TargetStateRecord
 from fencing.kafka.fencer import Fencer
-from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.status import Removed, State
+from fencing.task import polling
+from fencing.topics.active_topics import TopicsResetRecord, key_of
+from fencing.topics.config_records import TargetState, TargetStateRecord
+from fencing.topics.reporter import Reporter
+from fencing.topics.status import Removed, State
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Listening, Script, Stage
 from tests.support.broker import Broker

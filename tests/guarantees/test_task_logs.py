@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencing.clock import Deadline
-from fencing.connector_logs import ConnectorLevelRecord
-from fencing.kafka.reporter import Reporter
 from fencing.kafka.settings import Connection
-from fencing.task_spec import TaskSpec
-from fencing.topic_log import TopicLog
-from ringfence.engine.task_host import run_spec
+from fencing.task.spec import TaskSpec
+from fencing.topics.connector_logs import ConnectorLevelRecord
+from fencing.topics.reporter import Reporter
+from fencing.topics.topic_log import TopicLog
+from ringfence.engine.spark.task_process import run_spec
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencing.clock import Deadline
-from fencing.codec import TargetState, TargetStateRecord, decode
 from fencing.errors import Fenced, NotLeader, Retriable
 from fencing.ids import ConnectorName, leader_transactional_id
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.membership import GroupMetadata, GroupSeat
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.leadership import Term
-from fencing.topic_log import TopicLog
+from fencing.leader.term import Term
+from fencing.topics.config_records import TargetState, TargetStateRecord, decode
+from fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 

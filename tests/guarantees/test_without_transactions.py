@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import Producer
 
 from fencing.clock import Deadline
+from fencing.kafka.protocols import TransactionalClient
 from fencing.kafka.settings import Connection
-from fencing.task_spec import TaskSpec
-from fencing.transactions import TransactionalClient
+from fencing.task.spec import TaskSpec
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import Broker
 

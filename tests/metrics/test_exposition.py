@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from fencing.ids import Incarnation, WorkerId
-from fencing.status import FAILED, State, WorkerRecord
+from fencing.topics.status import FAILED, State, WorkerRecord
 from ringfence.metrics.text import Family, Kind, labels, number, render
 from ringfence.metrics.views import exposition
-from ringfence.mirror.models import Connector, Task
+from ringfence.projection.models import Connector, Task
 from tests.mirror.test_projection import project
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 

@@ -10,7 +10,7 @@ from benchmarks.rest import Rest
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.settings import Connection
-from fencing.topic_log import TopicLog
+from fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.e2e.up import Up
 from tests.support.waiting import eventually

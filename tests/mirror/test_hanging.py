@@ -1,7 +1,7 @@
 """Hanging transactions in the database: what is left, a count for each connector, and an audit entry for each end."""
 
 from ringfence.audit.models import AuditEntry
-from ringfence.mirror.models import Connector, Event, HangingTransaction
+from ringfence.projection.models import Connector, Event, HangingTransaction
 from tests.mirror.test_projection import project, running
 from tests.support.topics import Topic
 

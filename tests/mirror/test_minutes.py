@@ -7,10 +7,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from fencing.status import State
-from ringfence.mirror import minutes
-from ringfence.mirror.minutes import EVERYTHING, ITSELF, UNKNOWN, Cell, hours, joined, strips, worst
-from ringfence.mirror.models import Connector, Minute, Task
+from fencing.topics.status import State
+from ringfence.projection import minutes
+from ringfence.projection.minutes import EVERYTHING, ITSELF, UNKNOWN, Cell, hours, joined, strips, worst
+from ringfence.projection.models import Connector, Minute, Task
 from tests.mirror.test_projection import progress, project, running
 from tests.support.topics import Topic, connector_status, task_status
 

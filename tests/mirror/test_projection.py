@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from fencing.codec import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord
 from fencing.errors import TopicLost
 from fencing.ids import ConnectorName, Incarnation, WorkerId
-from fencing.status import SUPERSEDED, LeaderRecord, Removed, State, WorkerRecord
-from fencing.topic_ids import Topic as Topic_
-from fencing.topic_ids import TopicIds
-from ringfence.mirror.models import (
+from fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord
+from fencing.topics.status import SUPERSEDED, LeaderRecord, Removed, State, WorkerRecord
+from fencing.topics.topic_ids import Topic as Topic_
+from fencing.topics.topic_ids import TopicIds
+from ringfence.projection.models import (
     ClusterInfo,
     Connector,
     Event,
@@ -21,8 +21,8 @@ from ringfence.mirror.models import (
     TopicPosition,
     Worker,
 )
-from ringfence.mirror.positions import Superseded, applied
-from ringfence.mirror.projector import Projection
+from ringfence.projection.positions import Superseded, applied
+from ringfence.projection.projector import Projection
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 
 C = ConnectorName("c")

@@ -8,17 +8,18 @@ from contextlib import contextmanager, suppress
 import pytest
 from confluent_kafka import Producer
 
-from fencing import codec, events
 from fencing.clock import Deadline
-from fencing.codec import ConnectorRecord
 from fencing.ids import ConnectorName
 from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
-from fencing.topic_ids import TopicIds
-from ringfence.engine.topics import present
-from ringfence.mirror import positions, topic_memory
-from ringfence.mirror.models import ClusterInfo, Connector, Event
-from ringfence.mirror.notices import Notice
-from ringfence.mirror.projector import Projector
+from fencing.topics import config_records as codec
+from fencing.topics import events
+from fencing.topics.config_records import ConnectorRecord
+from fencing.topics.topic_ids import TopicIds
+from ringfence.engine.platform_topics import present
+from ringfence.projection import positions, topic_memory
+from ringfence.projection.change_notifications import Notice
+from ringfence.projection.models import ClusterInfo, Connector, Event
+from ringfence.projection.projector import Projector
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.topics import connector, generation

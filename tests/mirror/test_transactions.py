@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ringfence.mirror.models import Task
+from ringfence.projection.models import Task
 from tests.mirror.test_projection import project, running
 from tests.support.topics import Topic
 

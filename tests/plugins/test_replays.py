@@ -7,8 +7,8 @@ import pytest
 
 from connectors.api import SourceRecord, Struct
 from connectors.api.schemas import INT32, STRING, struct
-from fencing.dead_letters import PREFIX, record_text
-from fencing.record_errors import as_bytes
+from fencing.records.dead_letter import PREFIX, record_text
+from fencing.records.errors import as_bytes
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.replay import Settings, again
 

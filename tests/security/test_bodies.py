@@ -12,7 +12,8 @@ import httpx
 import psutil
 import pytest
 
-from ringfence.web import bodies, protocol
+from ringfence.web import http_protocol as protocol
+from ringfence.web import request_body as bodies
 from tests.security.servers import Web, migrate, serving
 
 TOKEN = "a-token-of-at-least-24-characters"

@@ -11,8 +11,8 @@ from connectors.api import ConnectorError, RetriableError
 from connectors.converters.registry.json_schema import JsonSchemaConverter
 from connectors.egress import Policy, Refused, plain
 from connectors.worker_limits import WorkerLimits
-from fencing.client_settings import connection_of
 from fencing.errors import Invalid
+from fencing.kafka.client_settings import connection_of
 from fencing.kafka.settings import Connection
 
 SECRET = "INTERNAL-METADATA-ROLE-CREDENTIALS"

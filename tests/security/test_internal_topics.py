@@ -7,11 +7,11 @@ import pytest
 from fencing.clock import Deadline
 from fencing.kafka.admin import end_offsets, topic_identity
 from fencing.kafka.plain_producer import PlainProducer
-from ringfence.engine.dead_letters import DeadLetters
+from ringfence.engine.leader.command_refused import Refusal
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.refusal import Refusal
-from ringfence.engine.topic_rules import TopicRules
-from ringfence.engine.topic_tail import last_records
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.queries.dead_letters import DeadLetters
+from ringfence.engine.queries.topic_tail import last_records
 from ringfence.worker_config import WorkerConfig
 from tests.security.site import Site
 from tests.support.names import unique

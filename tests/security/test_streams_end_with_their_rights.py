@@ -8,8 +8,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import override_settings
 
-from ringfence.web import handler, live
-from ringfence.web.handler import PooledHandler
+from ringfence.web import asgi_handler as handler
+from ringfence.web.asgi_handler import PooledHandler
+from ringfence.web.live import streams as live
 from tests.support import database
 
 _PATIENCE = 30.0

@@ -6,16 +6,16 @@ import pytest
 
 from connectors.api import ConnectorError
 from fencing.clock import Deadline
-from fencing.cluster_state import ClusterState, apply
-from fencing.codec import ConnectorRecord, TargetState, decode, encode
 from fencing.ids import ConnectorName
-from fencing.leadership import TopicRecord
-from fencing.topic_access import TopicAccess
-from fencing.topic_grants import TopicGrantRecord, limits
-from fencing.topic_log import TopicLog
+from fencing.leader.term import TopicRecord
+from fencing.records.topic_access import TopicAccess
+from fencing.topics.cluster_state import ClusterState, apply
+from fencing.topics.config_records import ConnectorRecord, TargetState, decode, encode
+from fencing.topics.topic_grants import TopicGrantRecord, limits
+from fencing.topics.topic_log import TopicLog
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
-from ringfence.engine.commands import Plan, configure, create, delete
+from ringfence.engine.leader.commands import Plan, configure, create, delete
 from tests.e2e.rest import Rest
 from tests.security.site import Site
 from tests.support.names import unique

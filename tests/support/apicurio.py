@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 
-from ringfence.local import warm_start
+from ringfence.local import cds_archive as warm_start
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import once, retrieve
 from ringfence.local.java import find_java

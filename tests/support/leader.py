@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencing.active_topics import key_of
-from fencing.codec import ConnectorRecord, TargetState, TargetStateRecord
 from fencing.ids import ConnectorName
-from fencing.log_levels import LoggerRecord
-from fencing.status import Removed, State
+from fencing.topics.active_topics import key_of
+from fencing.topics.config_records import ConnectorRecord, TargetState, TargetStateRecord
+from fencing.topics.log_levels import LoggerRecord
+from fencing.topics.status import Removed, State
 from ringfence.dispatch import CommandResult, Refused
-from ringfence.mirror.models import ActiveTopic, GenerationRow, Task
-from ringfence.mirror.projector import Projection
+from ringfence.projection.models import ActiveTopic, GenerationRow, Task
+from ringfence.projection.projector import Projection
 from tests.support.topics import Topic, connector_status, generation, task_status
 
 PLUGIN = "VerifiableSource"

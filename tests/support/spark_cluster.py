@@ -10,10 +10,10 @@ from urllib.request import urlopen
 import psutil
 
 from fencing.clock import Deadline
-from fencing.task_plugin import Outcome
-from fencing.task_spec import TaskSpec
-from fencing.topic_log import TopicLog
-from ringfence.engine.spark_host import Lost, SparkHost
+from fencing.task.plugin import Outcome
+from fencing.task.spec import TaskSpec
+from fencing.topics.topic_log import TopicLog
+from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.local.java import find_java
 from ringfence.local.process import Leashed, free_port
 from tests.guarantees.stage import Stage

@@ -4,15 +4,16 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fencing import codec, events, status
-from fencing.codec import CommitRecord, ConfigRecord, ConnectorRecord, TaskCountRecord, TaskRecord
 from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.status import ConnectorStatus, State, StatusRecord, TaskStatus
+from fencing.topics import config_records as codec
+from fencing.topics import events, status
+from fencing.topics.config_records import CommitRecord, ConfigRecord, ConnectorRecord, TaskCountRecord, TaskRecord
+from fencing.topics.status import ConnectorStatus, State, StatusRecord, TaskStatus
 
 
 @dataclass(frozen=True)
 class Entry:
-    """As `fencing.topic_log.LogRecord`."""
+    """As `fencing.topics.topic_log.LogRecord`."""
 
     partition: int
     offset: int

@@ -24,7 +24,8 @@ def _empty_tables(_tables: None) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     from ringfence import dispatch
-    from ringfence.api import masking, root
+    from ringfence.api import root
+    from ringfence.http import masking
 
     fake = FakeLeader()
     asked = ("validate", "list_plugins", "config_keys", "preflight", "preview", "try_transforms")

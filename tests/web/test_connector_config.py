@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from fencing.codec import TargetState, TargetStateRecord
 from fencing.ids import ConnectorName
+from fencing.topics.config_records import TargetState, TargetStateRecord
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.audit.models import AuditEntry
 from ringfence.history.models import ConfigVersion
-from ringfence.mirror.models import Connector
+from ringfence.projection.models import Connector
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -233,7 +233,7 @@ def test_the_checks_of_the_form_fill_secrets_in(client: Client, flights: FakeLea
 def test_only_who_may_read_configurations_sees_them(
     client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ringfence.access import middleware
+    from ringfence.middleware import access as middleware
 
     viewer = Principal("eve", "session", (Right(frozenset({Verb.VIEW, Verb.EDIT}), "*"),))
     monkeypatch.setattr(middleware, "identify", lambda request: viewer)

@@ -12,7 +12,7 @@ from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import CommandResult, Refused
 from ringfence.history.models import OffsetSnapshot
-from ringfence.mirror.models import ActiveTopic, Connector, Task
+from ringfence.projection.models import ActiveTopic, Connector, Task
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -109,7 +109,7 @@ def test_where_offsets_cannot_be_discarded_nothing_is_deleted(
 def test_discarding_offsets_takes_their_own_verb(
     client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ringfence.access import middleware
+    from ringfence.middleware import access as middleware
 
     some = Principal("ann", "session", (Right(frozenset({Verb.VIEW, Verb.DELETE}), "*"),))
     monkeypatch.setattr(middleware, "identify", lambda request: some)

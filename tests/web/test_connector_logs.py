@@ -5,12 +5,12 @@ import time
 import pytest
 from django.test import Client
 
-from fencing.codec import decode, encode
-from fencing.connector_logs import ConnectorLevelRecord
 from fencing.ids import ConnectorName
-from ringfence.mirror import log_rows
-from ringfence.mirror.models import Connector, Event, LogLine
-from ringfence.mirror.projector import Projection
+from fencing.topics.config_records import decode, encode
+from fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.projection import log_rows
+from ringfence.projection.models import Connector, Event, LogLine
+from ringfence.projection.projector import Projection
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import Topic, connector

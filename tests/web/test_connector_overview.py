@@ -9,11 +9,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from fencing.status import State
-from ringfence.mirror.minutes import Cell
-from ringfence.mirror.models import Minute, Task
-from ringfence.web.states import Tone
-from ringfence.web.task_strip import WIDTH, strip
+from fencing.topics.status import State
+from ringfence.projection.minutes import Cell
+from ringfence.projection.models import Minute, Task
+from ringfence.web.connector.task_heatmap import WIDTH, strip
+from ringfence.web.state_badges import Tone
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

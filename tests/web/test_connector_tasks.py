@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from fencing.status import FAILED, MISCONFIGURED, State
-from ringfence.mirror.models import Event
-from ringfence.web.traces import cause_of, grouped
+from fencing.topics.status import FAILED, MISCONFIGURED, State
+from ringfence.projection.models import Event
+from ringfence.web.connector.traces import cause_of, grouped
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

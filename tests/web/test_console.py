@@ -18,7 +18,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.console import waiting as queue
 from ringfence.console.stuck import stuck
 from ringfence.dispatch import Refused
-from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

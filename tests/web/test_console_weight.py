@@ -11,7 +11,7 @@ from django.test import Client
 from ringfence import dispatch
 from ringfence.access.models import Grant, Token
 from ringfence.audit.models import AuditEntry
-from ringfence.mirror.models import ClusterInfo
+from ringfence.projection.models import ClusterInfo
 from tests.e2e.browser.pages import PAGES
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector

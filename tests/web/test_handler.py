@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from ringfence.web import handler, live
-from ringfence.web.handler import PooledHandler
+from ringfence.web import asgi_handler as handler
+from ringfence.web.asgi_handler import PooledHandler
+from ringfence.web.live import streams as live
 
 _PATIENCE = 20.0
 

@@ -13,18 +13,18 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from fencing.ids import Incarnation, WorkerId
-from fencing.status import LeaderRecord, State, WorkerRecord
+from fencing.topics.status import LeaderRecord, State, WorkerRecord
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import Refused
-from ringfence.mirror.minutes import EVERYTHING, ITSELF, minute_of
-from ringfence.mirror.models import Connector, Event, HangingTransaction, Minute, Task
-from ringfence.web import lists
-from ringfence.web.fresh import LONGEST_MS, Fresh
-from ringfence.web.overview import overview
-from ringfence.web.reasons import reason
-from ringfence.web.rows import rows_of
+from ringfence.projection.minutes import EVERYTHING, ITSELF, minute_of
+from ringfence.projection.models import Connector, Event, HangingTransaction, Minute, Task
+from ringfence.web.health_reasons import reason
+from ringfence.web.lists import pages as lists
+from ringfence.web.lists.overview import overview
+from ringfence.web.lists.rows import rows_of
+from ringfence.web.live.fragment_cache import LONGEST_MS, Fresh
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

@@ -13,12 +13,12 @@ from django.test import Client, override_settings
 from connectors.api import ConfigDef, ConfigType, Importance, SourceConnector, SourceTask, Width
 from connectors.plugins import PluginRegistry, describe
 from ringfence import dispatch
-from ringfence.api.errors import ConnectError
 from ringfence.dispatch import Refused
 from ringfence.engine.plugins.validation import validate
-from ringfence.mirror.models import Connector, SourceOffset
-from ringfence.web.drafts import draft_of
-from ringfence.web.pasted import read_pasted
+from ringfence.http.errors import ConnectError
+from ringfence.projection.models import Connector, SourceOffset
+from ringfence.web.new.form_state import draft_of
+from ringfence.web.new.pasted_config import read_pasted
 from tests.api.test_rights import account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.pages import squeeze

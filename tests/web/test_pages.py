@@ -11,12 +11,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from fencing.codec import TargetState, TargetStateRecord
 from fencing.ids import ConnectorName, Incarnation, WorkerId
-from fencing.status import State, WorkerRecord
+from fencing.topics.config_records import TargetState, TargetStateRecord
+from fencing.topics.status import State, WorkerRecord
 from ringfence.dispatch import Refused
-from ringfence.mirror.models import Connector, Event, GenerationRow, Task
-from ringfence.web.pace import LONGEST, SHARE, SHORTEST, Pace
+from ringfence.projection.models import Connector, Event, GenerationRow, Task
+from ringfence.web.live.rate_control import LONGEST, SHARE, SHORTEST, Pace
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector, generation
@@ -332,8 +332,8 @@ def test_static_files_are_served(client: Client) -> None:
 
 
 def test_the_stream_tells_only_about_its_connector() -> None:
-    from ringfence.mirror.notices import ANYTHING, Notice
-    from ringfence.web.live import Hub, Listener
+    from ringfence.projection.change_notifications import ANYTHING, Notice
+    from ringfence.web.live.streams import Hub, Listener
 
     async def told() -> list[bool]:
         hub, mine, all_of_them = Hub(), Listener("a"), Listener(None)
@@ -347,8 +347,8 @@ def test_the_stream_tells_only_about_its_connector() -> None:
 
 
 def test_where_many_pages_are_open_numbers_wait_and_a_change_of_state_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ringfence.mirror.notices import Notice
-    from ringfence.web import live
+    from ringfence.projection.change_notifications import Notice
+    from ringfence.web.live import streams as live
 
     monkeypatch.setattr(Pace, "states_s", lambda pace, pages: 0.0)
     monkeypatch.setattr(Pace, "numbers_s", lambda pace, pages: 3600.0)
@@ -399,7 +399,7 @@ def test_the_more_an_event_costs_and_the_more_pages_are_open_the_less_often_numb
 
 
 def test_lists_are_told_to_look_again_and_a_connector_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ringfence.web import live
+    from ringfence.web.live import streams as live
 
     async def never(hub: live.Hub) -> None:
         await asyncio.Event().wait()
@@ -427,7 +427,7 @@ def test_lists_are_told_to_look_again_and_a_connector_is_not(monkeypatch: pytest
 def test_without_redis_the_stream_follows_the_database(flights: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.conf import settings
 
-    from ringfence.web import live
+    from ringfence.web.live import streams as live
 
     monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
     monkeypatch.setattr(live, "_POLL_SECONDS", 0.02)
@@ -463,7 +463,7 @@ def test_the_timeline_leaves_out_stages_that_were_passed(client: Client, flights
 def test_the_database_away_has_its_page(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db import OperationalError
 
-    from ringfence.web import lists
+    from ringfence.web.lists import pages as lists
 
     def away(query: object, who: object) -> None:
         raise OperationalError("unable to open database file")

@@ -14,9 +14,9 @@ from django.test.utils import CaptureQueriesContext
 
 from ringfence.access import tokens
 from ringfence.access.models import Grant
-from ringfence.mirror.models import Connector
-from ringfence.web import fresh
-from ringfence.web.fresh import Fresh, Part
+from ringfence.projection.models import Connector
+from ringfence.web.live import fragment_cache as fresh
+from ringfence.web.live.fragment_cache import Fresh, Part
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

@@ -14,10 +14,11 @@ from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.history.models import ConfigVersion
-from ringfence.mirror.models import Connector, Event, GenerationRow, Task
-from ringfence.mirror.projector import Projection
-from ringfence.web import connector_frame, tabs
-from ringfence.web.lanes import PAGE_SIZE, SPAN_MS, WIDTH, lanes
+from ringfence.projection.models import Connector, Event, GenerationRow, Task
+from ringfence.projection.projector import Projection
+from ringfence.web.connector import frame as connector_frame
+from ringfence.web.connector import tabs
+from ringfence.web.connector.transaction_lanes import PAGE_SIZE, SPAN_MS, WIDTH, lanes
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import Topic, connector

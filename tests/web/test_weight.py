@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.mirror.models import Connector, Minute, Task, pack
+from ringfence.projection.models import Connector, Minute, Task, pack
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from fencing.topic_grants import Groups, limits
+from fencing.topics.topic_grants import Groups, limits
 from ringfence.access.patterns import EVERYTHING, matches, regular_expression
 from ringfence.access.verbs import Verb
 

@@ -10,9 +10,9 @@ from django.db import transaction
 from ringfence.alerts import deliveries
 from ringfence.alerts.conditions import Asked, Changes, Found, Kind, Seen, SeenConnector, SeenTask, What, changes, look
 from ringfence.alerts.models import Delivery, Incident, Rule, Turn
-from ringfence.api.masking import Masker
-from ringfence.mirror import topic_memory
-from ringfence.mirror.models import Connector, GenerationRow, Task
+from ringfence.http.masking import Masker
+from ringfence.projection import topic_memory
+from ringfence.projection.models import Connector, GenerationRow, Task
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import Need
 from ringfence.access.verbs import Verb
 from ringfence.api import jsonbody
-from ringfence.api.masking import has_mask
 from ringfence.audit.trail import tell
+from ringfence.http.masking import has_mask
 
 
 def allowed(methods: Iterable[str]) -> HttpResponse:

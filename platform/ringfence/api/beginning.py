@@ -10,8 +10,8 @@ from typing import Any
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.api import writing
-from ringfence.api.errors import ConnectError
 from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError
 
 _COMMANDS = {"RUNNING": "resume", "PAUSED": "pause"}
 

@@ -13,10 +13,10 @@ from ringfence.access.routes import SIGNED, on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import offset_moves, reading, writing
 from ringfence.api.base import ConnectView
-from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
+from ringfence.http.errors import bad_request
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from connectors.delivery_settings import DEAD_LETTERS
 from ringfence import dispatch
-from ringfence.api.errors import bad_request
-from ringfence.api.masking import Masker
-from ringfence.mirror.models import Connector
+from ringfence.http.errors import bad_request
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector
 
 LEVELS: Final = ("read_committed", "read_uncommitted")
 STAGES: Final = ("TRANSFORMATION", "HEADER_CONVERTER", "KEY_CONVERTER", "VALUE_CONVERTER")

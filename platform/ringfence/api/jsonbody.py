@@ -6,7 +6,7 @@ Numbers keep their source text (`1.50` stays `1.50`), since every config value i
 import json
 from collections.abc import Mapping
 
-from ringfence.api.errors import bad_request
+from ringfence.http.errors import bad_request
 
 MAX_CONFIG_BYTES = 1_000_000
 """A config must fit into one record of the config topic, next to its tasks' configs."""

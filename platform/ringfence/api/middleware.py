@@ -1,4 +1,4 @@
-"""How paths are read, before any route is looked for. Who may come in: `ringfence.access.middleware`."""
+"""How paths are read, before any route is looked for. Who may come in: `ringfence.middleware.access`."""
 
 from django.conf import settings
 from django.http import HttpRequest

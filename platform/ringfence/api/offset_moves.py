@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ringfence import dispatch
-from ringfence.history import snapshots
+from ringfence.api import offset_snapshots as snapshots
 from ringfence.history.models import OffsetSnapshot
-from ringfence.mirror.models import Connector
+from ringfence.projection.models import Connector
 
 Entries = Sequence[Mapping[str, Any]]
 

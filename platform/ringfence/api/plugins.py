@@ -15,10 +15,10 @@ from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import topic_grants, writing
 from ringfence.api.base import ConnectView
-from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of
-from ringfence.api.masking import unmasked
 from ringfence.dispatch import Refused
+from ringfence.http.errors import bad_request
+from ringfence.http.masking import unmasked
 
 _LATEST: Final = "latest"
 """The version that clients ask for when they mean the newest; one is installed."""

@@ -11,9 +11,9 @@ from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
 from ringfence.api.base import ConnectView
-from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import check_size, config_of
-from ringfence.api.masking import Masker, unmasked
+from ringfence.http.errors import bad_request
+from ringfence.http.masking import Masker, unmasked
 
 
 def checks_of(config: Mapping[str, str]) -> list[dict[str, Any]]:

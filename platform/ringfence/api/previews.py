@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from ringfence import dispatch
-from ringfence.api.errors import ConnectError, bad_request
 from ringfence.api.jsonbody import check_size
-from ringfence.api.masking import Masker
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.http.masking import Masker
 
 RECORDS, MOST_RECORDS = 10, 50
 SECONDS, MOST_SECONDS = 5.0, 15.0

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fencing.targets import may_keep_own_offsets
+from fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
-from ringfence.api.errors import ConnectError, not_found
-from ringfence.api.masking import Masker, hidden
-from ringfence.mirror.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
+from ringfence.http.errors import ConnectError, not_found
+from ringfence.http.masking import Masker, hidden
+from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
 
 Json = dict[str, Any]
 

@@ -11,10 +11,10 @@ from rest_framework.response import Response
 from ringfence import __version__, dispatch
 from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.api.base import ConnectView, allowed
-from ringfence.api.errors import json_error
 from ringfence.dispatch import Refused
-from ringfence.mirror import topic_memory
-from ringfence.mirror.models import ClusterInfo
+from ringfence.http.errors import json_error
+from ringfence.projection import topic_memory
+from ringfence.projection.models import ClusterInfo
 
 CONNECT_VERSION = "4.3.0"
 """The Kafka Connect whose API this is: clients decide by it which calls they may make."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
 from fencing.ids import ConnectorName
-from fencing.topic_grants import TopicGrantRecord
+from fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from fencing.ids import ConnectorName
-from fencing.topic_grants import TopicGrantRecord
+from fencing.topics.topic_grants import TopicGrantRecord
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, topic_grants
 from ringfence.api.converters import has_control
-from ringfence.api.errors import ConnectError, bad_request
 from ringfence.api.jsonbody import check_size, object_of, plain, text_of
-from ringfence.api.masking import Masker, remember, unmasked
 from ringfence.dispatch import CommandResult, Refused
 from ringfence.history import versions
-from ringfence.mirror.models import Connector
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.http.masking import Masker, remember, unmasked
+from ringfence.projection.models import Connector
 
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
 _PATCH_ATTEMPTS = 3

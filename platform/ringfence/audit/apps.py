@@ -7,3 +7,12 @@ class AuditConfig(AppConfig):
     name = "ringfence.audit"
     label = "audit"
     verbose_name = "Audit"
+
+    def ready(self) -> None:
+        # Models can be imported only now.
+        from ringfence.audit.receivers import record_ended_transaction
+        from ringfence.audit.retention import sweep_on_signal
+        from ringfence.projection.signals import hanging_transaction_ended, housekeeping_due
+
+        housekeeping_due.connect(sweep_on_signal, dispatch_uid="retention")
+        hanging_transaction_ended.connect(record_ended_transaction, dispatch_uid="ended transactions")

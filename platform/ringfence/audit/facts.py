@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ringfence.access.verbs import Verb
-from ringfence.api.masking import Masker
-from ringfence.mirror.models import Connector, SourceOffset
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector, SourceOffset
 
 SHOWN = 200
 """Source offsets and changed keys that an entry lists at most; it counts them all."""

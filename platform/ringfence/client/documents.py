@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors import properties
-from ringfence.client.exits import ClientError, Exit
+from ringfence.client.exit_codes import ClientError, Exit
 
 HIDDEN = "[hidden]"
 """What the server shows of a secret; sent back, it keeps what is stored."""

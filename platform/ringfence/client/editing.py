@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ringfence.client import documents
-from ringfence.client.exits import ClientError, Exit
+from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import Rest, segment
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
 
-from ringfence.client.exits import ClientError, Exit
+from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import Rest, segment
 
 PAUSE_SECONDS = 0.3

@@ -4,11 +4,12 @@ import argparse
 import sys
 from typing import Any
 
-from ringfence.client import documents, editing, happenings, output, versions, waiting
+from ringfence.client import documents, editing, output, versions, waiting
+from ringfence.client import events as happenings
 from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
-from ringfence.client.asking import confirmed
 from ringfence.client.documents import Document
-from ringfence.client.exits import ClientError, Exit
+from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.prompts import confirmed
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]

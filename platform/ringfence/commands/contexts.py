@@ -5,7 +5,7 @@ import getpass
 import sys
 
 from ringfence.client import contexts, output
-from ringfence.client.exits import ClientError, Exit
+from ringfence.client.exit_codes import ClientError, Exit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from ringfence.commands import up
 from ringfence.local.instance import default_root
+from ringfence.local.running import Running
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     return up.serve(args, partial(_demo, leave=args.exit, data=Path(args.data)))
 
 
-def _demo(running: up.Running, *, leave: bool, data: Path) -> int | None:
+def _demo(running: Running, *, leave: bool, data: Path) -> int | None:
     # Imported here: `up` alone needs neither a Kafka client nor the flights.
     from ringfence.demo import job
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ringfence.client import output, snapshots
 from ringfence.client.arguments import Actions, add_yes, run
-from ringfence.client.asking import confirmed
-from ringfence.client.exits import ClientError, Exit
+from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.prompts import confirmed
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]

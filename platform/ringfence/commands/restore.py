@@ -11,7 +11,7 @@ from ringfence.commands.database import connect
 from ringfence.local.errors import LocalError
 
 if TYPE_CHECKING:
-    from fencing.topic_ids import TopicIds
+    from fencing.topics.topic_ids import TopicIds
     from ringfence.recovery.copies import Copy
 
 
@@ -75,7 +75,7 @@ def known(args: argparse.Namespace) -> "TopicIds | None":
     connect(args.data)
     from django.db import Error as DatabaseError
 
-    from ringfence.mirror import topic_memory
+    from ringfence.projection import topic_memory
 
     try:
         return topic_memory.known()

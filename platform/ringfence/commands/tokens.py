@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0, or LocalError with what to do."""
     connect(args.data)
-    from ringfence.access import accounts
+    from ringfence.audit import accounts
 
     if args.action == "list":
         _list()

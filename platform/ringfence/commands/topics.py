@@ -26,8 +26,8 @@ def run(args: argparse.Namespace) -> int:
     config = cluster_settings.worker_config(args)
     from fencing.clock import Deadline
     from fencing.errors import FencingError
-    from fencing.topic_ids import ROLES, losses
-    from ringfence.engine.topics import names_of, present, recall
+    from fencing.topics.topic_ids import ROLES, losses
+    from ringfence.engine.platform_topics import names_of, present, recall
     from ringfence.recovery.restoring import Restore
 
     remembered = known(args)

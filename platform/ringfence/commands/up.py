@@ -7,9 +7,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -22,6 +20,7 @@ from ringfence.local.instance import Instance, default_root
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port, port_is_free
 from ringfence.local.roles import KafkaRole, PythonRole, ValkeyRole, migrate
+from ringfence.local.running import Job, Running
 from ringfence.local.supervisor import Supervisor, say, stage
 from ringfence.local.valkey import EmbeddedValkey
 
@@ -78,20 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Start, tend, and stop on SIGTERM or Ctrl-C; 0 after a stop that was asked for."""
     return serve(args)
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """What a job needs to know about a Ringfence that is ready."""
-
-    url: str
-    bootstrap: str
-    instance: Instance
-    door: Door
-
-
-Job = Callable[[Running], int | None]
-"""Work for when everything is ready. An exit code stops everything; None leaves it running."""
 
 
 def serve(args: argparse.Namespace, job: Job | None = None) -> int:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from django.contrib.auth.models import User
     from django.core.exceptions import ValidationError
 
-    from ringfence.access import accounts
+    from ringfence.audit import accounts
 
     if args.action == "list":
         _list(list(User.objects.order_by("username").prefetch_related("grants")))

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
     import uvicorn
 
-    from ringfence.web.protocol import CONNECTIONS, BoundedProtocol
+    from ringfence.web.http_protocol import CONNECTIONS, BoundedProtocol
 
     host, port = args.http
     if not port_is_free(host, port):

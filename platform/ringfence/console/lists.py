@@ -20,7 +20,7 @@ from ringfence.access.models import Grant, Token
 from ringfence.access.verbs import Verb
 from ringfence.audit import listing
 from ringfence.audit.models import AuditEntry
-from ringfence.console.sheet import NOTHING
+from ringfence.console.confirm_page import NOTHING
 
 _STATES = {"valid": "success", "expired": "warning", "revoked": "danger"}
 _OUTCOMES = {"done": "success", "refused": "warning", "failed": "danger", "unknown": "info"}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ringfence import dispatch
 from ringfence.dispatch import Refused
-from ringfence.history import live
-from ringfence.mirror.models import Connector, Task
+from ringfence.history import old_generations as live
+from ringfence.projection.models import Connector, Task
 
 _SECONDS = 8.0
 

@@ -19,7 +19,10 @@ from ringfence.access.principal import NOBODY
 from ringfence.access.routes import ANYONE, Need, everywhere, requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
-from ringfence.console import cluster, heavy, people, views
+from ringfence.console import account_actions as people
+from ringfence.console import cluster_actions as cluster
+from ringfence.console import connector_actions as heavy
+from ringfence.console import views
 from ringfence.console.lists import Accounts, Audit, Grants, Tokens
 
 _KEPT: Mapping[str, Need] = {

@@ -12,8 +12,8 @@ from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.console.waiting import waiting
 from ringfence.dispatch import COMMAND_TIMEOUT, Refused
-from ringfence.mirror.health import Health
-from ringfence.mirror.models import Connector, GenerationRow, Task
+from ringfence.projection.health import Health
+from ringfence.projection.models import Connector, GenerationRow, Task
 
 ROUND_MS = 15_000
 MOTION_MS = 60_000

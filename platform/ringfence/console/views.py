@@ -19,14 +19,14 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import ANYONE, everywhere, on_connector, requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.audit import listing
+from ringfence.console.confirm_page import NOTHING, Came, Sheet, page, run
 from ringfence.console.lists import links, moment
-from ringfence.console.sheet import NOTHING, Came, Sheet, page, run
 from ringfence.console.stuck import stuck
 from ringfence.console.waiting import take_back, waiting
 from ringfence.dispatch import Refused
-from ringfence.history import live
-from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
-from ringfence.web.states import look_of
+from ringfence.history import old_generations as live
+from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
+from ringfence.web.state_badges import look_of
 
 _PAGE = 50
 Rows = Sequence[Sequence[str | SafeString]]

@@ -14,10 +14,10 @@ from fencing.errors import FencingError
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.consumer import PartitionReader
 from fencing.kafka.settings import Connection
-from ringfence.commands.up import Running
 from ringfence.demo.flights import FLIGHTS, flights_file
 from ringfence.demo.tally import Tally, Verdict
 from ringfence.local.errors import LocalError
+from ringfence.local.running import Running
 
 VICTIM = "worker-1"
 # Small transactions, so that there is time to see it and to kill something in the middle.

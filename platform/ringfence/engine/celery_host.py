@@ -13,7 +13,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from fencing.status import WorkerRecord
+from fencing.topics.status import WorkerRecord
 from ringfence import redis_clock
 from ringfence.celery import app, application
 

@@ -3,8 +3,8 @@
 from fencing.clock import Deadline
 from fencing.kafka.consumer import LogRecord
 from fencing.kafka.settings import Connection
-from fencing.status import StatusState, apply, decode
-from fencing.topic_log import Isolation, TopicLog
+from fencing.topics.status import StatusState, apply, decode
+from fencing.topics.topic_log import Isolation, TopicLog
 
 
 class StatusLog:

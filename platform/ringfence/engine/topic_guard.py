@@ -18,9 +18,9 @@ from fencing.errors import FencingError, Retriable, TopicLost
 from fencing.kafka.admin import create_topics
 from fencing.kafka.settings import Connection
 from fencing.kafka.topic_watch import TopicWatch
-from fencing.topic_ids import EVENTS, PRECIOUS, Loss, TopicIds, explanation
+from fencing.topics.topic_ids import EVENTS, PRECIOUS, Loss, TopicIds, explanation
 from ringfence.alerts.tasks import watch_alone
-from ringfence.engine.topics import ensure_topics, specs
+from ringfence.engine.platform_topics import ensure_topics, specs
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class TopicGuard:
         from django.db import Error as DatabaseError
 
         _set_up()
-        from ringfence.mirror import topic_memory
+        from ringfence.projection import topic_memory
 
         try:
             return topic_memory.remembered()
@@ -120,7 +120,7 @@ def _tell(reason: str) -> None:
     from django.db import close_old_connections
 
     _set_up()
-    from ringfence.mirror import topic_memory
+    from ringfence.projection import topic_memory
 
     try:
         topic_memory.tell_loss(reason)

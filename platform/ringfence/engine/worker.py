@@ -18,33 +18,33 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from connectors import worker_limits
 from connectors.config_providers import PROVIDERS, ConfigProviders
 from fencing.clock import Deadline
-from fencing.connector_logs import LogPublisher
 from fencing.errors import FencingError, Invalid, Retriable
 from fencing.ids import parse_member_client_id
 from fencing.kafka.admin import cluster_id
 from fencing.kafka.groups import group_members
-from fencing.kafka.reporter import Reporter
-from fencing.offsets_view import OffsetsView
-from fencing.status import WorkerRecord
+from fencing.offsets.view import OffsetsView
+from fencing.topics.connector_logs import LogPublisher
+from fencing.topics.reporter import Reporter
+from fencing.topics.status import WorkerRecord
 from ringfence import __version__, encryption
 from ringfence.alerts.tasks import watch
 from ringfence.engine.celery_host import CeleryHost
-from ringfence.engine.child_environment import let_go
-from ringfence.engine.command_service import CommandService
-from ringfence.engine.connector_limits import limits_of
-from ringfence.engine.connector_offsets import ConnectorOffsets
-from ringfence.engine.dead_letters import DeadLetters
-from ringfence.engine.launcher import Launcher
-from ringfence.engine.leader import Leader, identity
-from ringfence.engine.members import worker_modes
+from ringfence.engine.celery_tasks import Services, provide
+from ringfence.engine.leader.command_service import CommandService
+from ringfence.engine.leader.members import worker_modes
+from ringfence.engine.leader.thread import Leader, identity
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.previews import Previews
-from ringfence.engine.projection import ProjectionSeat
-from ringfence.engine.refusals import Refusals
-from ringfence.engine.spark_host import SparkHost
-from ringfence.engine.tasks import Services, provide
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.preflight.validation_errors import Refusals
+from ringfence.engine.projection_membership import ProjectionSeat
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.engine.queries.dead_letters import DeadLetters
+from ringfence.engine.queries.previews import Previews
+from ringfence.engine.spark.child_environment import let_go
+from ringfence.engine.spark.connector_limits import limits_of
+from ringfence.engine.spark.driver import SparkHost
+from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.topic_guard import TopicGuard
-from ringfence.engine.topic_rules import TopicRules
 from ringfence.history import keeping
 from ringfence.worker_config import WorkerConfig
 

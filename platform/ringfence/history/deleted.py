@@ -5,7 +5,7 @@ from django.db.models import Max, QuerySet
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.history.models import ConfigVersion
-from ringfence.mirror.models import Connector
+from ringfence.projection.models import Connector
 
 
 def deleted(who: Principal) -> QuerySet[ConfigVersion]:

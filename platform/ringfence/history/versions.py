@@ -9,19 +9,10 @@ from django.db.models import Max
 
 from ringfence.encryption import NoKey, decrypt_text, encrypt_text
 from ringfence.history.models import ConfigVersion
-from ringfence.mirror.texts import clean
+from ringfence.projection.clean_text import clean
+from ringfence.projection.signals import WrittenConfig
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A configuration as the config topic says it."""
-
-    connector: str
-    config_offset: int
-    time_ms: int
-    config: Mapping[str, str]
 
 
 def _packed(config: Mapping[str, str]) -> str:
@@ -37,7 +28,7 @@ def _clear(row: ConfigVersion) -> str:
         return ""
 
 
-def keep(written: Iterable[Written]) -> None:
+def keep(written: Iterable[WrittenConfig]) -> None:
     """Add those that differ from the version before. Inside the projector's transaction, which has no rival."""
     changes = list(written)
     names = {change.connector for change in changes}
@@ -67,6 +58,11 @@ def keep(written: Iterable[Written]) -> None:
             )
         )
     ConfigVersion.objects.bulk_create(rows, batch_size=100)
+
+
+def keep_from_signal(written: Iterable[WrittenConfig], **_: object) -> None:
+    """The receiver of `configurations_read`."""
+    keep(written)
 
 
 def newest_offset(connector: str) -> int:

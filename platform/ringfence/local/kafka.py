@@ -8,7 +8,8 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 
-from ringfence.local import last_stand, warm_start
+from ringfence.local import cds_archive as warm_start
+from ringfence.local import unclean_shutdown as last_stand
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_SERVER, resolve
 from ringfence.local.java import find_java

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ringfence.metrics.text import Family, Kind, Sample, labels
-from ringfence.mirror.models import Connector, Startups, Task, Worker
+from ringfence.projection.models import Connector, Startups, Task, Worker
 
 CONNECTOR_FIELDS: Final = (
     "name", "class_name", "type", "state", "worker", "version", "unreadable", "generation", "task_count", "fencing",

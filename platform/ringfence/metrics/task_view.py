@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ringfence.mirror.models import Task
+from ringfence.projection.models import Task
 
 FIELDS: Final = (
     "connector", "number", "state", "worker", "generation", "attempt", "restarts", "next_restart_ms", "auto_restarts",

@@ -9,12 +9,12 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.errors import json_error
 from ringfence.clocks import clocks
+from ringfence.http.errors import json_error
 from ringfence.metrics import cluster, connect_tasks, own_tasks
 from ringfence.metrics.task_view import FIELDS, TaskView
 from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
-from ringfence.mirror.models import Connector, Startups, Task, Worker
+from ringfence.projection.models import Connector, Startups, Task, Worker
 
 _CLOCKS = Family(
     "ringfence_clock_offset_seconds",

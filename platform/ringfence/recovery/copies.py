@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fencing.codec import TargetState
 from fencing.errors import Invalid
-from fencing.topic_grants import Groups
+from fencing.topics.config_records import TargetState
+from fencing.topics.topic_grants import Groups
 
 FORMAT: Final = "ringfence-backup"
 VERSION: Final = 1
@@ -21,7 +21,7 @@ class ConnectorCopy:
     """One connector.
 
     tasks: how many transactional ids its newest generations may have had; target: where they wrote
-    (`fencing.targets`); topics, saved_by: the limit of topics that its last editor had (`fencing.topic_grants`).
+    (`fencing.leader.fence_targets`); topics, saved_by: the limit of topics that its last editor had (`fencing.topics.topic_grants`).
     """
 
     config: Mapping[str, str] = field(repr=False)

@@ -17,8 +17,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fencing.clock import Deadline
-from fencing.cluster_state import ClusterState
-from fencing.codec import (
+from fencing.errors import Conflict, FencingError, Invalid, Retriable
+from fencing.ids import ConnectorName, Generation
+from fencing.kafka.admin import create_topics
+from fencing.kafka.fencer import Fencer
+from fencing.kafka.groups import group_members
+from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.leader.fence_targets import place_of, target_of, ways
+from fencing.leader.term import Term, TopicRecord
+from fencing.offsets.source_offsets import decode_key, encode_key, encode_value
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.config_log import ConfigLog
+from fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -26,21 +36,11 @@ from fencing.codec import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from fencing.config_log import ConfigLog
-from fencing.errors import Conflict, FencingError, Invalid, Retriable
-from fencing.ids import ConnectorName, Generation
-from fencing.kafka.admin import create_topics
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.groups import group_members
-from fencing.kafka.membership import GroupMetadata, GroupSeat
-from fencing.kafka.reporter import Reporter
-from fencing.leadership import Term, TopicRecord
-from fencing.offsets import decode_key, encode_key, encode_value
-from fencing.targets import place_of, target_of, ways
-from fencing.topic_grants import TopicGrantRecord
-from fencing.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
-from fencing.topic_log import TopicLog
-from ringfence.engine.topics import present, recall, specs
+from fencing.topics.reporter import Reporter
+from fencing.topics.topic_grants import TopicGrantRecord
+from fencing.topics.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
+from fencing.topics.topic_log import TopicLog
+from ringfence.engine.platform_topics import present, recall, specs
 from ringfence.recovery.copies import ConnectorCopy, Copy
 from ringfence.worker_config import WorkerConfig
 

@@ -3,17 +3,17 @@
 import time
 
 from fencing.clock import Deadline
-from fencing.cluster_state import ClusterState, ConnectorState
-from fencing.codec import TargetState
-from fencing.config_log import ConfigLog
 from fencing.errors import Retriable
 from fencing.ids import ConnectorName
 from fencing.kafka.admin import cluster_id
 from fencing.kafka.settings import Connection
-from fencing.offsets import canonical, decode_key, decode_value
-from fencing.targets import target_of
-from fencing.topic_ids import dumps
-from fencing.topic_log import TopicLog
+from fencing.leader.fence_targets import target_of
+from fencing.offsets.source_offsets import canonical, decode_key, decode_value
+from fencing.topics.cluster_state import ClusterState, ConnectorState
+from fencing.topics.config_log import ConfigLog
+from fencing.topics.config_records import TargetState
+from fencing.topics.topic_ids import dumps
+from fencing.topics.topic_log import TopicLog
 from ringfence.recovery.copies import ConnectorCopy, Copy, OffsetCopy
 from ringfence.worker_config import WorkerConfig
 
@@ -87,7 +87,7 @@ def from_database(group_id: str) -> Copy:
 
     from django.db.models import Max
 
-    from ringfence.mirror.models import ClusterInfo, Connector, GenerationRow, SourceOffset
+    from ringfence.projection.models import ClusterInfo, Connector, GenerationRow, SourceOffset
 
     most = dict(GenerationRow.objects.values_list("connector").annotate(Max("tasks")))
     connectors = {}

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.utils.cache import patch_vary_headers
 from django.utils.deprecation import MiddlewareMixin
 
-from ringfence.web.fresh import PACK_LEVEL, PartResponse
+from ringfence.web.live.fragment_cache import PACK_LEVEL, PartResponse
 
 _LEAST = 1_500
 """A smaller answer fits into one packet as it is."""

@@ -4,29 +4,23 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from ringfence.access.routes import ANYONE, requires
-from ringfence.web import (
-    actions,
-    bulk,
-    connector_config,
-    connector_dead_letters,
-    connector_delete,
-    connector_edit,
-    connector_frame,
-    connector_logs,
-    connector_offsets,
-    connector_overview,
-    connector_tasks,
-    connector_topics,
-    create,
-    filling,
-    lists,
-    live,
-    login,
-    preflight,
-    review,
-    tabs,
-    views,
-)
+from ringfence.web import actions, login, views
+from ringfence.web.connector import config as connector_config
+from ringfence.web.connector import dead_letters as connector_dead_letters
+from ringfence.web.connector import delete as connector_delete
+from ringfence.web.connector import edit as connector_edit
+from ringfence.web.connector import frame as connector_frame
+from ringfence.web.connector import logs as connector_logs
+from ringfence.web.connector import offsets as connector_offsets
+from ringfence.web.connector import overview as connector_overview
+from ringfence.web.connector import tabs
+from ringfence.web.connector import tasks as connector_tasks
+from ringfence.web.connector import topics as connector_topics
+from ringfence.web.lists import bulk
+from ringfence.web.lists import pages as lists
+from ringfence.web.live import streams as live
+from ringfence.web.new import create, preflight, review
+from ringfence.web.new import form as filling
 
 urlpatterns = [
     path("", lists.first),

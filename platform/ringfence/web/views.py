@@ -15,7 +15,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.history.models import ConfigVersion
-from ringfence.mirror.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
 
 View = Callable[..., HttpResponse]
 

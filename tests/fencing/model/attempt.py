@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from fencing.cluster_state import ConnectorState, Placement
 from fencing.ids import TaskId
 from fencing.kafka.settings import Connection
-from fencing.task_spec import TaskSpec, Topics
-from fencing.task_view import Verdict, judge
+from fencing.task.spec import TaskSpec
+from fencing.task.view import Verdict, judge
+from fencing.topics.cluster_state import ConnectorState, Placement
+from fencing.topics.names import Topics
 from tests.fencing.model.kafka import Fenced
 from tests.fencing.model.world import GROUP, WAIT, C, Data, OffsetRecord, Rules, Steps, Violation, World, wait_for_init
 

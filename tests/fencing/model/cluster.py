@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from fencing.assignment import Member
-from fencing.cluster_state import Placement
-from fencing.codec import TargetState
 from fencing.ids import Incarnation, TaskId
-from fencing.status import FAILED, LOST, State, StatusState, TaskStatus
-from ringfence.engine import commands
+from fencing.leader.assignment import Member
+from fencing.topics.cluster_state import Placement
+from fencing.topics.config_records import TargetState
+from fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus
+from ringfence.engine.leader import commands
 from tests.fencing.model.attempt import BATCHES_IN_A_TRANSACTION, Attempt
 from tests.fencing.model.leader import Leader, task_configs
 from tests.fencing.model.world import C, Rules, Violation, World

@@ -6,11 +6,18 @@ The pure functions are the kernel's own; a rule that is taken out is taken out a
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
-from fencing.assignment import Member
-from fencing.cluster_state import ClusterState, ConnectorState, Placement, apply, apply_connector
-from fencing.codec import CommitRecord, ConfigRecord, ConnectorRecord, PlacementRecord, TaskCountRecord, encode
 from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
-from fencing.status import Attempt, StatusState
+from fencing.leader.assignment import Member
+from fencing.topics.cluster_state import ClusterState, ConnectorState, Placement, apply, apply_connector
+from fencing.topics.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    PlacementRecord,
+    TaskCountRecord,
+    encode,
+)
+from fencing.topics.status import Attempt, StatusState
 from tests.fencing.model.kafka import Kafka
 
 C = ConnectorName("c")

@@ -13,10 +13,10 @@ from ringfence.access.verbs import Verb
 from ringfence.alerts import editing, tasks
 from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule
-from ringfence.api.errors import bad_request, not_found
 from ringfence.api.v1.base import OwnView
 from ringfence.api.v1.listing import ListView, equal, flag, since, until
 from ringfence.audit.trail import tell
+from ringfence.http.errors import bad_request, not_found
 
 Row = TypeVar("Row")
 _READS, _WRITES = everywhere(Verb.VIEW), everywhere(Verb.ADMIN).writing()

@@ -9,11 +9,11 @@ from rest_framework.serializers import Serializer
 
 from ringfence.access.authorise import principal_of
 from ringfence.api.base import ConnectView
-from ringfence.api.errors import bad_request, json_error
 from ringfence.api.jsonbody import object_of, plain
 from ringfence.api.v1.schema import OwnSchema
 from ringfence.audit.trail import note
-from ringfence.history import repeats
+from ringfence.history import idempotency_keys as repeats
+from ringfence.http.errors import bad_request, json_error
 
 Shape = type[Serializer[Any]]
 JsonSchema = dict[str, Any]

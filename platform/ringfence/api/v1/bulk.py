@@ -9,9 +9,9 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.errors import bad_request
 from ringfence.api.v1.base import OwnView
 from ringfence.bulk import MOST, command, each
+from ringfence.http.errors import bad_request
 
 
 class ResultShape(serializers.Serializer[Any]):

@@ -15,16 +15,16 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
-from ringfence.api.errors import ConnectError, bad_request, not_found
 from ringfence.api.jsonbody import config_of
-from ringfence.api.masking import Masker
 from ringfence.api.v1.base import OwnView
 from ringfence.api.v1.listing import ListView, contains, since, until, whole
 from ringfence.dispatch import Refused
 from ringfence.history.deleted import deleted
 from ringfence.history.models import ConfigVersion
 from ringfence.history.versions import difference
-from ringfence.mirror.models import Connector
+from ringfence.http.errors import ConnectError, bad_request, not_found
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector
 
 _CHANGED = "The configuration is another one by now ({now}): read it again, and repeat the request with its ETag."
 

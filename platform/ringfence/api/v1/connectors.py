@@ -13,11 +13,11 @@ from rest_framework.response import Response
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.errors import not_found
-from ringfence.api.masking import Masker
 from ringfence.api.v1.base import OwnView
 from ringfence.api.v1.listing import ListView, contains, equal, flag, number, since, until
-from ringfence.mirror.models import Connector, Event, GenerationRow, Task
+from ringfence.http.errors import not_found
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector, Event, GenerationRow, Task
 
 
 class ConnectorShape(serializers.Serializer[Any]):

@@ -10,10 +10,10 @@ from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
 from ringfence.api.beginning import create_at
-from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of
 from ringfence.api.v1.connectors import Connectors, ConnectorShape
 from ringfence.api.v1.offsets import EntryShape
+from ringfence.http.errors import bad_request
 
 _FIELDS = ("name", "config", "initial_state", "initial_offsets")
 

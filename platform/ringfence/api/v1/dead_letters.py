@@ -9,9 +9,9 @@ from rest_framework.response import Response
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import dead_letters, reading
-from ringfence.api.errors import bad_request
 from ringfence.api.v1.base import TEXT, OwnView
 from ringfence.audit.trail import note
+from ringfence.http.errors import bad_request
 
 _OUTCOMES: Final = ["written", "dropped", "failed", "replayed", "undecided", "missing"]
 _LARGEST: Final = 2**63 - 1

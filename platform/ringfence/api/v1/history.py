@@ -10,10 +10,10 @@ from rest_framework import serializers
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.masking import Masker
 from ringfence.api.v1.listing import ListView, contains, equal, number, since, until
 from ringfence.audit import listing
-from ringfence.mirror.models import Connector, Event
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector, Event
 
 _BETWEEN = {"since": since("time_ms"), "until": until("time_ms")}
 

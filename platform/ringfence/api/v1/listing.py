@@ -14,8 +14,8 @@ from django.db.models import Q, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ringfence.api.errors import bad_request
 from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, OwnView
+from ringfence.http.errors import bad_request
 
 Condition = Callable[[str], Q]
 """`schema`, where it has one: what the text may be."""

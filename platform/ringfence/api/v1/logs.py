@@ -9,17 +9,17 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from fencing.connector_logs import DEFAULT, LEVELS
+from fencing.topics.connector_logs import DEFAULT, LEVELS
 from ringfence import dispatch
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.errors import bad_request
-from ringfence.api.masking import Masker
 from ringfence.api.v1.base import OwnView
 from ringfence.api.v1.listing import ListView, contains, number, since, until
-from ringfence.mirror.log_rows import severity_of
-from ringfence.mirror.models import Connector, LogLine
+from ringfence.http.errors import bad_request
+from ringfence.http.masking import Masker
+from ringfence.projection.log_rows import severity_of
+from ringfence.projection.models import Connector, LogLine
 
 MOST_MINUTES = 24 * 60
 

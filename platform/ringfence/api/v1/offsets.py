@@ -11,12 +11,12 @@ from rest_framework.response import Response
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import offset_moves, reading, writing
-from ringfence.api.errors import bad_request, not_found
+from ringfence.api import offset_snapshots as snapshots
 from ringfence.api.v1.base import OwnView
 from ringfence.api.v1.listing import ListView, equal, since, until
-from ringfence.history import snapshots
 from ringfence.history.models import OffsetSnapshot
-from ringfence.mirror.models import Connector
+from ringfence.http.errors import bad_request, not_found
+from ringfence.projection.models import Connector
 
 
 class SnapshotShape(serializers.Serializer[Any]):

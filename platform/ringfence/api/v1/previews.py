@@ -12,10 +12,10 @@ from rest_framework.response import Response
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import previews, writing
-from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of
-from ringfence.api.masking import unmasked
 from ringfence.api.v1.base import OwnView
+from ringfence.http.errors import bad_request
+from ringfence.http.masking import unmasked
 
 
 class SettingsShape(serializers.DictField):

@@ -18,7 +18,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import ANYONE, requires
 from ringfence.api.base import ConnectView
-from ringfence.web.errors import answer
+from ringfence.http.error_pages import answer
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; "

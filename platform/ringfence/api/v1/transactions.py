@@ -13,10 +13,10 @@ from ringfence import dispatch
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.errors import bad_request
 from ringfence.api.v1.base import FLAG, OwnView, told_reason
 from ringfence.api.v1.connectors import FencedShape
-from ringfence.history import live
+from ringfence.history import old_generations as live
+from ringfence.http.errors import bad_request
 
 _LARGEST_ID = 300
 

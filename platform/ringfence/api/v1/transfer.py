@@ -18,13 +18,13 @@ from connectors import properties
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
-from ringfence.api.errors import bad_request
 from ringfence.api.jsonbody import config_of, object_of, read
-from ringfence.api.masking import Masker, unmasked
 from ringfence.api.v1.base import TEXT, OwnView
 from ringfence.api.v1.bulk import ResultsShape
 from ringfence.bulk import MOST, each
-from ringfence.mirror.models import Connector
+from ringfence.http.errors import bad_request
+from ringfence.http.masking import Masker, unmasked
+from ringfence.projection.models import Connector
 
 FORMATS = {"json": "application/json", "yaml": "application/yaml", "properties": "text/plain; charset=utf-8"}
 

@@ -10,10 +10,10 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.errors import not_found
 from ringfence.api.v1.base import OwnView
 from ringfence.api.v1.listing import ListView, equal
-from ringfence.mirror.models import ClusterInfo, DrainedWorker, Task, Worker
+from ringfence.http.errors import not_found
+from ringfence.projection.models import ClusterInfo, DrainedWorker, Task, Worker
 
 
 class WorkerShape(serializers.Serializer[Any]):

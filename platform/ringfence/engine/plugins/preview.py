@@ -26,7 +26,7 @@ from connectors.common_settings import TASKS_MAX
 from connectors.config_providers import Resolved
 from connectors.delivery_settings import TRANSACTION_BOUNDARY
 from connectors.plugins import PluginInfo
-from fencing.transaction_context import RequestedEndings
+from fencing.task.transaction_context import RequestedEndings
 from ringfence.engine.plugins.display import size_of
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
 from ringfence.engine.plugins.secrets import Scrubber

@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from ringfence.engine.child_environment import without_ours
 from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout, from_wire
+from ringfence.engine.spark.child_environment import without_ours
 
 logger = logging.getLogger(__name__)
 

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from connectors.api import ConfigException, ConnectorError
 from fencing.clock import SYSTEM_CLOCK
-from fencing.dead_letters import Letter, NotKept
 from fencing.ids import ConnectorName, TaskId
-from fencing.measures import Measures
-from fencing.record_errors import Call, ErrorPolicy, RecordErrors
-from fencing.record_path import check_name
+from fencing.metrics import Measures
+from fencing.records.dead_letter import Letter, NotKept
+from fencing.records.errors import Call, ErrorPolicy, RecordErrors
+from fencing.records.record_path import check_name
 from ringfence.engine.base64_text import decoded, encoded
 from ringfence.engine.plugins.display import readable
 from ringfence.engine.plugins.errors import BadRequest
-from ringfence.engine.task_host import Conversion
+from ringfence.engine.spark.task_process import Conversion
 
 _ERROR_LIMIT: Final = 1000
 _LONGEST_RETRY_S: Final = 3.0

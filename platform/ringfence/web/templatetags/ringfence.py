@@ -12,8 +12,8 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from lucide import _render_icon as render_lucide
 
-from ringfence.web.forms import Field
-from ringfence.web.states import Look
+from ringfence.web.new.field import Field
+from ringfence.web.state_badges import Look
 
 register = template.Library()
 

@@ -1,0 +1,173 @@
+"""The dead letters of one connector, for people: the newest first, by stage and class, with what was replayed.
+
+Nothing is joined and nothing is changed. Each partition is read backwards in stretches that grow, as
+`fencing.kafka.tail` does it; marks of replays are looked for from the oldest letter that is shown up to the end.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from fencing.clock import Deadline
+from fencing.kafka.settings import Connection
+from fencing.kafka.tail import MOST_BYTES, WIDER, WIDEST, Limits, Reading, Seen, Stretch, TailRecord, between, edges
+from fencing.records.dead_letter import CONNECTOR, PREFIX, Headers, Place, replayed_offset, text_of
+
+_ALL_HEADERS: Final = 10_000
+
+
+class Replay(StrEnum):
+    """UNDECIDED: a mark is there, in a transaction that is open or stands behind one. UNKNOWN: not all was read."""
+
+    NO = "no"
+    YES = "yes"
+    UNDECIDED = "undecided"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose letters, and which: "" for any. `by`: the transform's or converter's class, or that of the error, with or
+    without its module."""
+
+    connector: str
+    stage: str = ""
+    by: str = ""
+
+    def holds(self, headers: Headers) -> bool:
+        if text_of(headers, CONNECTOR) != self.connector or replayed_offset(headers) is not None:
+            return False
+        if self.stage and text_of(headers, PREFIX + "stage") != self.stage:
+            return False
+        error = text_of(headers, PREFIX + "exception.class.name")
+        names = (text_of(headers, PREFIX + "class.name"), error, error.rpartition(".")[2])
+        return not self.by or self.by in names
+
+
+@dataclass(slots=True)
+class Marks:
+    """Places of letters that were replayed; `open`: in a transaction of which nobody knows yet. A mark that was aborted
+    is in neither."""
+
+    done: set[Place] = field(default_factory=set)
+    open: set[Place] = field(default_factory=set)
+    complete: bool = True
+
+    def of(self, place: Place) -> Replay:
+        if place in self.done:
+            return Replay.YES
+        if place in self.open:
+            return Replay.UNDECIDED
+        return Replay.NO if self.complete else Replay.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Letters, the newest first, with what came of each. `older`: where the next page begins, by partition, None where
+    nothing is left. `complete`: neither time nor size ended the reading."""
+
+    letters: Sequence[tuple[TailRecord, Replay]]
+    stretches: Sequence[Stretch]
+    partitions: int
+    older: Mapping[int, int] | None
+    complete: bool
+
+
+def page(
+    connection: Connection,
+    topic: str,
+    wanted: Wanted,
+    deadline: Deadline,
+    limits: Limits,
+    *,
+    before: Mapping[int, int] | None = None,
+    committed_only: bool = True,
+) -> Page:
+    """At most `limits.records`. before: only what stands before these offsets. Raises what the brokers refuse."""
+    whole, partitions = edges(connection, topic, deadline)
+    capped = [replace(each, until=_within(each, (before or {}).get(each.partition))) for each in whole]
+    keep = replace(limits, headers=_ALL_HEADERS, keep=lambda _partition, _offset, headers: wanted.holds(headers))
+    back = max(2, 4 * limits.records // max(1, len(capped)))
+    found, read = list[TailRecord](), [replace(each, start=each.until) for each in capped]
+    whole_before = narrowed = False
+    while True:
+        tried = [replace(each, start=max(each.first, each.until - back)) for each in capped]
+        records, complete = between(connection, topic, tried, deadline, keep, committed_only=committed_only)
+        if not complete and not whole_before and back > 2 and not deadline.expired:
+            back, narrowed = max(2, back // WIDER), True  # what is too much is read forwards: the newest would be lost
+            continue
+        if complete or not whole_before:
+            found, read, whole_before = records, tried, complete
+        exhausted = all(each.start == each.first for each in tried)
+        if len(found) >= limits.records or exhausted or not complete or narrowed or deadline.expired or back >= WIDEST:
+            break
+        back *= WIDER
+    shown = _newest(found, limits.records)
+    oldest = _oldest(shown)
+    marks = read_marks(connection, topic, oldest, whole, deadline, MOST_BYTES)
+    letters = [(record, marks.of((record.partition, record.offset))) for record in shown]
+    return Page(letters, whole, partitions, _older(read, found, shown), whole_before)
+
+
+def _within(each: Stretch, before: int | None) -> int:
+    return each.end if before is None else max(each.first, min(each.end, before))
+
+
+def _newest(records: Iterable[TailRecord], most: int) -> list[TailRecord]:
+    """By time, but never a letter without all newer ones of its partition: times are the source's, and may jump."""
+    latest: dict[int, int] = {}
+    keyed = []
+    for record in sorted(records, key=lambda each: (each.partition, each.offset)):
+        latest[record.partition] = max(record.timestamp_ms, latest.get(record.partition, 0))
+        keyed.append(((latest[record.partition], record.offset, record.partition), record))
+    return [record for _, record in sorted(keyed, key=lambda each: each[0], reverse=True)[:most]]
+
+
+def _oldest(records: Iterable[TailRecord]) -> dict[int, int]:
+    oldest: dict[int, int] = {}
+    for record in records:
+        oldest[record.partition] = min(record.offset, oldest.get(record.partition, record.offset))
+    return oldest
+
+
+def _older(read: Sequence[Stretch], found: Sequence[TailRecord], shown: Sequence[TailRecord]) -> dict[int, int] | None:
+    """A partition with letters that were found and are not shown goes on before the last one shown of it."""
+    oldest, there = _oldest(shown), {(each.partition, each.offset) for each in shown}
+    hidden = {each.partition for each in found if (each.partition, each.offset) not in there}
+    older = {p: oldest.get(p, each.until) if p in hidden else each.start for each in read for p in [each.partition]}
+    return older if any(older[each.partition] > each.first for each in read) else None
+
+
+def read_marks(
+    connection: Connection,
+    topic: str,
+    starts: Mapping[int, int],
+    whole: Iterable[Stretch],
+    deadline: Deadline,
+    most_bytes: int,
+) -> Marks:
+    """The marks behind these offsets, up to the end. What is not before the last stable offset is read uncommitted."""
+    marks = Marks()
+    into = marks.done
+
+    def keep(partition: int, _offset: int, headers: Headers) -> bool:
+        about = replayed_offset(headers)
+        if about is not None:
+            into.add((partition, about))
+        return False
+
+    parts = [each for each in whole if each.partition in starts]
+    limits = Limits(keep=keep, bytes=most_bytes)
+    stable = {each.partition: max(each.stable, starts[each.partition]) for each in parts}
+    committed = Reading(connection, topic, "read_committed", limits)
+    marks.complete = committed.run({p: starts[p] for p in stable}, stable, deadline)
+    into = marks.open
+    undecided = {each.partition: each.end for each in parts if each.end > stable[each.partition]}
+    if undecided:
+        every = Reading(connection, topic, "read_uncommitted", limits)
+        marks.complete &= every.run({p: stable[p] for p in undecided}, undecided, deadline)
+    return marks
+
+
+__all__ = ["Marks", "Page", "Replay", "Seen", "Wanted", "page", "read_marks"]

@@ -1,0 +1,231 @@
+"""Dead letters taken again, exactly once: what is made of them and the marks that say so share one transaction.
+
+1 a producer under the connector's own id for replays: `init` ends whatever an earlier replay left open, and shuts it
+out, 2 the letters and the marks behind them are read, 3 what no mark is about goes through the chain as it is now,
+4 one transaction writes what came out, and a mark for each letter. A crash before the end of 4 leaves nothing behind; a
+replay that is asked for twice finds the marks. What fails again stays where it is, without a mark.
+
+A letter behind which an open transaction hides a mark is left alone: nobody knows yet whether it was replayed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from fencing.clock import Deadline
+from fencing.dead_letters.listing import Marks, Replay, Wanted, read_marks
+from fencing.errors import Abortable, Fenced, FencingError, Invalid, Retriable, UnknownOutcome
+from fencing.kafka.protocols import TransactionalClient
+from fencing.kafka.settings import Connection
+from fencing.kafka.tail import Limits, Reading, Stretch, TailRecord, edges
+from fencing.kafka.translation import kafka_errors, unknown_outcome
+from fencing.records.dead_letter import Headers, Letter, Place, mark
+from fencing.records.errors import Call
+
+MOST_LETTERS: Final = 500
+MOST_BYTES: Final = 16 * 1024 * 1024
+_ALL: Final = 2**31 - 1
+
+
+class Became(StrEnum):
+    """What a letter became. WRITTEN and DROPPED (by a transform) are marked; of the others nothing changed."""
+
+    WRITTEN = "written"
+    DROPPED = "dropped"
+    FAILED = "failed"
+    REPLAYED = "replayed"
+    UNDECIDED = "undecided"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """topic: where the record went, "" where it went nowhere; why: what failed, or why nothing was done."""
+
+    place: Place
+    became: Became
+    topic: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What the chain made of a letter: `call` to produce it, None where a transform dropped it; `why`: it failed."""
+
+    call: Call | None = None
+    why: str = ""
+
+
+Convert = Callable[[Sequence[Letter]], Sequence[Converted]]
+
+
+class Replays:
+    """One replay of one connector's letters. Not used twice."""
+
+    def __init__(
+        self,
+        new_producer: Callable[[], TransactionalClient],
+        reading: Connection,
+        topic: str,
+        connector: str,
+        deadline: Deadline,
+    ) -> None:
+        """new_producer: under the connector's `replay_transactional_id`; topic: of the letters."""
+        self._new_producer = new_producer
+        self._reading = reading
+        self._topic = topic
+        self._connector = connector
+        self._deadline = deadline
+        self.left = 0
+        """After `all`: how many letters wait for another replay."""
+
+    def chosen(self, places: Iterable[Place], convert: Convert, told: Mapping[str, str]) -> list[Result]:
+        """Replay these. told: what the marks say beside the place, by whom for example.
+
+        Raises `Fenced` where a newer replay of the connector has begun, and `UnknownOutcome`: after both the marks tell
+        what was written. After any other `FencingError` that is nothing.
+        """
+        return self._run(lambda whole: (sorted(set(places)), Wanted(self._connector)), convert, told)
+
+    def all(self, wanted: Wanted, convert: Convert, told: Mapping[str, str], most: int = MOST_LETTERS) -> list[Result]:
+        """The same for the oldest letters that match and were not replayed yet."""
+
+        def choose(whole: Sequence[Stretch]) -> tuple[list[Place], Wanted]:
+            places = self._matching(wanted, whole)
+            self.left = max(0, len(places) - most)
+            return places[:most], wanted
+
+        return self._run(choose, convert, told)
+
+    def _run(
+        self,
+        choose: Callable[[Sequence[Stretch]], tuple[Sequence[Place], Wanted]],
+        convert: Convert,
+        told: Mapping[str, str],
+    ) -> list[Result]:
+        producer = self._new_producer()
+        try:
+            producer.init(self._deadline)  # 1
+            whole, _ = edges(self._reading, self._topic, self._deadline)
+            places, wanted = choose(whole)
+            marks = self._marks(places, whole)  # 2
+            letters = {letter.place: letter for letter in self._letters(places, wanted, whole, marks)}
+            converted = dict(zip(letters, convert(list(letters.values())), strict=True))  # 3
+            calls = [
+                call
+                for place, made in converted.items()
+                if not made.why
+                for call in (made.call, mark(self._topic, place, self._connector, _told(told, made)))
+                if call is not None
+            ]
+            if calls:
+                self._transaction(producer, calls)  # 4
+        finally:
+            producer.close()
+        return [self._result(place, marks, converted.get(place)) for place in places]
+
+    def _matching(self, wanted: Wanted, whole: Sequence[Stretch]) -> list[Place]:
+        """All of them, the oldest first, but those with a mark."""
+        found: list[Place] = []
+
+        def keep(partition: int, offset: int, headers: Headers) -> bool:
+            if wanted.holds(headers):
+                found.append((partition, offset))
+            return False
+
+        self._read({each.partition: each.first for each in whole}, whole, Limits(keep=keep, bytes=_ALL * 1024))
+        marks = self._marks(found, whole)
+        return [place for place in sorted(found) if marks.of(place) is Replay.NO]
+
+    def _marks(self, places: Sequence[Place], whole: Sequence[Stretch]) -> Marks:
+        starts = _starts(places)
+        marks = read_marks(self._reading, self._topic, starts, whole, self._deadline, _ALL * 1024)
+        if not marks.complete:
+            raise self._too_long()
+        return marks
+
+    def _letters(self, places: Sequence[Place], wanted: Wanted, whole: Sequence[Stretch], marks: Marks) -> list[Letter]:
+        """Those that may be replayed, committed ones only, in the order in which they were asked for."""
+        due = {place for place in places if marks.of(place) is Replay.NO}
+
+        def keep(partition: int, offset: int, headers: Headers) -> bool:
+            return (partition, offset) in due and wanted.holds(headers)
+
+        limits = Limits(size=_ALL, headers=_ALL, bytes=_ALL * 1024, kept=MOST_BYTES, keep=keep)
+        behind = _starts((partition, -offset - 1) for partition, offset in due)
+        near = [replace(each, stable=min(each.stable, -behind.get(each.partition, 0))) for each in whole]
+        found = {(each.partition, each.offset): each for each in self._read(_starts(due), near, limits)}
+        return [_letter(found[place]) for place in places if place in found]
+
+    def _read(self, starts: Mapping[int, int], whole: Sequence[Stretch], limits: Limits) -> list[TailRecord]:
+        ends = {each.partition: each.stable for each in whole if each.partition in starts}
+        reading = Reading(self._reading, self._topic, "read_committed", limits)
+        if not reading.run({p: min(starts[p], ends[p]) for p in ends}, ends, self._deadline):
+            if reading.kept >= limits.kept:
+                raise Invalid(f"These letters have more than {limits.kept} bytes. Replay fewer of them at a time")
+            raise self._too_long()
+        return reading.records
+
+    def _too_long(self) -> FencingError:
+        return Retriable(
+            f"Topic {self._topic} could not be read to its end in time, so it is not known what was replayed already: "
+            "nothing was written. Choose newer letters, or try again when the broker has less to do"
+        )
+
+    def _transaction(self, producer: TransactionalClient, calls: Sequence[Call]) -> None:
+        producer.begin()
+        try:
+            with kafka_errors("producing replayed records"):
+                for call in calls:
+                    while True:
+                        try:
+                            producer.produce(*call)
+                            break
+                        except BufferError:
+                            producer.serve(0.02)
+            if self._deadline.expired:
+                raise Retriable("The time for the replay is over: nothing was written. Replay fewer letters at a time")
+        except FencingError:
+            producer.abort(Deadline.after(3))
+            raise
+        try:
+            producer.commit(self._deadline)
+        except (UnknownOutcome, Fenced):
+            raise  # the commit may have been carried out, and its answer lost
+        except Abortable:
+            producer.abort(Deadline.after(3))
+            raise
+        except FencingError as error:
+            raise unknown_outcome(error) from error
+
+    def _result(self, place: Place, marks: Marks, made: Converted | None) -> Result:
+        match marks.of(place):
+            case Replay.YES:
+                return Result(place, Became.REPLAYED, why="It was replayed before")
+            case Replay.UNDECIDED:
+                why = "A transaction that is open in its partition hides whether it was replayed: try again in a moment"
+                return Result(place, Became.UNDECIDED, why=why)
+        if made is None:
+            why = f"No committed dead letter of connector {self._connector} is there"
+            return Result(place, Became.MISSING, why=why)
+        if made.why:
+            return Result(place, Became.FAILED, why=made.why)
+        return Result(place, Became.DROPPED) if made.call is None else Result(place, Became.WRITTEN, str(made.call[0]))
+
+
+def _told(told: Mapping[str, str], made: Converted) -> dict[str, str]:
+    outcome = {"became": Became.DROPPED.value} if made.call is None else {"topic": str(made.call[0])}
+    return {**told, **outcome}
+
+
+def _starts(places: Iterable[Place]) -> dict[int, int]:
+    starts: dict[int, int] = {}
+    for partition, offset in places:
+        starts[partition] = min(offset, starts.get(partition, offset))
+    return starts
+
+
+def _letter(record: TailRecord) -> Letter:
+    headers = [(name, value) for name, value, _ in record.headers]
+    return Letter((record.partition, record.offset), record.timestamp_ms, record.key, record.value, headers)

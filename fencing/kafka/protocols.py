@@ -1,0 +1,38 @@
+"""What the kernel needs of a transactional producer: tests and the model bring their own."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from fencing.clock import Deadline
+
+Produce = Callable[..., None]
+"""confluent-kafka's `produce(topic, value, key, partition, on_delivery, timestamp, headers)`."""
+Position = tuple[str, int, int]
+"""Topic, partition, and the offset of the next record to read."""
+
+
+class TransactionalClient(Protocol):
+    """What a transaction needs of `fencing.kafka.producer.TransactionalProducer`."""
+
+    produce: Produce
+    spent: bool
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    def init(self, deadline: Deadline) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def commit(self, deadline: Deadline) -> None: ...
+
+    def abort(self, deadline: Deadline) -> bool: ...
+
+    def send_offsets(self, offsets: Sequence[Position], group_metadata: bytes, deadline: Deadline) -> None: ...
+
+    def serve(self, seconds: float) -> int: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,32 @@
+"""Transactions that nobody is about to end: those of tasks whose newest attempt is over and has no successor yet. Pure.
+
+An attempt aborts what it leaves open, and the `init` of the next one ends what could not be aborted. Where no next one
+follows (the task has failed for good, or waits for its automatic restart, or no worker has a slot for it), the
+transaction would stay open until `transaction.timeout.ms`, and readers of committed records would wait as long: the
+leader fences the task's transactional id.
+"""
+
+from collections.abc import Iterator, Set
+
+from fencing.ids import TaskId
+from fencing.leader.next_placement import Place, status_of
+from fencing.modes import Mode
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.status import StatusState, TaskStatus
+
+
+def abandoned(state: ClusterState, status: StatusState, live: Set[Place]) -> Iterator[TaskStatus]:
+    """The last words of attempts that left, or may have left, a transaction open.
+
+    live: places of the live workers. Where a round is pending it fences these ids, too.
+    """
+    for connector in state.existing():
+        if connector.round_pending:
+            continue
+        for number, placement in connector.placements.items():
+            last = status_of(status, TaskId(connector.name, number), placement)
+            if last is None or placement.mode is not Mode.ENABLED or placement.generation != connector.generation:
+                continue
+            killed = last.at_work and (placement.worker, placement.incarnation) not in live
+            if killed or (last.ended and last.left_open):
+                yield last

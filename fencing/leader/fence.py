@@ -1,0 +1,68 @@
+"""Step 2 of a fencing round: every id of the old generation, on its cluster, with the first credentials that work."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fencing.clock import Deadline
+from fencing.errors import Fatal, FencingError, Retriable
+from fencing.kafka.fencer import FencedProducer, Fencer
+from fencing.kafka.hanging import Hanging
+from fencing.leader.fence_targets import Way
+
+log = logging.getLogger(__name__)
+
+_SECONDS = 30.0
+_REMEDY = (
+    "Nothing of the new generation starts before, and it is tried again by itself. Check that {where} can be reached, "
+    "and that the connector's admin client may Write the transactional ids {first} to {last} there: correct "
+    "admin.override. settings, or grant it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """What was fenced. whose: the credentials that did it; refused: what became of better ones.
+
+    hanging: transactions of these producers that were open without their coordinators' knowledge, and were ended.
+    """
+
+    producers: Sequence[FencedProducer] = ()
+    whose: str = ""
+    refused: Sequence[str] = field(default_factory=tuple)
+    hanging: Sequence[Hanging] = ()
+
+    @property
+    def told(self) -> str:
+        """For people: empty where everything went the first way."""
+        ended = f"; ended what hung on {'; '.join(one.told for one in self.hanging)}" if self.hanging else ""
+        return (f", with {self.whose}, since {'; '.join(self.refused)}" if self.refused else "") + ended
+
+    @property
+    def epochs(self) -> dict[int, int]:
+        """The newest epoch of each producer id."""
+        return {one.producer_id: one.epoch for one in self.producers}
+
+
+def fence(ids: Sequence[str], ways: Sequence[Way]) -> Fenced:
+    """Fence all of them, in one of these ways. Raises `Retriable` or `Fatal` with the remedy where none works.
+
+    Any error leads on to the next way: brokers do not tell wrong credentials from other trouble reliably. An id that
+    is fenced twice is fenced all the same.
+    """
+    troubles: list[tuple[Way, FencingError]] = []
+    for way in ways:
+        try:
+            with Fencer(way.connection) as fencer:
+                producers = fencer.fence(ids, Deadline.after(_SECONDS))
+        except FencingError as error:
+            troubles.append((way, error))
+            continue
+        found = Fenced(producers, way.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
+        if found.refused:
+            log.warning("Fenced %s%s", ", ".join(ids), found.told)
+        return found
+    said = "; ".join(f"with {way.whose}: {error}" for way, error in troubles)
+    remedy = _REMEDY.format(where=ways[0].connection.bootstrap, first=ids[0], last=ids[-1])
+    kind = Fatal if all(isinstance(error, Fatal) for _, error in troubles) else Retriable
+    raise kind(f"The old tasks could not be fenced {said}. {remedy}", troubles[0][1].code)

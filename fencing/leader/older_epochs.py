@@ -1,0 +1,96 @@
+"""What older epochs of a producer left open on partitions without its coordinator's knowledge (invariant 13).
+
+A coordinator that has answered InitProducerId has ended every transaction of the id that it knew of. What is open after
+that, for the same producer id under an older epoch, hangs (KIP-664): a request that arrived after its transaction had
+ended, as it happens around a broker's crash. Readers of committed records would wait before it for ever; worse, the
+marker of a later commit of the same producer id would make its records visible. A marker on the partition ends it.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fencing.errors import Fatal, FencingError, Retriable
+from fencing.kafka.hanging import Hanging, HangingProber, Key
+from fencing.leader.fence_targets import Way
+
+log = logging.getLogger(__name__)
+
+Epochs = Mapping[int, int]
+"""The newest epoch of each producer id: what InitProducerId has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What was found and ended. unseen: why nobody could look at some topics, for people; empty where all were seen."""
+
+    hanging: Sequence[Hanging] = ()
+    unseen: Sequence[str] = field(default_factory=tuple)
+
+
+def end_leftovers(
+    topics: Collection[str],
+    epochs: Epochs,
+    ways: Sequence[Way],
+    found: Callable[[Hanging], None] = lambda _: None,
+) -> Ended:
+    """End what hangs on these topics, as far as these are there, for older epochs of these producer ids.
+
+    The first of `ways` that may do it does. `found` is told of each that was ended. Raises `Retriable` where one was
+    found and could not be ended, or where no broker answers. Whoever may not look goes on, and `unseen` says so: what
+    nobody may see cannot be made a condition.
+    """
+    if not topics or not epochs:
+        return Ended()
+    ended: dict[Key, Hanging] = {}
+    stuck: dict[Key, Hanging] = {}
+    left = sorted(topics)
+    troubles: list[FencingError] = []
+    for way in ways:
+        try:
+            with HangingProber(way.connection) as prober:
+                seen, denied = _look(prober, left, epochs)
+                stuck |= {one.key: one for one in seen}
+                for one in seen:
+                    prober.abort(one)
+                    ended[one.key] = stuck.pop(one.key)
+                    found(one)
+                    log.warning("Ended a transaction that its coordinator did not know of: %s", one.told)
+        except FencingError as error:
+            troubles.append(error)
+            continue
+        left, troubles = list(denied), list(denied.values())
+        if not left:
+            break
+    for one in stuck.values():
+        raise Retriable(f"A transaction hangs on {one.told}, and cannot be ended: {troubles[-1]}. {by_hand(one, ways)}")
+    for trouble in troubles:
+        if isinstance(trouble, Retriable):
+            raise trouble
+        log.warning("Nobody could look for hanging transactions of this producer: %s", trouble)
+    return Ended(list(ended.values()), [str(trouble) for trouble in troubles])
+
+
+def by_hand(one: Hanging, ways: Sequence[Way]) -> str:
+    """What an operator can do about it with Kafka's own tool."""
+    where = ways[0].connection.bootstrap
+    return (
+        f"By hand: kafka-transactions.sh --bootstrap-server {where} abort --topic {one.topic} --partition "
+        f"{one.partition} --start-offset {one.start_offset}"
+    )
+
+
+def _look(prober: HangingProber, topics: Sequence[str], epochs: Epochs) -> tuple[list[Hanging], dict[str, Fatal]]:
+    """What hangs on the topics that may be seen; the others, with the broker's word."""
+    try:
+        return prober.leftovers(topics, epochs), {}
+    except Fatal as error:
+        if len(topics) == 1:
+            return [], {topics[0]: error}
+    seen: list[Hanging] = []
+    denied: dict[str, Fatal] = {}
+    for topic in topics:
+        more, refused = _look(prober, [topic], epochs)
+        seen += more
+        denied |= refused
+    return seen, denied

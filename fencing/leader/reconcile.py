@@ -1,0 +1,143 @@
+"""What the leader should do next, as a pure function of what it sees (the reconcile loop's core).
+
+Level-triggered: called again and again with the newest state, it answers with the steps that are due. A step that was
+lost is simply due again; a step that was done is no longer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fencing.ids import ConnectorName, TaskId
+from fencing.leader.assignment import Member, assign
+from fencing.leader.next_placement import ClusterView, Place, look_at, next_record, place_of, status_of
+from fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
+from fencing.leader.round_plan import Round, plan
+from fencing.modes import Mode
+from fencing.topics.cluster_state import ClusterState, ConnectorState, task_ids
+from fencing.topics.config_records import PlacementRecord, TargetState
+from fencing.topics.status import State, StatusState, TaskStatus
+
+UNFENCED_GRACE_S: Final = 300.0
+"""How long a lost attempt without transactions is waited for where that key is not set: Kafka Connect's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What is due. Each part may be empty."""
+
+    tasks_wanted: Sequence[ConnectorName]
+    """Connectors whose task set is older than their configuration: ask the plugin, write tasks and commit."""
+    rounds: Sequence[Round]
+    placements: Sequence[PlacementRecord]
+    unassigned: Sequence[TaskId]
+    """Tasks for which no worker has a slot."""
+    restarting: Sequence[TaskId] = ()
+    """Those of the placements that are automatic restarts of failed tasks."""
+
+
+def decide(
+    state: ClusterState,
+    status: StatusState,
+    members: Sequence[Member],
+    group_id: str,
+    not_before: Mapping[TaskId, float],
+    now: float,
+    *,
+    now_ms: int = 0,
+    settings: Mapping[str, str] | None = None,
+    held_until: Mapping[Place, float] | None = None,
+) -> Steps:
+    """The steps that are due. `not_before`: monotonic times before which a lost task is not placed again.
+
+    now_ms: the wall clock, for automatic restarts; settings: the worker's; held_until: see `waiting_for`.
+    """
+    tasks_wanted = [
+        connector.name for connector in state.existing() if connector.unreadable is None and connector.tasks_stale
+    ]
+    rounds = [due for connector in state.connectors.values() if (due := plan(connector, group_id)) is not None]
+    live = {(member.worker, member.incarnation) for member in members}
+    view = ClusterView(live, not_before, held_until or {}, now, now_ms, settings or {})
+    placements, unassigned, restarting = _place_tasks(state, status, taking_tasks(state, members), view)
+    return Steps(tasks_wanted, rounds, placements, unassigned, tuple(restarting))
+
+
+def taking_tasks(state: ClusterState, members: Sequence[Member]) -> list[Member]:
+    """The members, drained ones without a slot: their tasks move as far as others have room, and the rest stays."""
+    return [
+        replace(member, slots=0) if state.drained.get(member.worker) == member.incarnation else member
+        for member in members
+    ]
+
+
+def _wanted(connector: ConnectorState) -> list[TaskId]:
+    if not connector.startable or connector.target is TargetState.STOPPED:
+        return []
+    return task_ids(connector)
+
+
+def _place_tasks(
+    state: ClusterState, status: StatusState, members: Sequence[Member], view: ClusterView
+) -> tuple[list[PlacementRecord], list[TaskId], list[TaskId]]:
+    """Placement records, tasks without a slot, and the tasks whose placement is an automatic restart."""
+    candidates = {
+        task: candidate
+        for connector in state.existing()
+        for task in _wanted(connector)
+        if (candidate := look_at(connector, task, status, view)) is not None
+    }
+    prefer = {task: one.prefer for task, one in candidates.items() if one.prefer is not None}
+    avoid = {task: one.avoid for task, one in candidates.items() if one.avoid is not None}
+    assigned = assign(members, list(candidates), prefer, avoid)
+    records = [
+        record
+        for task, member in sorted(assigned.items())
+        if (record := next_record(candidates[task], member, view.now_ms)) is not None
+    ]
+    unassigned = [task for task in candidates if task not in assigned]
+    return records, unassigned, sorted(task for task in assigned if candidates[task].is_restart)
+
+
+def shown_restarts(state: ClusterState, status: StatusState, settings: Mapping[str, str]) -> list[TaskStatus]:
+    """The statuses of failed tasks that do not tell yet when they are restarted: as they should read."""
+    changed = []
+    for task, found in status.tasks.items():
+        connector = state.connectors.get(task.connector)
+        if found.state is not State.FAILED or connector is None or connector.config is None:
+            continue
+        placement = connector.placements.get(task.task)
+        if placement is None or status_of(status, task, placement) is None:
+            continue
+        due_ms = next_restart_ms(RestartPolicy.of(connector.config, settings), placement, found)
+        shown = replace(found, restarts=in_a_row(placement, found.since_ms), next_ms=due_ms or 0)
+        if shown != found:
+            changed.append(shown)
+    return changed
+
+
+def waiting_for(
+    state: ClusterState,
+    members: Sequence[Member],
+    before: Mapping[Place, float],
+    delay_s: float | None,
+    now: float,
+    status: StatusState | None = None,
+) -> dict[Place, float]:
+    """For each place with tasks whose worker left: until when it is waited for (`scheduled.rebalance.max.delay.ms`).
+
+    `before`: the last answer. A place that is not in it has left just now. delay_s: None where the key is not set; then
+    an exactly-once task does not wait, since its transactional id makes that safe, and any other waits five minutes.
+    """
+    live = {(member.worker, member.incarnation) for member in members}
+    waited: dict[Place, float] = {}
+    for connector in state.existing():
+        for number, placement in connector.placements.items():
+            place, mode = place_of(placement), placement.mode
+            leaving = status.tasks.get(TaskId(connector.name, number)) if status and placement.after else None
+            if leaving is not None:
+                place, mode = (leaving.worker, leaving.incarnation), Mode.DISABLED
+            unset = 0.0 if mode is Mode.ENABLED else UNFENCED_GRACE_S
+            patience = unset if delay_s is None else delay_s
+            if place not in live and patience > 0:
+                waited[place] = before.get(place, now + patience)
+    return waited

@@ -1,0 +1,61 @@
+"""Fencing rounds (KIP-618, "Zombie fencing"): before a generation starts, no older one can commit.
+
+A round is pending while the count record's generation differs from the newest commit's. It fences every id 0..n-1 of
+the old count, without exception: the KIP's shortcut (one task before and after) would let a stop and an offset reset
+slip through. `plan` and `finish` are pure; the fencing between them is one call that is safe to repeat.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fencing.errors import Conflict
+from fencing.ids import ConnectorName, Generation, TaskId, task_transactional_id
+from fencing.leader.fence_targets import target_of, without_secrets
+from fencing.topics.cluster_state import ClusterState, ConnectorState
+from fencing.topics.config_records import ConfigRecord, TaskCountRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round has to do: fence `ids` where `target` says, then say that `generation` may start.
+
+    target: where the old generation wrote (`fencing.leader.fence_targets`), None where nobody knows: Kafka Connect wrote the count
+    record, or there is none. writes: where the new one will, which the new count record keeps.
+    """
+
+    connector: ConnectorName
+    generation: Generation
+    ids: Sequence[str]
+    tasks: int
+    target: Mapping[str, str] | None = field(repr=False)
+    writes: Mapping[str, str] = field(repr=False)
+
+
+def plan(state: ConnectorState, group_id: str) -> Round | None:
+    """The round that is due for this connector; None where none is."""
+    if not state.round_pending or state.commit is None:
+        return None
+    old = state.count.tasks if state.count else 0
+    ids = [task_transactional_id(group_id, TaskId(state.name, task)) for task in range(old)]
+    known = state.count is not None and state.count.generation is not None
+    target = dict(state.count.target) if state.count is not None and known else None
+    # A deleted connector's offsets stay where they are, for one that is created under its name.
+    writes = without_secrets(target or {}) if state.config is None else target_of(state.config)
+    return Round(state.name, state.commit.generation, ids, state.commit.tasks, target, writes)
+
+
+def finish(round_: Round, state: ClusterState) -> list[ConfigRecord]:
+    """The count records that end a round, for the state at the end of the config topic after the fence.
+
+    Raises `Conflict` where a newer generation came meanwhile: then its own round fences all, and this one is void.
+    """
+    connector = state.connector(round_.connector)
+    if connector.generation != round_.generation:
+        raise Conflict(f"Connector {round_.connector} has a newer generation than {round_.generation}")
+    if not connector.round_pending:
+        return []
+    # Kafka Connect's own record first: the newest offset wins, and only ours names the generation.
+    return [
+        TaskCountRecord(round_.connector, round_.tasks, None),
+        TaskCountRecord(round_.connector, round_.tasks, round_.generation, round_.writes),
+    ]

@@ -1,0 +1,193 @@
+"""A leader's term: the right to write the config topic, and its only way to do so (invariant 3).
+
+Two things fence an older leader: the epoch of the transactional id `connect-cluster-${group.id}` (KIP-618), and the
+group generation (KIP-447): every transaction also commits the group's offset on the config topic, with the metadata
+that was captured inside the rebalance callback while this member owned the partition.
+
+A term: 1 the metadata, 2 `init_transactions`, 3 one transaction with the metadata before anything else, 4 the config
+topic to the end. Then writes, each with a precondition that is checked at the end of the log.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
+from fencing.errors import Abortable, Fenced, FencingError, NotLeader, Retriable
+from fencing.ids import leader_transactional_id
+from fencing.kafka.membership import GroupMetadata
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.kafka.translation import kafka_errors
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.config_log import ConfigLog
+from fencing.topics.config_records import ConfigRecord, encode
+
+log = logging.getLogger(__name__)
+
+_GENERATION_OVER = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A record for another topic in the same transaction: source offsets moved by hand."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
+
+
+class Term:
+    """One term of one leader. One thread uses it. Raises `NotLeader` once the term is over, for ever after."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        group_id: str,
+        config_topic: str,
+        metadata: GroupMetadata,
+        owns: Callable[[], bool],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`owns`: whether this member still owns the partition, as far as it knows."""
+        self._connection = connection
+        self._group_id = group_id
+        self._topic = config_topic
+        self._metadata = metadata
+        self._owns = owns
+        self._clock = clock
+        self._producer: TransactionalProducer | None = None
+        self._claimed = False  # a claim that failed midway leaves a producer that may not write
+        self._log = ConfigLog(connection, config_topic)
+        self._over: str | None = None
+        self.in_doubt = False
+        """The last write failed after its commit was asked for, and nobody has looked what became of it."""
+
+    @property
+    def state(self) -> ClusterState:
+        """The config topic as this term last read it."""
+        return self._log.state
+
+    @property
+    def generation(self) -> int:
+        """The group generation that the term writes under."""
+        return self._metadata.generation
+
+    def recapture(self, metadata: GroupMetadata) -> None:
+        """A rebalance left this member the owner: go on under its new generation."""
+        self._metadata = metadata
+
+    def claim(self, deadline: Deadline) -> ClusterState:
+        """Steps 2 to 4. Repeated after each doubt; then it also tells what became of the transaction in doubt."""
+        while True:
+            self._check()
+            try:
+                if self._producer is not None:
+                    self._producer.close()
+                self._claimed = False
+                self._producer = TransactionalProducer(
+                    self._connection, leader_transactional_id(self._group_id), linger_ms=0
+                )
+                self._producer.init(deadline)  # 2
+                self._transaction((), deadline)  # 3
+                state = self._log.refresh(deadline, self._producer.producer_id)  # 4
+                self._claimed = True
+                return state
+            except Fenced as error:
+                self._fenced(error)
+            except (Abortable, Retriable) as error:
+                log.info("Claiming the config topic: %s", error)
+            if deadline.expired:
+                raise Retriable("The config topic could not be claimed in time; it is tried again")
+
+    def _check(self) -> None:
+        if self._over is not None:
+            raise NotLeader(self._over)
+        if not self._owns():
+            raise self._ended("This worker no longer owns the config topic's partition: another one leads")
+
+    def _ended(self, reason: str) -> NotLeader:
+        self._over = reason
+        return NotLeader(reason)
+
+    def _fenced(self, error: Fenced) -> None:
+        """Invariant 5: a leader of an older generation stands down; one that still owns the partition claims again."""
+        if error.code in _GENERATION_OVER or not self._owns():
+            raise self._ended(f"This worker no longer leads: {error}") from error
+        log.warning("Fenced while still the owner of the config topic; claiming it again: %s", error)
+
+    def _transaction(self, records: Sequence[ConfigRecord | TopicRecord], deadline: Deadline) -> None:
+        producer = self._producer
+        assert producer is not None, "claim first"
+        producer.begin()
+        try:
+            with kafka_errors("writing the config topic"):
+                for record in records:
+                    if isinstance(record, TopicRecord):
+                        producer.produce(record.topic, record.value, record.key)
+                        continue
+                    key, value = encode(record)
+                    producer.produce(self._topic, value, key, 0)
+            producer.send_offsets([(self._topic, 0, self._log.position)], self._metadata.raw, deadline)
+            self.in_doubt = self.in_doubt or bool(records)
+            producer.commit(deadline)
+        except FencingError:
+            if not producer.spent:
+                producer.abort(Deadline.after(3, self._clock))
+            raise
+
+    def write(
+        self,
+        decide: Callable[[ClusterState], Sequence[ConfigRecord | TopicRecord]],
+        deadline: Deadline,
+        doubt: Deadline | None = None,
+    ) -> tuple[ClusterState, int]:
+        """Write what `decide` answers for the state at the end of the log, in one transaction.
+
+        Returns the state with it, and the offset of the last record (-1 where there was nothing to write). Records of
+        other topics must come with at least one of the config topic, which tells whether they were committed. `decide`
+        raises `Conflict` or `Invalid` where the caller's expectation no longer holds. An unknown outcome is resolved by
+        claiming again and reading the log: within a term nobody else writes it, so what stands behind the old end is
+        ours. Raises `NotLeader` or `Retriable`; nothing was written then, unless `in_doubt` says otherwise.
+
+        `doubt`: how long to go on finding out, where that is worth more time than the write itself.
+        """
+        while True:
+            self.in_doubt = False
+            self._check()
+            if self._producer is None or self._producer.spent or not self._claimed:
+                self.claim(deadline)
+            state = self.refresh(deadline)
+            if deadline.expired:
+                raise Retriable("The time ran out before anything was written: nothing was changed")
+            records = list(decide(state))
+            if not records:
+                return state, -1
+            before = state.end
+            try:
+                self._transaction(records, deadline)
+            except Fenced as error:
+                self._fenced(error)
+                trouble: FencingError = error
+            except (Abortable, Retriable) as error:
+                trouble = error
+            else:
+                after = self.refresh(deadline)
+                self.in_doubt = False
+                return after, after.end - 1
+            log.info("A write to the config topic is in doubt: %s", trouble)
+            after = self.claim(doubt or deadline if self.in_doubt else deadline)
+            self.in_doubt = False
+            if after.end > before:
+                return after, after.end - 1
+
+    def refresh(self, deadline: Deadline) -> ClusterState:
+        """The state as of the end of the config topic, with all that this term has committed."""
+        return self._log.refresh(deadline, -1 if self._producer is None else self._producer.producer_id)
+
+    def close(self) -> None:
+        """Let the clients go."""
+        self._over = self._over or "The term is over"
+        if self._producer is not None:
+            self._producer.close()
+        self._log.close()

@@ -1,0 +1,184 @@
+"""What a task measures about itself, once a batch and once a transaction, never once a record.
+
+Spreads cover the last half to whole minute, as Kafka Connect's own do (two samples of 30 s): a maximum of yesterday
+says nothing about today.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from connectors.api import RetriableError
+from fencing.clock import Clock
+from fencing.errors import FencingError
+
+WINDOW_S: Final = 30.0
+"""The length of one sample; two of them make a spread."""
+
+Batch = TypeVar("Batch")
+
+
+class Spread:
+    """Count, sum, smallest and largest of some values."""
+
+    __slots__ = ("count", "largest", "smallest", "sum")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum = self.smallest = self.largest = 0.0
+
+    def add(self, value: float) -> None:
+        if not self.count or value < self.smallest:
+            self.smallest = value
+        if not self.count or value > self.largest:
+            self.largest = value
+        self.sum += value
+        self.count += 1
+
+
+class Window:
+    """The spread of the last 30 to 60 seconds. One thread adds; `read` changes nothing, so any thread may call it."""
+
+    __slots__ = ("_before", "_current", "_ends")
+
+    def __init__(self) -> None:
+        self._before, self._current = Spread(), Spread()
+        self._ends = 0.0
+
+    def add(self, value: float, now: float) -> None:
+        """`now`: monotonic seconds."""
+        if now >= self._ends:
+            self._before = self._current if now < self._ends + WINDOW_S else Spread()
+            self._current = Spread()
+            self._ends = now + WINDOW_S
+        self._current.add(value)
+
+    def read(self, now: float) -> dict[str, float]:
+        """min, max, sum and count; all 0 where nothing was added lately."""
+        parts = (self._before, self._current) if now < self._ends else (self._current,)
+        filled = [part for part in parts if part.count and now < self._ends + WINDOW_S]
+        return {
+            "min": round(min((part.smallest for part in filled), default=0.0), 3),
+            "max": round(max((part.largest for part in filled), default=0.0), 3),
+            "sum": round(sum(part.sum for part in filled), 3),
+            "count": sum(part.count for part in filled),
+        }
+
+
+class Measures:
+    """One attempt's measurements. The task's thread and the committing one write, the reporting one reads.
+
+    Numbers are cumulative since the attempt's start; times are milliseconds.
+    """
+
+    def __init__(self) -> None:
+        self.polled = 0
+        self.retries = 0
+        self.record_errors = 0
+        self.record_failures = 0
+        self.records_skipped = 0
+        self.errors_logged = 0
+        self.dead_letters = 0
+        self.last_error = 0.0
+        self.commit_failures = 0
+        self.poll_ms = Window()
+        self.batch_records = Window()
+        self.active_records = Window()
+        self.commit_ms = Window()
+        self.commit_failed = Window()
+        self.transaction_records = Window()
+
+    def poll(self, poll: Callable[[], Batch], clock: Clock) -> Batch:
+        """Call `poll`. What it returns is counted where it is a batch with something in it."""
+        start = clock.monotonic()
+        try:
+            batch = poll()
+        except RetriableError:
+            self.retries += 1
+            self.record_errors += 1
+            self.last_error = clock.wall()
+            raise
+        if batch:
+            now = clock.monotonic()
+            size = len(batch)  # type: ignore[arg-type]
+            self.polled += size
+            self.poll_ms.add((now - start) * 1000, now)
+            self.batch_records.add(size, now)
+        return batch
+
+    def failed(self, error: Exception, clock: Clock) -> None:
+        """The attempt ends with this error. One of Kafka's is no record's fault."""
+        self.last_error = clock.wall()
+        if not isinstance(error, FencingError):
+            self.record_errors += 1
+            self.record_failures += 1
+
+    def retried(self, clock: Clock) -> None:
+        """A transform or converter asked to be called again."""
+        self.retries += 1
+        self.record_errors += 1
+        self.last_error = clock.wall()
+
+    def skipped(self, clock: Clock) -> None:
+        """A record cannot be transformed or converted, and the connector tolerates it."""
+        self.record_errors += 1
+        self.record_failures += 1
+        self.records_skipped += 1
+        self.last_error = clock.wall()
+
+    def commit(self, start: float, ok: bool, records: int, clock: Clock) -> float:
+        """A commit of so many records, begun at `start`, is over; returns its seconds."""
+        seconds = self.flush(start, ok, clock)
+        if ok:
+            self.transaction_records.add(records, clock.monotonic())
+        return seconds
+
+    def flush(self, start: float, ok: bool, clock: Clock) -> float:
+        """A commit of offsets without a transaction, begun at `start`, is over; returns its seconds."""
+        now = clock.monotonic()
+        self.commit_ms.add((now - start) * 1000, now)
+        self.commit_failed.add(0.0 if ok else 1.0, now)
+        if not ok:
+            self.commit_failures += 1
+        return now - start
+
+    def report(self, now: float) -> dict[str, object]:
+        """The fields of a `progress` event (`fencing.topics.events`)."""
+        return {
+            "polled": self.polled,
+            "retries": self.retries,
+            "record_errors": self.record_errors,
+            "record_failures": self.record_failures,
+            "records_skipped": self.records_skipped,
+            "errors_logged": self.errors_logged,
+            "dead_letters": self.dead_letters,
+            "commit_failures": self.commit_failures,
+            "last_error_ms": int(self.last_error * 1000),
+            "poll_ms": self.poll_ms.read(now),
+            "batch_records": self.batch_records.read(now),
+            "active_records": self.active_records.read(now),
+            "commit_times_ms": self.commit_ms.read(now),
+            "commit_failed": self.commit_failed.read(now),
+            "transaction_records": self.transaction_records.read(now),
+        }
+
+
+class StateTimes:
+    """For how long the attempt has been running, paused, or something else."""
+
+    def __init__(self, now: float) -> None:
+        self._since = now
+        self._state = ""
+        self._spent: dict[str, float] = {}
+
+    def enter(self, state: str, now: float) -> None:
+        self._spent[self._state] = self._spent.get(self._state, 0.0) + now - self._since
+        self._state, self._since = state, now
+
+    def report(self, now: float) -> dict[str, object]:
+        """Milliseconds in each state since the attempt's start, and in all."""
+        spent = {**self._spent, self._state: self._spent.get(self._state, 0.0) + now - self._since}
+        return {
+            "running_ms": int(spent.get("RUNNING", 0.0) * 1000),
+            "paused_ms": int(spent.get("PAUSED", 0.0) * 1000),
+            "life_ms": int(sum(spent.values()) * 1000),
+        }

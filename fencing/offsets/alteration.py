@@ -1,0 +1,101 @@
+"""Source offsets written by the leader, outside of any task: moved by hand, or carried to another topic in a round.
+
+They go through a transactional producer with the id of the connector's task 0, as in Kafka Connect: 1 `init` shuts out
+whoever wrote under it before, 2 the config topic to its end says whether this may still be done, 3 one transaction, 4
+another `init`, which is answered when the markers of that transaction are written: tasks with other ids are to read it,
+and they do not wait for anybody's markers (`fencing.topics.topic_log`). A leader that froze between 2 and 3 is shut out by the
+next round, which fences that id whatever else it fences.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from fencing.clock import Deadline
+from fencing.errors import Abortable, Fenced, FencingError, Retriable
+from fencing.ids import ConnectorName, TaskId, task_transactional_id
+from fencing.kafka.protocols import TransactionalClient
+from fencing.kafka.translation import kafka_errors
+from fencing.offsets.source_offsets import SourceOffsets, canonical, encode_value
+from fencing.offsets.stores import OffsetStores
+
+log = logging.getLogger(__name__)
+
+Records = Sequence[tuple[bytes, bytes | None]]
+
+
+def guard_id(group_id: str, connector: ConnectorName) -> str:
+    """The transactional id under which the leader writes a connector's offsets."""
+    return task_transactional_id(group_id, TaskId(connector, 0))
+
+
+def write(
+    new_producer: Callable[[], TransactionalClient], topic: str, decide: Callable[[], Records], deadline: Deadline
+) -> int:
+    """Write what `decide` answers after the init, in one transaction; how many records that were.
+
+    `decide` reads the config topic, and raises `Conflict` where the offsets may not be written any more. It is asked
+    anew after every doubt, so its answer must be safe to write twice.
+    """
+    while True:
+        producer = new_producer()
+        try:
+            producer.init(deadline)  # 1
+            records = decide()  # 2
+            if records:
+                _transaction(producer, topic, records, deadline)  # 3
+                _complete(new_producer(), deadline)  # 4
+            return len(records)
+        except (Abortable, Retriable, Fenced) as error:
+            if deadline.expired:
+                raise
+            log.info("Writing source offsets to %s starts over: %s", topic, error)
+        finally:
+            producer.close()
+
+
+def _transaction(producer: TransactionalClient, topic: str, records: Records, deadline: Deadline) -> None:
+    producer.begin()
+    try:
+        with kafka_errors("writing source offsets"):
+            for key, value in records:
+                while True:
+                    try:
+                        producer.produce(topic, value, key)
+                        break
+                    except BufferError:
+                        producer.serve(0.02)
+        producer.commit(deadline)
+    except FencingError:
+        if not producer.spent:
+            producer.abort(Deadline.after(3))
+        raise
+
+
+def _complete(successor: TransactionalClient, deadline: Deadline) -> None:
+    try:
+        successor.init(deadline)
+    finally:
+        successor.close()
+
+
+def moved(old: OffsetStores, new: OffsetStores) -> bool:
+    """Whether a connector's offsets have to be carried from one effective topic to the other."""
+    before, after = old.effective, new.effective
+    return (before.name, before.reading.bootstrap) != (after.name, after.reading.bootstrap)
+
+
+def carried(old: SourceOffsets, new: SourceOffsets) -> Records:
+    """What makes the new topic say what the merged view of the old one says: a change of the topic moves no offset.
+
+    So an offset that the new topic still holds from an earlier time is replaced, or deleted where there is none now.
+    """
+    own = {canonical(found.partition): found for found in new.own()}
+    partitions = {canonical(found.partition): found.partition for found in (*new.all(), *old.all())}
+    records = []
+    for name, partition in partitions.items():
+        wanted = old.offset(partition)
+        known = own.get(name)
+        as_it_is = known.offset if known else None
+        if wanted != as_it_is or (known is None and new.offset(partition) != wanted):
+            records.append((new.key_of(partition), encode_value(wanted)))
+    return records

@@ -1,0 +1,72 @@
+"""What an offsets topic says of one connector up to some position: whoever is given it reads only the rest.
+
+A worker follows the topic once for all its connectors (`fencing.offsets.view`). An attempt gets its connector's part
+with its placement and reads on from `positions` after its own init, so nothing is missed (invariant 6): everything
+before the positions was decided when it was taken, as it stood before the last stable offset.
+"""
+
+import base64
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from fencing.ids import ConnectorName
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""A larger one does not travel: the attempt reads the topic."""
+
+_SIZES: Final = struct.Struct(">ii")
+Entries = Sequence[tuple[bytes, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsSnapshot:
+    """`entries`: keys and newest values as they stand in the topic, tombstones included, the latest written last.
+
+    positions: the next offset per partition, at or before the last stable one; a partition that is missing there is
+    read from its beginning.
+    """
+
+    connector: ConnectorName
+    topic_id: str
+    positions: Mapping[int, int]
+    entries: Entries = field(repr=False)
+
+    def fits(self, topic_id: str, ends: Mapping[int, int]) -> bool:
+        """Whether it was taken of this very topic, and the topic has not become shorter since."""
+        return topic_id == self.topic_id and all(position <= ends.get(p, -1) for p, position in self.positions.items())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the entries."""
+        return sum(len(key) + len(value or b"") for key, value in self.entries)
+
+    def as_json(self) -> dict[str, object]:
+        """The inverse of `from_json`."""
+        parts: list[bytes] = []
+        for key, value in self.entries:
+            parts += [_SIZES.pack(len(key), -1 if value is None else len(value)), key, value or b""]
+        packed = zlib.compress(b"".join(parts), 1)
+        positions = [[partition, position] for partition, position in self.positions.items()]
+        return {
+            "connector": self.connector,
+            "topic_id": self.topic_id,
+            "positions": positions,
+            "entries": base64.b64encode(packed).decode(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> "OffsetsSnapshot":
+        data = zlib.decompress(base64.b64decode(str(value["entries"])))
+        entries: list[tuple[bytes, bytes | None]] = []
+        at = 0
+        while at < len(data):
+            key_size, size = _SIZES.unpack_from(data, at)
+            start = at + _SIZES.size
+            at = start + key_size + max(0, size)
+            entries.append((data[start : start + key_size], None if size < 0 else data[start + key_size : at]))
+        pairs = value["positions"]
+        assert isinstance(pairs, list)
+        return cls(ConnectorName(str(value["connector"])), str(value["topic_id"]), dict(pairs), entries)

@@ -1,0 +1,184 @@
+"""The offsets topic: key `["<connector>", {source partition}]`, value `{source offset}`, JSON (Kafka Connect's format).
+
+Keys are compared parsed, because another writer may have spaced or ordered them otherwise; a partition is written again
+under the very bytes under which it was found, or compaction would keep two values of it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from fencing.clock import Deadline
+from fencing.ids import ConnectorName
+from fencing.kafka.admin import end_offsets
+from fencing.kafka.consumer import LogRecord
+from fencing.kafka.settings import Connection
+from fencing.offsets.snapshot import OffsetsSnapshot
+from fencing.topics.topic_log import TopicLog
+
+_AT_ONCE = 10_000
+
+Partition = Mapping[str, object]
+Offset = Mapping[str, object]
+
+
+def canonical(partition: Partition) -> str:
+    """A source partition as text: equal for equal partitions."""
+    return json.dumps(partition, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def encode_key(connector: ConnectorName, partition: Partition) -> bytes:
+    """The key as Kafka Connect writes it."""
+    return json.dumps([connector, partition], ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def encode_value(offset: Offset | None) -> bytes | None:
+    """The value as Kafka Connect writes it; None deletes."""
+    return None if offset is None else json.dumps(offset, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_key(key: bytes | None) -> tuple[ConnectorName, Partition] | None:
+    """Connector and source partition; None for a key that is no source partition (sentinels and strangers' records)."""
+    try:
+        loaded: object = json.loads(key or b"null")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(loaded, list) or len(loaded) != 2 or not isinstance(loaded[0], str):
+        return None
+    return (ConnectorName(loaded[0]), cast(Partition, loaded[1])) if isinstance(loaded[1], dict) else None
+
+
+def decode_value(value: bytes | None) -> Offset | None:
+    """The source offset; None for a tombstone and for what is no JSON object."""
+    try:
+        loaded: object = json.loads(value or b"null")
+    except (ValueError, RecursionError):
+        return None
+    return cast(Offset, loaded) if isinstance(loaded, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """The newest committed offset of one source partition, and the key bytes that hold it."""
+
+    partition: Partition
+    offset: Offset | None
+    key: bytes
+
+
+@dataclass(slots=True)
+class SourceOffsets:
+    """One connector's committed offsets, folded from records in the order of each Kafka partition.
+
+    `offset` and `offsets` make it the `OffsetReader` that connectors see. `gaps`: what is asked where this topic has no
+    word of a source partition (KIP-618, "Smooth migration"). A tombstone is a word: an offset that was deleted here
+    does not come back through a late copy there. Compaction drops tombstones, so the other topic gets its own first.
+    """
+
+    connector: ConnectorName
+    gaps: "SourceOffsets | None" = None
+    looked_at: int = 0
+    """Over how many offsets of the topic these were read."""
+    topic_id: str = ""
+    positions: Mapping[int, int] = field(default_factory=dict)
+    """Up to where everything was decided when they were read."""
+    _by_partition: dict[str, SourceOffset] = field(default_factory=dict)
+
+    def take(self, records: Iterable[LogRecord]) -> None:
+        """Fold in what concerns this connector."""
+        for record in records:
+            self.put(record.key, record.value)
+
+    def put(self, key: bytes | None, value: bytes | None) -> None:
+        """Fold in one record, if it concerns this connector."""
+        parsed = decode_key(key)
+        if parsed is not None and parsed[0] == self.connector and key is not None:
+            partition = parsed[1]
+            self._by_partition[canonical(partition)] = SourceOffset(partition, decode_value(value), key)
+
+    def snapshot(self) -> OffsetsSnapshot:
+        """What a later reading of the same topic may begin with."""
+        entries = [(found.key, encode_value(found.offset)) for found in self._by_partition.values()]
+        return OffsetsSnapshot(self.connector, self.topic_id, self.positions, entries)
+
+    def offset(self, partition: Partition) -> Offset | None:
+        found = self._by_partition.get(canonical(partition))
+        if found is None and self.gaps is not None:
+            return self.gaps.offset(partition)
+        return found.offset if found else None
+
+    def offsets(self, partitions: Iterable[Partition]) -> list[Offset | None]:
+        return [self.offset(partition) for partition in partitions]
+
+    def key_of(self, partition: Partition) -> bytes:
+        """The key under which this topic holds the partition: as found, else in Kafka Connect's form."""
+        found = self._by_partition.get(canonical(partition))
+        return found.key if found else encode_key(self.connector, partition)
+
+    def own(self) -> list[SourceOffset]:
+        """Every partition that this topic has a word of, without the gaps."""
+        return list(self._by_partition.values())
+
+    def all(self) -> list[SourceOffset]:
+        """Every partition that either topic has a word of, deleted ones included (their offset is None)."""
+        merged = {} if self.gaps is None else {canonical(found.partition): found for found in self.gaps.all()}
+        return list({**merged, **self._by_partition}.values())
+
+    def present(self) -> list[SourceOffset]:
+        """Every partition that has an offset."""
+        return [found for found in self.all() if found.offset is not None]
+
+
+def may_concern(connector: ConnectorName) -> Callable[[bytes | None], bool]:
+    """A cheap test that every key of this connector passes, and few of others.
+
+    A key may be spaced otherwise than Kafka Connect spaces it, so it is only asked whether the name is in it. JSON may
+    also hold escapes, or stand in UTF-16 or UTF-32, which have zero bytes: such a key is always parsed.
+    """
+    name = connector.encode()
+
+    def test(key: bytes | None) -> bool:
+        return key is not None and (name in key or b"\\" in key or b"\0" in key)
+
+    return test
+
+
+def read_offsets(
+    connection: Connection,
+    topic: str,
+    connector: ConnectorName,
+    deadline: Deadline,
+    give_up: Callable[[], bool] = lambda: False,
+    *,
+    known: Sequence[OffsetsSnapshot] = (),
+    told: Callable[[str], None] = lambda _text: None,
+    patience_s: float = 1.0,
+) -> SourceOffsets:
+    """The connector's committed offsets at the end of the topic as it stands now (invariant 6).
+
+    known: what is known of topics up to some position: of this one only the rest is read. told: how far
+    the reading is, for people who wait. patience_s: see `TopicLog`.
+    """
+    found = SourceOffsets(connector)
+    log = TopicLog(connection, topic, deadline=deadline, patience_s=patience_s)
+    try:
+        ends = end_offsets(connection, topic, log.partitions, deadline)
+        fitting = [one for one in known if one.connector == connector and one.fits(log.topic_id, ends)]
+        if fitting:
+            for key, value in fitting[0].entries:
+                found.put(key, value)
+            log.restart(fitting[0].positions)
+        starts = log.positions
+        records = sum(end - starts[p] for p, end in ends.items())
+
+        def progress(positions: Mapping[int, int], _ends: Mapping[int, int]) -> None:
+            read = sum(positions[p] - start for p, start in starts.items())
+            told(f"{min(read, records):,} of {records:,} records of topic {topic}")
+
+        found.take(log.catch_up(deadline, give_up, _AT_ONCE, wanted=may_concern(connector), ends=ends, told=progress))
+        found.take(log.ahead)
+        found.looked_at, found.topic_id, found.positions = records, log.topic_id, log.positions
+    finally:
+        log.close()
+    return found

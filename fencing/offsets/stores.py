@@ -1,0 +1,180 @@
+"""Where a connector's source offsets are kept: the worker's offsets topic, or one of the connector's own (KIP-618).
+
+A topic of its own is explicit (`offsets.storage.topic` in the connector's configuration) or, where tasks run in
+transactions, implicit: a producer that goes to another cluster can commit offsets only there, so they are kept in a
+topic of the worker's name on that cluster. It is read first; the worker's topic fills the gaps.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from connectors.kafka_settings.java_names import Role, servers
+from fencing.clock import Deadline
+from fencing.errors import Fatal, FencingError, Retriable
+from fencing.ids import ConnectorName
+from fencing.kafka.admin import TopicSpec, cluster_id, create_topics, topic_exists, topic_setting
+from fencing.kafka.client_settings import connection_of
+from fencing.kafka.settings import Connection
+from fencing.offsets.snapshot import OffsetsSnapshot
+from fencing.offsets.source_offsets import SourceOffsets, read_offsets
+
+PREFIX: Final = "offset.storage."
+"""The worker's settings of its offsets topic; what is no number of partitions or replicas is a topic setting."""
+
+COMPACTED_SOON: Final[Mapping[str, str]] = {
+    "segment.ms": str(3600 * 1000),
+    "segment.bytes": str(64 * 1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+
+_NO_TOPIC_SETTING: Final = frozenset({"topic", "partitions", "replication.factor"})
+_DEFAULT_PARTITIONS: Final = "25"
+_DEFAULT_REPLICATION: Final = "3"
+_SECONDS: Final = 30.0
+
+Settings = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsTopic:
+    """An offsets topic, and how to read it."""
+
+    name: str
+    reading: Connection
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetStores:
+    """A connector's offsets topics. `own` is None where the worker's is the only one; `admin` creates `own`."""
+
+    worker: OffsetsTopic
+    own: OffsetsTopic | None
+    admin: Connection
+
+    @property
+    def effective(self) -> OffsetsTopic:
+        """The one that the connector's transactions write."""
+        return self.own or self.worker
+
+
+def stores_of(
+    base: Connection, worker_topic: str, worker_settings: Settings, connector_config: Settings, *, transactional: bool
+) -> OffsetStores:
+    """From the settings alone. base: the worker's cluster and credentials; transactional: tasks write in transactions.
+
+    Raises `Invalid` where client settings cannot be used.
+    """
+    reading = connection_of(Role.CONSUMER, base, worker_settings, connector_config)
+    admin = connection_of(Role.ADMIN, base, worker_settings, connector_config)
+    where = connection_of(Role.PRODUCER, base, worker_settings, connector_config).bootstrap
+    elsewhere = servers(where) != servers(base.bootstrap)
+    named = connector_config.get(OFFSETS_STORAGE_TOPIC, "").strip()
+    separate = (named or worker_topic) != worker_topic or (elsewhere and (transactional or bool(named)))
+    if not separate:
+        return OffsetStores(OffsetsTopic(worker_topic, base if elsewhere else reading), None, admin)
+    return OffsetStores(OffsetsTopic(worker_topic, base), OffsetsTopic(named or worker_topic, reading), admin)
+
+
+def settled(stores: OffsetStores, deadline: Deadline) -> OffsetStores:
+    """The same, after a look at the clusters: a topic of one's own may be the worker's by another address.
+
+    Told apart, the copy to the worker's topic would write older offsets behind newer ones of the same topic.
+    """
+    own, worker = stores.own, stores.worker
+    if own is None or own.name != worker.name:
+        return stores
+    if cluster_id(stores.admin, deadline) != cluster_id(worker.reading, deadline):
+        return stores
+    return OffsetStores(own, None, stores.admin)
+
+
+def offsets_topic_spec(name: str, worker_settings: Settings) -> TopicSpec:
+    """An offsets topic as it is created: partitions, replicas and settings are the worker's, compaction is forced.
+
+    Unless the worker says otherwise, its segments are closed early: Kafka compacts closed ones only.
+    """
+    more = {
+        key.removeprefix(PREFIX): value
+        for key, value in worker_settings.items()
+        if key.startswith(PREFIX) and key.removeprefix(PREFIX) not in _NO_TOPIC_SETTING
+    }
+    return TopicSpec(
+        name,
+        int(worker_settings.get(f"{PREFIX}partitions", _DEFAULT_PARTITIONS)),
+        int(worker_settings.get(f"{PREFIX}replication.factor", _DEFAULT_REPLICATION)),
+        {**COMPACTED_SOON, **more, "cleanup.policy": "compact"},
+    )
+
+
+def ensure_own_topic(stores: OffsetStores, worker_settings: Settings, deadline: Deadline) -> None:
+    """Create a missing topic of the connector's own, with its admin settings; refuse one that loses offsets.
+
+    Raises `Retriable` where the brokers do not answer, `Fatal` with the remedy otherwise.
+    """
+    if stores.own is None:
+        return
+    name, admin = stores.own.name, stores.admin
+    while True:
+        try:
+            if not topic_exists(admin, name, deadline):
+                create_topics(admin, [offsets_topic_spec(name, worker_settings)], deadline)
+                return
+            policy = topic_setting(admin, name, "cleanup.policy", deadline)
+            break
+        except Retriable:
+            if deadline.expired:
+                raise
+        except FencingError as error:
+            raise Fatal(
+                f"The connector's offsets topic {name} could not be made ready: {error}. Create it by hand, compacted, "
+                f"or grant Create and Describe on it, or correct the worker's {PREFIX}*; nothing was read or written",
+                error.code,
+            ) from error
+    if policy is not None and [part.strip() for part in policy.split(",")] != ["compact"]:
+        raise Fatal(
+            f"The connector's offsets topic {name} has cleanup.policy={policy}: source offsets would be deleted, and "
+            f"records read again. Set cleanup.policy=compact on it, or name another topic in {OFFSETS_STORAGE_TOPIC}"
+        )
+
+
+def read_merged(
+    stores: OffsetStores,
+    connector: ConnectorName,
+    deadline: Deadline,
+    give_up: Callable[[], bool] = lambda: False,
+    *,
+    known: Sequence[OffsetsSnapshot] = (),
+    told: Callable[[str], None] = lambda _text: None,
+    patience_s: float = 0.0,
+) -> SourceOffsets:
+    """The connector's committed offsets at the end of its topics: its own first, the worker's where that has a gap.
+
+    The last three: see `read_offsets`.
+    """
+
+    def read(topic: OffsetsTopic) -> SourceOffsets:
+        return read_offsets(
+            topic.reading,
+            topic.name,
+            connector,
+            deadline,
+            give_up,
+            known=known,
+            told=told,
+            patience_s=patience_s,
+        )
+
+    found = read(stores.effective)
+    if stores.own is not None:
+        found.gaps = read(stores.worker)
+    return found
+
+
+def prepared(stores: OffsetStores, worker_settings: Settings, deadline: Deadline | None = None) -> OffsetStores:
+    """`settled`, with the topic of its own created: what comes before a connector instance or a task."""
+    limit = deadline or Deadline.after(_SECONDS)
+    known = settled(stores, limit)
+    ensure_own_topic(known, worker_settings, limit)
+    return known

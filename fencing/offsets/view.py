@@ -1,0 +1,172 @@
+"""One followed view of an offsets topic in a worker process, as Kafka Connect's KafkaOffsetBackingStore keeps one.
+
+Every start needs one connector's offsets out of a topic that all share. Read once and followed here, they are handed
+out with the position up to which they hold (`fencing.offsets.snapshot`), so that a start reads only what came after.
+
+It rests on nothing that a start must know: it holds what was committed before the last stable offset, and whoever is
+given a snapshot reads the rest after an init or a fence of their own.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError, Retriable
+from fencing.ids import ConnectorName
+from fencing.kafka.admin import Place, offsets_at, topic_identity
+from fencing.kafka.consumer import PartitionReader
+from fencing.kafka.settings import Connection
+from fencing.offsets.index import OffsetIndex
+from fencing.offsets.snapshot import OffsetsSnapshot
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 5000
+_LOOK_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 1.0
+_STALL_SECONDS: Final = 30.0
+_ASLEEP_SECONDS: Final = 3600.0
+"""A process that was stopped this long may have missed tombstones that compaction removed meanwhile."""
+
+
+class OffsetsView:
+    """`run` follows on a thread of its own; everything else may be called by any."""
+
+    def __init__(self, connection: Connection, topic: str, max_bytes: int) -> None:
+        """max_bytes: what it may take, about; a topic that needs more is not kept, and each start reads it itself."""
+        self._connection = connection
+        self._topic = topic
+        self._max_bytes = max_bytes
+        self._changed = threading.Condition()
+        self._index = OffsetIndex()
+        self._topic_id = ""
+        self._positions: dict[int, int] = {}
+        self._ends: Mapping[int, int] = {}
+        self._whole = self._too_large = False
+        self._moved_at = time.monotonic()
+
+    @property
+    def whole(self) -> bool:
+        """It has reached the end of the topic once."""
+        return self._whole
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a start had better wait: the view is being read, and goes on."""
+        return not (self._whole or self._too_large) and time.monotonic() - self._moved_at < _STALL_SECONDS
+
+    def told(self) -> str:
+        """How far it is, for people who wait."""
+        with self._changed:
+            read = sum(self._positions.values())
+            return f"{read:,} of {max(read, sum(self._ends.values())):,} records of topic {self._topic}"
+
+    def wait(self) -> None:
+        """Until it is whole, or has stopped to go on for 30 s."""
+        with self._changed:
+            while self.waiting:
+                self._changed.wait(0.5)
+
+    def snapshot(self, connector: ConnectorName) -> OffsetsSnapshot | None:
+        """What is known of a connector by now; None where that is nothing."""
+        with self._changed:
+            if not self._topic_id or self._too_large:
+                return None
+            entries = self._index.entries(connector)
+            return OffsetsSnapshot(connector, self._topic_id, dict(self._positions), entries)
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`. Errors are logged, and the topic is read anew."""
+        while not stop.is_set():
+            try:
+                self._read(stop)
+            except Retriable as error:
+                log.info("The view of topic %s waits: %s", self._topic, error)
+                stop.wait(_AGAIN_SECONDS)
+            except FencingError:
+                log.exception("Topic %s cannot be followed; tasks read their offsets themselves", self._topic)
+                stop.wait(_LOOK_SECONDS)
+            if self._too_large:
+                stop.wait()
+
+    def _read(self, stop: threading.Event) -> None:
+        """From the beginning, until something tells that this must be done again."""
+        began = time.monotonic()
+        topic_id, partitions = topic_identity(self._connection, self._topic, Deadline.after(30))
+        ends = offsets_at(self._connection, self._topic, partitions, Place.STABLE, Deadline.after(30))
+        start = dict.fromkeys(partitions, 0)
+        with self._changed:
+            self._index, self._topic_id, self._positions, self._ends = OffsetIndex(), topic_id, start, ends
+            self._whole, self._moved_at = False, began
+        reader = PartitionReader(self._connection, self._topic, start)
+        try:
+            look_at, seen_at = began + _LOOK_SECONDS, time.time()
+            while not stop.is_set() and not self._too_large:
+                self._take(reader)
+                if not self._whole and all(reader.positions[p] >= end for p, end in ends.items()):
+                    self._finish(time.monotonic() - began)
+                if time.time() - seen_at > _ASLEEP_SECONDS:
+                    log.info("The view of topic %s is made anew: this process stood still", self._topic)
+                    return
+                seen_at = time.time()
+                if time.monotonic() >= look_at:
+                    if self._outdated(topic_id, partitions):
+                        return
+                    look_at = time.monotonic() + _LOOK_SECONDS
+        finally:
+            reader.close()
+
+    def _take(self, reader: PartitionReader) -> None:
+        messages = reader.messages(0.2, _AT_ONCE)
+        with self._changed:
+            put = self._index.put
+            for message in messages:
+                put(message.key(), message.value())
+            if reader.positions != self._positions:
+                self._positions = dict(reader.positions)
+                self._moved_at = time.monotonic()
+            if self._index.size > self._max_bytes:
+                self._give_up()
+
+    def _finish(self, seconds: float) -> None:
+        with self._changed:
+            self._whole = True
+            self._changed.notify_all()
+            log.info(
+                "Topic %s is read: %d records, %d source partitions, about %d MiB, in %.1f s",
+                self._topic,
+                sum(self._positions.values()),
+                len(self._index),
+                self._index.size >> 20,
+                seconds,
+            )
+
+    def _give_up(self) -> None:
+        log.warning(
+            "Topic %s holds offsets of %d source partitions: more than offsets.view.max.bytes (%d). They are not kept, "
+            "and each task that starts reads the whole topic: raise the setting, or give large connectors a topic of "
+            "their own (offsets.storage.topic)",
+            self._topic,
+            len(self._index),
+            self._max_bytes,
+        )
+        self._index, self._too_large = OffsetIndex(), True
+        self._changed.notify_all()
+
+    def _outdated(self, topic_id: str, partitions: list[int]) -> bool:
+        """Whether the topic is another one, has more partitions, or has become shorter."""
+        try:
+            now, numbers = topic_identity(self._connection, self._topic, Deadline.after(5))
+            ends = offsets_at(self._connection, self._topic, numbers, Place.END, Deadline.after(5))
+        except Retriable:
+            return False  # the broker is away, or the topic is: a snapshot tells of which topic it is
+        with self._changed:
+            self._ends = ends if not self._whole else self._ends
+            shorter = any(position > ends.get(p, -1) for p, position in self._positions.items())
+        if now == topic_id and numbers == partitions and not shorter:
+            return False
+        log.warning("Topic %s was created again, truncated or given more partitions; it is read anew", self._topic)
+        return True

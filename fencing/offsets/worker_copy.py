@@ -1,0 +1,135 @@
+"""The copy of committed offsets in the worker's topic, for a connector with an offsets topic of its own (KIP-618).
+
+It lets the connector go back to the worker's topic, and a cluster back to a release without topics of their own. The
+transaction is what counts: a copy that cannot be written is told and tried again, and the task goes on. A tombstone is
+the other way round: it goes to the worker's topic first, and where that fails nothing is committed, since the merged
+view would bring the deleted offset back as soon as compaction has dropped the tombstone of the connector's topic.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
+from fencing.errors import FencingError
+from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
+
+log = logging.getLogger(__name__)
+
+Moves = Sequence[tuple[Partition, Offset | None]]
+
+_WRITE_SECONDS = 30.0
+_LONGEST_PAUSE = 30.0
+_LAST_SECONDS = 5.0
+
+
+class PlainWriter(Protocol):
+    """What a copy needs of `fencing.kafka.plain_producer.PlainProducer`."""
+
+    def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class OffsetsCopy:
+    """Copies one task's offsets, newest per source partition, on a thread of its own that ends with `close`."""
+
+    def __init__(
+        self,
+        new_writer: Callable[[], PlainWriter],
+        topic: str,
+        known: SourceOffsets,
+        told: Callable[[str], None] = lambda text: None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """known: the worker's topic as it was read, for its keys. `told` hears of copies that fail, on the thread."""
+        self._new_writer = new_writer
+        self._writer = new_writer()
+        self._topic = topic
+        self._known = known
+        self._told = told
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._writing = threading.Lock()
+        self._due: dict[str, tuple[Partition, Offset | None]] = {}
+        self._closed = False
+        self._until: Deadline | None = None
+        self._tried_last = False
+        self._thread = threading.Thread(target=self._run, name="offsets-copy", daemon=True)
+        self._thread.start()
+
+    def before(self, moves: Moves) -> None:
+        """Called before a transaction writes these offsets: its tombstones, acknowledged. Raises where that fails."""
+        gone = [(partition, None) for partition, offset in moves if offset is None]
+        if not gone:
+            return
+        with self._writing:  # what is under way is older: it must not land behind the tombstone
+            with self._changed:
+                for partition, _ in gone:
+                    self._due.pop(canonical(partition), None)
+            self._write(gone, Deadline.after(_WRITE_SECONDS, self._clock))
+
+    def after(self, moves: Moves) -> None:
+        """Called when the transaction is committed. Does not wait."""
+        with self._changed:
+            for partition, offset in moves:
+                if offset is not None:
+                    self._due[canonical(partition)] = (partition, offset)
+            self._changed.notify_all()
+
+    def close(self, seconds: float = _LAST_SECONDS) -> None:
+        """Write what is due, within `seconds`, and end."""
+        with self._changed:
+            self._closed = True
+            self._until = Deadline.after(seconds, self._clock)
+            self._changed.notify_all()
+        self._thread.join(seconds + 1)
+
+    def _write(self, moves: Moves, deadline: Deadline) -> None:
+        records = [(self._known.key_of(partition), encode_value(offset)) for partition, offset in moves]
+        try:
+            self._writer.write(self._topic, records, deadline)
+        except FencingError:
+            # What this one still holds back must not land behind what is written next.
+            self._writer.close()
+            self._writer = self._new_writer()
+            raise
+
+    def _run(self) -> None:
+        pause = 0.0
+        try:
+            while self._wait(pause):
+                try:
+                    self._copy()
+                    pause = 0.0
+                except FencingError as error:
+                    pause = min(_LONGEST_PAUSE, max(0.25, pause * 2))
+                    log.warning("Offsets were committed, and their copy to %s failed: %s", self._topic, error)
+                    self._told(
+                        f"Committed offsets could not be copied to {self._topic}: {error}. The task goes on, its own "
+                        f"offsets topic has them; the copy is tried again in {pause:g} s"
+                    )
+        finally:
+            self._writer.close()
+
+    def _wait(self, pause: float) -> bool:
+        """Until something is due and the pause is over; false when this is the end."""
+        with self._changed:
+            if pause:
+                self._changed.wait_for(lambda: self._closed, pause)
+            self._changed.wait_for(lambda: self._closed or bool(self._due))
+            last, self._tried_last = self._tried_last, self._closed
+            return bool(self._due) and not last
+
+    def _copy(self) -> None:
+        with self._writing:
+            with self._changed:
+                due, self._due = self._due, {}
+                left = self._until.remaining if self._until is not None else _WRITE_SECONDS
+            try:
+                self._write(list(due.values()), Deadline.after(max(0.01, left), self._clock))
+            except FencingError:
+                with self._changed:
+                    self._due = {**due, **self._due}
+                raise

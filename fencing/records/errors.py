@@ -1,0 +1,252 @@
+"""What happens to a record that a transform or converter cannot take (KIP-298): retried, skipped, kept for later.
+
+A record that is skipped may go to a dead letter topic, in the very transaction that takes its source offset along: so
+it is there exactly once, and it is never both skipped and lost. Errors of Kafka's clients are not a record's, and are
+none of this module's business.
+"""
+
+import json
+import logging
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+from connectors.api import RetriableError, Schema, SchemaAndValue, SourceRecord, Struct
+from connectors.delivery_settings import DEAD_LETTERS
+from connectors.values.texts import text as value_text
+from fencing.clock import Clock
+from fencing.ids import TaskId
+from fencing.metrics import Measures
+from fencing.records.dead_letter import PREFIX, record_text
+
+log = logging.getLogger(__name__)
+
+TOLERANCE = "errors.tolerance"
+RETRY_TIMEOUT = "errors.retry.timeout"
+RETRY_DELAY_MAX = "errors.retry.delay.max.ms"
+LOG = "errors.log.enable"
+LOG_MESSAGES = "errors.log.include.messages"
+
+_FIRST_DELAY_S = 0.3
+
+Call = tuple[object, ...]
+"""Positional arguments of `produce` (`fencing.records.record_path.Prepared`)."""
+Answer = TypeVar("Answer")
+Given = TypeVar("Given")
+
+
+class Stage(StrEnum):
+    """Where a record failed, in Kafka Connect's words."""
+
+    TRANSFORMATION = "TRANSFORMATION"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+
+
+class Steps(Protocol):
+    """A record's way, step by step: slower than `fencing.records.record_path.Convert`, and it tells where it is."""
+
+    @property
+    def transforms_by_class(self) -> Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]]: ...
+
+    @property
+    def converter_classes(self) -> Mapping[Stage, str]: ...
+
+    def key(self, topic: str, value: object, schema: Schema | None) -> bytes | None: ...
+
+    def value(self, topic: str, value: object, schema: Schema | None) -> bytes | None: ...
+
+    def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """A connector's `errors.*`. `retry_s`: infinity for -1."""
+
+    tolerant: bool = False
+    retry_s: float = 0.0
+    delay_max_s: float = 60.0
+    log: bool = False
+    log_messages: bool = False
+    dead_letters: str | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> "ErrorPolicy":
+        """Out of a configuration that was validated."""
+        tolerant = config.get(TOLERANCE, "none").strip().lower() == "all"
+        retry_ms = int(config.get(RETRY_TIMEOUT, "0"))
+        return cls(
+            tolerant,
+            float("inf") if retry_ms < 0 else retry_ms / 1000,
+            int(config.get(RETRY_DELAY_MAX, "60000")) / 1000,
+            _true(config, LOG),
+            _true(config, LOG_MESSAGES),
+            (config.get(DEAD_LETTERS, "").strip() or None) if tolerant else None,
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Every error fails the task at once."""
+        return not (self.tolerant or self.retry_s or self.log)
+
+
+def _true(config: Mapping[str, str], name: str) -> bool:
+    return config.get(name, "false").strip().lower() == "true"
+
+
+class RecordErrors:
+    """One task's. All methods are called on the task's thread."""
+
+    def __init__(
+        self,
+        policy: ErrorPolicy,
+        steps: Steps,
+        task: TaskId,
+        measures: Measures,
+        clock: Clock,
+        pause: Callable[[float], None],
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        """pause: waits so many seconds; raises when the attempt may not go on. redact: takes secrets out of a text."""
+        self._policy = policy
+        self._steps = steps
+        self._task = task
+        self._measures = measures
+        self._clock = clock
+        self._pause = pause
+        self._redact = redact
+
+    @property
+    def dead_letters(self) -> str | None:
+        """The topic that keeps what is skipped."""
+        return self._policy.dead_letters
+
+    def produce_of(self, record: SourceRecord, check: Callable[[str], None]) -> Call | None:
+        """What to produce of a record that has just failed: itself after all, a dead letter, or nothing.
+
+        check(topic): refuses a topic that no record may go to. Raises the record's error where it is not tolerated.
+        """
+        steps = self._steps
+        stage, by = Stage.TRANSFORMATION, ""
+        try:
+            current: SourceRecord | None = record
+            for name, apply in steps.transforms_by_class:
+                by = name
+                current = self._retried(lambda apply=apply, current=current: apply(current))  # type: ignore[misc]
+                if current is None:
+                    return None
+            assert current is not None
+            out, topic = current, current.topic
+            _not_the_records(check, topic)
+            stage, by = Stage.HEADER_CONVERTER, steps.converter_classes[Stage.HEADER_CONVERTER]
+            headers = self._retried(lambda: steps.headers(topic, out.headers)) if out.headers else None
+            stage, by = Stage.KEY_CONVERTER, steps.converter_classes[Stage.KEY_CONVERTER]
+            no_key = out.key is None and out.key_schema is None
+            key = None if no_key else self._retried(lambda: steps.key(topic, out.key, out.key_schema))
+            stage, by = Stage.VALUE_CONVERTER, steps.converter_classes[Stage.VALUE_CONVERTER]
+            value = self._retried(lambda: steps.value(topic, out.value, out.value_schema))
+        except _NotTheRecords as stop:
+            raise stop.error from None
+        except Exception as error:  # noqa: BLE001 - a plugin's; tolerated only where the user said so
+            return self._given_up(record, stage, by, error)
+        to = -1 if out.partition is None else out.partition
+        return (topic, value, key, to, None, None, out.timestamp or 0, headers or [])
+
+    def _retried(self, step: Callable[[], Answer]) -> Answer:
+        """Only what asks for it is repeated, with doubled pauses, for at most `errors.retry.timeout`."""
+        deadline = self._clock.monotonic() + self._policy.retry_s
+        delay = _FIRST_DELAY_S
+        while True:
+            try:
+                return step()
+            except RetriableError:
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    raise
+                self._measures.retried(self._clock)
+                _not_the_records(self._pause, min(delay, self._policy.delay_max_s, left))
+                delay *= 2
+
+    def _given_up(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call | None:
+        if self._policy.log:
+            self._say(record, stage, by, error)
+        if not self._policy.tolerant:
+            error.add_note(f"Stage {stage}, class {by}, source offset {_json(record.source_offset)}.")
+            raise error
+        self._measures.skipped(self._clock)
+        if self._policy.dead_letters is None:
+            return None
+        self._measures.dead_letters += 1
+        return self._letter(self._policy.dead_letters, record, stage, by, error)
+
+    def _say(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> None:
+        self._measures.errors_logged += 1
+        shown = f", with the value {record.value!r} and the key {record.key!r}" if self._policy.log_messages else ""
+        place = f"source partition {_json(record.source_partition)}, source offset {_json(record.source_offset)}"
+        text = f"Error in task {self._task} at stage {stage} in {by}: {type(error).__name__}: {error} ({place}{shown})"
+        log.warning("%s", self._redact(text))
+
+    def _letter(self, topic: str, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call:
+        """The record as the connector handed it over, and all that is known of its failure in headers."""
+        kind = type(error)
+        key, value = as_bytes(record.key), as_bytes(record.value)
+        told = {
+            "topic": record.topic,
+            "connector.name": self._task.connector,
+            "task.id": str(self._task.task),
+            "stage": stage,
+            "class.name": by,
+            "exception.class.name": f"{kind.__module__}.{kind.__qualname__}",
+            "exception.message": self._redact(str(error)),
+            "exception.stacktrace": self._redact("".join(traceback.format_exception(error))),
+            "source.partition": _json(record.source_partition),
+            "source.offset": _json(record.source_offset),
+            "record": record_text(record, key, value),
+        }
+        headers = [(name, as_bytes(each)) for name, each in record.headers]
+        headers += [(PREFIX + name, text.encode()) for name, text in told.items()]
+        return (topic, value, key, -1, None, None, record.timestamp or 0, headers)
+
+
+class _NotTheRecords(Exception):
+    """An error that is no record's fault, on its way past the handling of those that are."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _not_the_records(call: Callable[[Given], None], given: Given) -> None:
+    try:
+        call(given)
+    except Exception as error:
+        raise _NotTheRecords(error) from error
+
+
+def as_bytes(value: object) -> bytes | None:
+    """A part of a record that may not be convertible: bytes and texts as they are, anything else as JSON."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return _utf8(value)
+    if isinstance(value, SchemaAndValue):
+        return as_bytes(value.value)
+    return _utf8(value_text(value) if isinstance(value, Struct) else _json(value))
+
+
+def _utf8(text: str) -> bytes:
+    """Half a surrogate pair stands for a raw byte, or is no text at all: the letter is written all the same."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON has not, circles
+        return repr(value)

@@ -1,0 +1,311 @@
+"""A batch's way from the plugin to the producer's queue: transform, convert, produce. The hot path.
+
+In two halves. `prepare` transforms and converts, which needs no transaction, so that it can be done while the last one
+commits; `send` only produces. Offsets are gathered, not produced: the newest one per source partition goes into the
+transaction last.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Final, Protocol
+
+from connectors.api import RecordBatch, SourceRecord
+from connectors.api.errors import ConnectorError
+from connectors.columns import Column, alike, column_of
+from fencing.kafka.protocols import Produce
+from fencing.offsets.source_offsets import Offset, Partition, canonical
+from fencing.records.errors import RecordErrors, Steps
+from fencing.records.sending import send_calls, send_raw
+from fencing.records.topic_access import TopicAccess
+
+_OPEN: Final = TopicAccess()
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Convert(Steps, Protocol):
+    """What the path needs of converters and transforms; bound once per task."""
+
+    raw: bool
+    """True where `RecordBatch` is legal."""
+
+    def record(self, record: SourceRecord) -> SourceRecord | None:
+        """The record after all transforms; None drops it."""
+        ...
+
+    transforms: bool
+
+    @property
+    def column(self) -> Callable[[Column], list[bytes | None] | None] | None:
+        """The values of many records at once, transformed and converted, or None where these have to go one by one.
+        None in place of it where all have to.
+        """
+        ...
+
+
+_FEW = 4
+"""Records for which columns do not pay."""
+
+
+def check_name(topic: str) -> None:
+    """Raises `ConnectorError` for what no broker takes as a topic's name.
+
+    The client would only say, of one transaction after another, that some record could not be delivered.
+    """
+    if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
+        raise ConnectorError(
+            f"The task produced a record to {topic[:300]!r}, which cannot be a topic: a name has 1 to 249 characters, "
+            "a-z, A-Z, 0-9, '.', '_' and '-'. Correct the setting that names the topic, or the transform that makes "
+            "the name, then restart the task"
+        )
+
+
+class GatheredOffsets:
+    """The newest offset per source partition of the open transaction."""
+
+    __slots__ = ("_newest",)
+
+    def __init__(self) -> None:
+        self._newest: dict[str, tuple[Partition, Offset | None]] = {}
+
+    def put(self, partition: Partition, offset: Offset | None) -> None:
+        self._newest[canonical(partition)] = (partition, offset)
+
+    def take(self) -> list[tuple[Partition, Offset | None]]:
+        """All of them; the collection is empty afterwards."""
+        taken = list(self._newest.values())
+        self._newest.clear()
+        return taken
+
+    def peek(self) -> list[tuple[Partition, Offset | None]]:
+        """All of them, as they stand."""
+        return list(self._newest.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._newest)
+
+
+class Prepared:
+    """A batch ready to be produced. `batch` is what the plugin returned; `size` counts the bytes of the values."""
+
+    __slots__ = ("batch", "calls", "offsets", "size", "topics")
+
+    def __init__(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
+        self.batch = batch
+        self.calls: list[tuple[object, ...]] = []
+        """Positional arguments of `produce`, one tuple a record; empty for a `RecordBatch`, which needs none."""
+        self.offsets: list[tuple[Partition, Offset | None]] = []
+        """In the plugin's order: a later one of the same partition is newer; None deletes."""
+        self.size = 0
+        self.topics: set[str] = set()
+        """Where its records go."""
+
+
+class RecordPath:
+    """Prepares and sends batches."""
+
+    def __init__(
+        self,
+        convert: Convert,
+        offsets_topic: str = "",
+        *,
+        errors: RecordErrors | None = None,
+        ensure: Callable[[str], None] | None = None,
+        access: Callable[[], TopicAccess] = lambda: _OPEN,
+    ) -> None:
+        """offsets_topic: where this task's offsets are kept, which no record may go to. errors: what to do about a
+        record that fails; None raises. ensure(topic): called before the first record of a batch goes there. access:
+        which topics are open, asked for each batch; another answer is another object.
+        """
+        self._convert = convert
+        self._offsets_topic = offsets_topic
+        self._errors = errors
+        self._ensure = ensure
+        self._access = access
+        self._judged_by: TopicAccess | None = None
+        self._legal: set[str] = set()
+        """Topics that `_judged_by` lets pass: each name is looked at once, not with each record."""
+        self.bytes = 0
+
+    def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+        """Transform and convert. Raises what transforms and converters raise."""
+        if isinstance(batch, RecordBatch):
+            return self._prepare_raw(batch)
+        return self._prepare_records(batch)
+
+    def _check_topic(self, topic: str) -> None:
+        self._check_open(topic)
+        if self._ensure is not None:
+            self._ensure(topic)
+
+    def _check_open(self, topic: str) -> None:
+        access = self._access()
+        if access is not self._judged_by:
+            self._legal.clear()
+            self._judged_by = access
+        if topic in self._legal:
+            return
+        if topic == self._offsets_topic:
+            raise ConnectorError(
+                f"The task produced a record to {topic}, which holds its own source offsets: it could be taken for an "
+                "offset. Send records to another topic, or give the connector another offsets.storage.topic"
+            )
+        check_name(topic)
+        access.check(topic)
+        self._legal.add(topic)
+
+    def _prepare_raw(self, batch: RecordBatch) -> Prepared:
+        if not self._convert.raw:
+            raise ConnectorError(
+                "The task returned a RecordBatch although a converter or a transform changes the bytes: "
+                "look at context.raw_batches before you return one"
+            )
+        self._check_topic(batch.topic)
+        prepared = Prepared(batch)
+        if len(batch):
+            prepared.offsets.append((batch.source_partition, batch.source_offset))
+            prepared.size = sum(map(len, filter(None, batch.values)))
+            prepared.topics.add(batch.topic)
+        return prepared
+
+    def _prepare_records(self, batch: Sequence[SourceRecord]) -> Prepared:
+        prepared = Prepared(batch)
+        to_values = self._convert.column
+        if to_values is None:
+            self._one_by_one(batch, prepared)
+            return prepared
+        for run in alike(batch):
+            if len(run) < _FEW or not self._by_column(run, prepared, to_values):
+                self._one_by_one(run, prepared)
+        return prepared
+
+    def _by_column(
+        self,
+        run: Sequence[SourceRecord],
+        prepared: Prepared,
+        to_values: Callable[[Column], list[bytes | None] | None],
+    ) -> bool:
+        """All of these at once; False, and nothing is prepared, where that cannot be done."""
+        column = column_of(run)
+        if column is None:
+            return False
+        try:
+            values = to_values(column)
+            if values is None:
+                return False
+            calls = self._calls(run, column.topic, values)
+        except Exception:  # noqa: BLE001 - one by one it is raised again, by the record that is to blame
+            return False
+        self._check_topic(column.topic)
+        prepared.topics.add(column.topic)
+        prepared.calls += calls
+        prepared.size += sum(map(len, filter(None, values)))
+        partition = run[0].source_partition
+        if all(record.source_partition is partition for record in run):
+            prepared.offsets.append((partition, run[-1].source_offset))
+        else:
+            prepared.offsets += [(record.source_partition, record.source_offset) for record in run]
+        return True
+
+    def _calls(self, run: Sequence[SourceRecord], topic: str, values: list[bytes | None]) -> list[tuple[object, ...]]:
+        for record in run:
+            if record.key is not None or record.key_schema is not None:
+                break
+            if record.partition is not None or record.headers:
+                break
+        else:
+            times, same = [record.timestamp or 0 for record in run], repeat(topic)
+            if not any(times):
+                return list(zip(same, values, strict=False))
+            no = repeat(None)
+            return list(zip(same, values, no, repeat(-1), no, no, times, strict=False))
+        to_key, to_headers, calls = self._convert.key, self._convert.headers, []
+        for record, value in zip(run, values, strict=True):
+            no_key = record.key is None and record.key_schema is None
+            key = None if no_key else to_key(topic, record.key, record.key_schema)
+            headers = to_headers(topic, record.headers) if record.headers else None
+            calls.append(_call(topic, value, key, record.partition, record.timestamp, headers))
+        return calls
+
+    def _one_by_one(self, batch: Sequence[SourceRecord], prepared: Prepared) -> None:
+        convert, add, offsets = self._convert, prepared.calls.append, prepared.offsets
+        to_value, to_key = convert.value, convert.key
+        transform = convert.record if convert.transforms else None
+        size = 0
+        partition: Partition | None = None
+        offset: Offset | None = None
+        checked = ""
+        for record in batch:
+            if record.source_partition is not partition:
+                if partition is not None:
+                    offsets.append((partition, offset))
+                partition = record.source_partition
+            offset = record.source_offset
+            try:
+                out = record if transform is None else transform(record)
+                if out is None:
+                    continue
+                topic = out.topic
+                if topic != checked:
+                    self._check_topic(topic)
+                    prepared.topics.add(topic)
+                    checked = topic
+                value = to_value(topic, out.value, out.value_schema)
+                key = None if out.key is None and out.key_schema is None else to_key(topic, out.key, out.key_schema)
+                headers = convert.headers(topic, out.headers) if out.headers else None
+            except Exception:
+                if self._errors is None:
+                    raise
+                self._try_again(record, prepared)
+                continue
+            if value is not None:
+                size += len(value)
+            add(_call(topic, value, key, out.partition, out.timestamp, headers))
+        if partition is not None:
+            offsets.append((partition, offset))
+        prepared.size += size
+
+    def _try_again(self, record: SourceRecord, prepared: Prepared) -> None:
+        """Step by step; raises what is not tolerated."""
+        assert self._errors is not None
+        produced = self._errors.produce_of(record, self._check_topic)
+        if produced is None:
+            return
+        prepared.calls.append(produced)
+        if produced[0] == self._errors.dead_letters:
+            self._check_open(str(produced[0]))
+        else:
+            prepared.topics.add(str(produced[0]))
+        if isinstance(produced[1], bytes):
+            prepared.size += len(produced[1])
+
+    def send(self, prepared: Prepared, produce: Produce, full: Callable[[], None], offsets: GatheredOffsets) -> int:
+        """Produce the batch; the number of records that went out (the rest was dropped by transforms).
+
+        `full()` is called when the producer's queue is full; it makes room or raises.
+        """
+        if isinstance(prepared.batch, RecordBatch):
+            sent = send_raw(prepared.batch, produce, full)
+        else:
+            sent = send_calls(prepared.calls, produce, full)
+        for partition, offset in prepared.offsets:
+            offsets.put(partition, offset)
+        self.bytes += prepared.size
+        return sent
+
+
+def _call(
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    partition: int | None,
+    timestamp: int | None,
+    headers: list[tuple[str, bytes | None]] | None,
+) -> tuple[object, ...]:
+    """Arguments of `produce`, positional: it takes keywords at twice the price. The two None are delivery callbacks."""
+    to = -1 if partition is None else partition
+    if headers is not None:
+        return (topic, value, key, to, None, None, timestamp or 0, headers)
+    if timestamp:
+        return (topic, value, key, to, None, None, timestamp)
+    return (topic, value, key, to)

@@ -1,0 +1,64 @@
+"""Handing records to the producer, also where its queue is full: the innermost loops."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+
+from connectors.api import RecordBatch
+from fencing.kafka.protocols import Produce
+
+Call = tuple[object, ...]
+"""Arguments of `produce`, positional."""
+
+
+def send_calls(calls: Sequence[Call], produce: Produce, full: Callable[[], None]) -> int:
+    """One call of `produce` for each; their number. `full()` makes room in the producer's queue, or raises."""
+    _send(calls, produce, full)
+    return len(calls)
+
+
+def send_raw(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> int:
+    """The same of ready bytes."""
+    if batch.keys is not None or batch.partition is not None or batch.timestamps is not None or batch.headers:
+        _send(_calls(batch), produce, full)
+        return len(batch)
+    topic = batch.topic
+    for value in batch.values:
+        try:
+            produce(topic, value)
+        except BufferError:
+            _again(produce, (topic, value), full)
+    return len(batch)
+
+
+def _calls(batch: RecordBatch) -> Iterable[Call]:
+    """No more arguments than are needed: each costs something."""
+    no = repeat(None)
+    keys = no if batch.keys is None else batch.keys
+    common = repeat(batch.topic), batch.values, keys, repeat(-1 if batch.partition is None else batch.partition)
+    if batch.timestamps is None and batch.headers is None:
+        return zip(*common, strict=False)
+    times: Iterable[int] = repeat(0) if batch.timestamps is None else batch.timestamps
+    if batch.timestamps and min(batch.timestamps) < 0:
+        times = [max(0, time) for time in batch.timestamps]
+    if batch.headers is None:
+        return zip(*common, no, no, times, strict=False)
+    headers = (list(each) if each else None for each in batch.headers)
+    return zip(*common, no, no, times, headers, strict=False)
+
+
+def _send(calls: Iterable[Call], produce: Produce, full: Callable[[], None]) -> None:
+    for call in calls:
+        try:
+            produce(*call)
+        except BufferError:
+            _again(produce, call, full)
+
+
+def _again(produce: Produce, call: Call, full: Callable[[], None]) -> None:
+    while True:
+        full()
+        try:
+            produce(*call)
+            return
+        except BufferError:
+            continue

@@ -1,0 +1,124 @@
+"""Which topics a connector may write to: never an internal one, and only those that its editor was granted. Pure.
+
+Internal are the workers' four topics, Kafka's own (`__*`), and every connector's own offsets topic. A worker's login
+can write them all, so a record there could forge a configuration, a placement or somebody else's source offsets. They
+are told by their names on whichever cluster: an address has aliases. Validation refuses what a configuration names;
+the task refuses, after transforms, what only the records say.
+
+The grant of a connector stands in the config topic, in the transaction of the configuration that it belongs to:
+`topic-grant-<c>` `{"patterns": [["team-a.*"]], "user": "alice"}`. Kafka Connect warns about the key and goes on. Only
+the leader can write that topic, so no connector can widen its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from connectors.api.errors import ConnectorError
+from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from fencing.errors import Unreadable
+from fencing.kafka.consumer import LogRecord
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.config_records import ConnectorRecord, TaskCountRecord, decode
+from fencing.topics.names import Topics
+from fencing.topics.topic_grants import TopicGrantRecord
+
+_KAFKAS: Final = "__"
+_HOLDERS: Final = (b"connector-", b"tasks-count-")
+_NAMED: Final = OFFSETS_STORAGE_TOPIC.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAccess:
+    """workers: None where there are none to protect (tests). offsets: the offsets topics of connectors."""
+
+    workers: Topics | None = None
+    offsets: frozenset[str] = field(default_factory=frozenset)
+    grant: TopicGrantRecord | None = None
+
+    def internal(self, topic: str) -> str:
+        """What an internal topic holds, "" for any other topic."""
+        workers = self.workers
+        if workers is not None:
+            for name, what in (
+                (workers.config, "the workers' config topic"),
+                (workers.offsets, "the workers' offsets topic"),
+                (workers.status, "the workers' status topic"),
+                (workers.events, "the workers' events topic"),
+            ):
+                if topic == name:
+                    return what
+        if topic.startswith(_KAFKAS):
+            return "a topic of Kafka's own"
+        return "the offsets topic of a connector" if topic in self.offsets else ""
+
+    def refusal(self, topic: str) -> str:
+        """Why no record may go there, for people; "" where it may."""
+        if what := self.internal(topic):
+            return f"{topic} is {what}, which takes no records of connectors. Name another topic"
+        if not self.granted(topic):
+            assert self.grant is not None
+            return (
+                f"{topic} is not among the topics that {self.grant.user or 'the editor of this connector'} may write "
+                f"to ({self.grant}). Name another topic, or have an administrator grant this one and save the "
+                "configuration again"
+            )
+        return ""
+
+    def granted(self, topic: str) -> bool:
+        """Whether the grant, if there is one, covers the topic."""
+        return self.grant is None or self.grant.covers(topic)
+
+    def check(self, topic: str) -> None:
+        """Raises `ConnectorError` where no record may go to the topic."""
+        if reason := self.refusal(topic):
+            raise ConnectorError(f"The task produced a record to a topic that is closed to it: {reason}")
+
+
+class OffsetsTopics:
+    """The offsets topics of all connectors, followed along the config topic without reading what names none.
+
+    Of the newest configuration, and of the newest task count record: old tasks may still write there, and a deleted
+    connector that is created anew goes on from there.
+    """
+
+    def __init__(self) -> None:
+        self._by_key: dict[bytes, str] = {}
+        self.names: frozenset[str] = frozenset()
+
+    def apply(self, record: LogRecord) -> bool:
+        """Take one record in; whether that changed `names`."""
+        if record.key is None or not record.key.startswith(_HOLDERS):
+            return False
+        name = _named_by(record) if record.value is not None and _NAMED in record.value else ""
+        if self._by_key.get(record.key, "") == name:
+            return False
+        if name:
+            self._by_key[record.key] = name
+        else:
+            self._by_key.pop(record.key, None)
+        names = frozenset(self._by_key.values())
+        changed, self.names = names != self.names, names
+        return changed
+
+
+def _named_by(record: LogRecord) -> str:
+    try:
+        decoded = decode(record.key, record.value)
+    except Unreadable:
+        return ""  # the leader stops that connector
+    settings: Mapping[str, str] = {}
+    if isinstance(decoded, ConnectorRecord):
+        settings = decoded.config or {}
+    elif isinstance(decoded, TaskCountRecord):
+        settings = decoded.target
+    return settings.get(OFFSETS_STORAGE_TOPIC, "").strip()
+
+
+def offsets_topics(state: ClusterState) -> frozenset[str]:
+    """The same of a folded config topic."""
+    found = set()
+    for connector in state.connectors.values():
+        for settings in (connector.config or {}, connector.count.target if connector.count else {}):
+            found.add(settings.get(OFFSETS_STORAGE_TOPIC, "").strip())
+    return frozenset(found - {""})

@@ -1,0 +1,1 @@
+"""One attempt of a source task: its start, poll loop, transactions and reports."""

@@ -1,0 +1,156 @@
+"""Records on their way to the broker without transactions, and the source offsets that may be written for them."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from connectors.api import RecordBatch, SourceRecord
+from fencing.clock import Clock, Deadline
+from fencing.errors import Fatal
+from fencing.kafka.idempotent import IdempotentProducer
+from fencing.kafka.translation import kafka_errors
+from fencing.records.record_path import GatheredOffsets, RecordPath
+from fencing.task.at_least_once.offset_flush import OffsetFlush
+from fencing.task.at_least_once.submitted_records import Acknowledged
+from fencing.task.transactions import Counters
+
+
+def runs_of(batch: Sequence[SourceRecord] | RecordBatch) -> Iterator[Sequence[SourceRecord] | RecordBatch]:
+    """The batch, cut where the source partition changes."""
+    if isinstance(batch, RecordBatch):
+        if len(batch):
+            yield batch
+        return
+    start = 0
+    for position in range(1, len(batch)):
+        if batch[position].source_partition != batch[start].source_partition:
+            yield batch[start:position]
+            start = position
+    if len(batch):
+        yield batch[start:]
+
+
+class Deliveries:
+    """One life's. All methods are called on the task's thread."""
+
+    def __init__(
+        self,
+        producer: IdempotentProducer,
+        flush: OffsetFlush,
+        path: RecordPath,
+        counters: Counters,
+        clock: Clock,
+        *,
+        keep_records: bool,
+        stopping: Callable[[], None],
+    ) -> None:
+        """keep_records: the plugin overrides `commit_record`. `stopping` raises when the attempt may not go on."""
+        self._producer = producer
+        self._flush = flush
+        self._path = path
+        self._counters = counters
+        self._clock = clock
+        self._keep = keep_records
+        self._stopping = stopping
+        self._book = Acknowledged()
+        self._passed = GatheredOffsets()  # the path wants one; here the book keeps the offsets
+        self.topics: frozenset[str] = frozenset()
+        """Those that acknowledged records went to."""
+        self._flushed_at = clock.monotonic()
+
+    def send(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
+        """Transform, convert and produce a batch."""
+        for part in runs_of(batch):
+            prepared = self._path.prepare(part)
+            raw = isinstance(part, RecordBatch)
+            partition, offset = prepared.offsets[-1]
+            records = part if self._keep and not isinstance(part, RecordBatch) else ()
+            run = self._book.begin(partition, offset, len(part) if raw else len(prepared.calls), records)
+            run.topics = prepared.topics
+            before = self._path.bytes
+            with kafka_errors("producing"):
+                sent = self._path.send(prepared, self._producer.reporting(run.delivered), self._make_room, self._passed)
+            self._passed.take()
+            self._counters.records += sent
+            self._counters.bytes += self._path.bytes - before
+        self._count()
+
+    def _make_room(self) -> None:
+        self._producer.serve(0.02)
+        self.check()
+        self._stopping()
+
+    def _count(self) -> None:
+        self._counters.open_records = self._book.waiting
+        self._counters.measures.active_records.add(self._book.waiting, self._clock.monotonic())
+
+    def check(self) -> None:
+        """Raise where a record will never arrive."""
+        failure = self._book.failure
+        if failure is not None:
+            raise Fatal(
+                f"{failure}. The task stops here, and no source offset from this record on is written, so that it is "
+                "read again: mend the cause, then restart the task",
+                failure.code,
+            )
+
+    def acknowledged(self, seconds: float = 0.0) -> list[SourceRecord]:
+        """Hear of deliveries; the records that are acknowledged since the last call, in order, where they are kept."""
+        deadline = Deadline.after(seconds, self._clock)
+        while True:
+            self._producer.serve(min(0.05, max(0.0, deadline.remaining)))
+            if not self._book.waiting or self._book.failure is not None or deadline.expired:
+                break
+        done = self._book.advance()
+        self.topics = self.topics.union(*(run.topics for run in done))
+        records = [record for run in done for record in run.records]
+        self._counters.open_records = self._book.waiting
+        return records
+
+    @property
+    def complete(self) -> bool:
+        """All that was sent is acknowledged, and every offset is written or being written."""
+        return not self._book.waiting and not self._flush.under_way
+
+    def flushed(self, interval_s: float) -> bool:
+        """Write the offsets where `interval_s` has passed since the last time; whether a flush came to its end well.
+
+        With nothing to write that is at once, as in Kafka Connect.
+        """
+        if self._flush.under_way:
+            return self._settle(0.0)
+        if self._clock.monotonic() - self._flushed_at < interval_s:
+            return False
+        return self._begin()
+
+    def _begin(self) -> bool:
+        self._flushed_at = self._clock.monotonic()
+        offsets = self._book.take()
+        if not offsets:
+            return True
+        self._flush.begin(offsets)
+        return self._settle(0.0)
+
+    def _settle(self, seconds: float) -> bool:
+        settled = self._flush.settle(seconds)
+        if settled is None:
+            return False
+        written, offsets = settled
+        if written:
+            self._counters.last_commit = self._clock.wall()
+        else:
+            self._book.put_back(offsets)
+        return written
+
+    def flush_all(self, seconds: float) -> bool:
+        """Write every offset that may be, and wait for it at most `seconds`; whether all went well."""
+        deadline = Deadline.after(seconds, self._clock)
+        if self._flush.under_way:
+            self._settle(max(0.0, deadline.remaining))
+        if self._flush.under_way:
+            return False
+        return self._begin() or self._settle(max(0.0, deadline.remaining))
+
+    def due_in(self, interval_s: float) -> float:
+        """Seconds until something has to be seen to: for as long may the plugin wait for its source."""
+        if self._book.waiting or self._flush.under_way:
+            return 0.1
+        return self._flushed_at + interval_s - self._clock.monotonic()

@@ -1,0 +1,128 @@
+"""Source offsets without transactions: written beside the task's work, one flush at a time (`offset.flush.*`).
+
+Only offsets of acknowledged records get here (`fencing.task.at_least_once.submitted_records`), so one that arrives late, or not at all, costs
+duplicates after a restart and nothing else.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from fencing.clock import Clock, Deadline
+from fencing.errors import FencingError
+from fencing.kafka.idempotent import IdempotentProducer
+from fencing.kafka.translation import kafka_errors
+from fencing.metrics import Measures
+from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
+from fencing.offsets.worker_copy import OffsetsCopy
+
+log = logging.getLogger(__name__)
+
+Offsets = Sequence[tuple[Partition, Offset | None]]
+
+
+class _Flush:
+    """One flush under way."""
+
+    def __init__(self, offsets: Offsets, started: float) -> None:
+        self.offsets = offsets
+        self.started = started
+        self.waiting = len(offsets)
+        self.failure: FencingError | None = None
+        self.overdue = False
+
+    def delivered(self, failure: FencingError | None) -> None:
+        self.waiting -= 1
+        self.failure = self.failure or failure
+
+
+class OffsetFlush:
+    """Writes offsets with a producer of its own. All methods are called on the task's thread."""
+
+    def __init__(
+        self,
+        producer: IdempotentProducer,
+        topic: str,
+        known: SourceOffsets,
+        measures: Measures,
+        clock: Clock,
+        *,
+        timeout_s: float,
+        copy: OffsetsCopy | None = None,
+    ) -> None:
+        """timeout_s: `offset.flush.timeout.ms`; a flush that takes longer counts as failed, and is waited for still.
+
+        topic: the effective one; copy: to the worker's, where that is another. `close` ends both clients.
+        """
+        self._producer = producer
+        self._topic = topic
+        self._known = known
+        self._measures = measures
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._copy = copy
+        self._flush: _Flush | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Begun, and not settled."""
+        return self._flush is not None
+
+    def begin(self, offsets: Offsets) -> None:
+        """Hand the offsets to the producer. Settle the flush before first."""
+        assert self._flush is None, "settle the last flush before the next"
+        if self._copy is not None:
+            self._copy.before(offsets)
+        flush = self._flush = _Flush(offsets, self._clock.monotonic())
+        produce = self._producer.reporting(flush.delivered)
+        room = Deadline.after(self._timeout_s, self._clock)
+        for partition, offset in offsets:
+            key, value = self._known.key_of(partition), encode_value(offset)
+            while True:
+                try:
+                    with kafka_errors("writing source offsets"):
+                        produce(self._topic, value, key)
+                    break
+                except BufferError:
+                    self._producer.serve(0.02)
+                    if room.expired:
+                        flush.delivered(FencingError("the producer's queue is full"))
+                        break
+
+    def settle(self, seconds: float = 0.0) -> tuple[bool, Offsets] | None:
+        """(whether they were written, the offsets), once; None where none is under way, or not after `seconds` either.
+
+        Offsets that were not written are to be written again with the next flush: that is no reason to stop the task.
+        """
+        flush = self._flush
+        deadline = Deadline.after(seconds, self._clock)
+        while flush is not None:
+            self._producer.serve(min(0.05, max(0.0, deadline.remaining)))
+            if flush.waiting == 0:
+                break
+            late = self._clock.monotonic() - flush.started >= self._timeout_s
+            if late and not flush.overdue:
+                flush.overdue = True
+                self._measures.flush(flush.started, False, self._clock)
+                log.warning(
+                    "Source offsets were not written within offset.flush.timeout.ms (%g s); they still are under way. "
+                    "Nothing is lost: what they cover would be read again after a restart",
+                    self._timeout_s,
+                )
+            if deadline.expired:
+                return None
+        if flush is None:
+            return None
+        self._flush = None
+        if not flush.overdue:
+            self._measures.flush(flush.started, flush.failure is None, self._clock)
+        if flush.failure is not None:
+            log.warning("Source offsets could not be written, and are written again later: %s", flush.failure)
+        elif self._copy is not None:
+            self._copy.after(flush.offsets)
+        return flush.failure is None, flush.offsets
+
+    def close(self) -> None:
+        """Let the clients go; what is not written yet is not waited for."""
+        self._producer.close()
+        if self._copy is not None:
+            self._copy.close()

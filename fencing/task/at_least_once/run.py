@@ -1,0 +1,190 @@
+"""One life of a source task without transactions: worker modes `disabled` and `preparing` (KIP-618).
+
+At least once, as Kafka Connect has always done it: records are produced as they come, and each
+`offset.flush.interval.ms` the newest source offset behind which all is acknowledged is written. A crash repeats what
+was read since. Nothing is skipped: a record that cannot be delivered fails the task, and no offset from it on is
+written.
+
+Not guaranteed in these modes: an attempt that lost contact to the config topic cannot be fenced, since it has no
+transactional id. It may go on producing beside its successor, and may put the source offsets back to its own. One that
+learns that it is superseded sends nothing more, not even a batch that its plugin has just returned.
+"""
+
+import logging
+
+from connectors.api import SourceTask
+from fencing.clock import Clock, Deadline
+from fencing.errors import Fatal, FencingError
+from fencing.kafka.fencer import Fencer
+from fencing.kafka.idempotent import IdempotentProducer
+from fencing.task.at_least_once.deliveries import Deliveries
+from fencing.task.at_least_once.offset_flush import OffsetFlush
+from fencing.task.clients import fencing_connection, idempotent_producer
+from fencing.task.context import TaskContext
+from fencing.task.offsets import TaskOffsets
+from fencing.task.plugin import Plugin, overrides
+from fencing.task.polling import Polling
+from fencing.task.record_path_factory import record_path
+from fencing.task.report import TaskReport
+from fencing.task.spec import TaskSpec
+from fencing.task.transactions import Counters
+from fencing.task.view import TaskView, Verdict
+from fencing.topics.status import State
+
+log = logging.getLogger(__name__)
+
+
+class _Superseded(Exception):
+    """The verdict said END while a batch was being sent."""
+
+
+class AtLeastOnceLife:
+    """From the source offsets to the end of the attempt, or to what is raised.
+
+    Raises like a life with transactions: `Fatal` fails the task, `Retriable` and `Fenced` (librdkafka gave its producer
+    up) start it again from what is in Kafka.
+    """
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        plugin: Plugin,
+        view: TaskView,
+        report: TaskReport,
+        counters: Counters,
+        clock: Clock,
+    ) -> None:
+        self._spec = spec
+        self._plugin = plugin
+        self._view = view
+        self._report = report
+        self._counters = counters
+        self._clock = clock
+        settings = spec.worker_settings
+        self._interval_s = int(settings.get("offset.flush.interval.ms", "60000")) / 1000
+        self._timeout_s = int(settings.get("offset.flush.timeout.ms", "5000")) / 1000
+
+    def run(self) -> None:
+        """Returns when the attempt shall end."""
+        if self._view.refresh(Deadline.after(60, self._clock)) is Verdict.END:
+            return
+        self._fence_before()
+        self._report.stage("reading source offsets")
+        kept = TaskOffsets(self._spec, self._clock, transactional=False)
+        kept.prepare()
+        offsets = kept.read(lambda: self._view.verdict is Verdict.END)
+        self._view.check_topics(Deadline.after(60, self._clock))
+        plugin = self._plugin.make()
+        copy = kept.copy(offsets, lambda text: self._report.stage("copying offsets", text))
+        path = record_path(
+            self._spec,
+            self._plugin,
+            kept.topic,
+            self._counters.measures,
+            self._clock,
+            self._view,
+            self._report,
+            self._stop_if_ended,
+        )
+        producer = idempotent_producer(self._spec)
+        # The worker's topic with the worker's own rights, as in Kafka Connect: the connector's may not write it.
+        writer = IdempotentProducer(self._spec.connection) if copy is None else idempotent_producer(self._spec)
+        flush = OffsetFlush(
+            writer,
+            kept.topic,
+            offsets,
+            self._counters.measures,
+            self._clock,
+            timeout_s=self._timeout_s,
+            copy=copy,
+        )
+        deliveries = Deliveries(
+            producer,
+            flush,
+            path,
+            self._counters,
+            self._clock,
+            keep_records=overrides(plugin, "commit_record"),
+            stopping=self._stop_if_ended,
+        )
+        try:
+            plugin.context = TaskContext(
+                self._plugin.config,
+                offsets,
+                self._plugin.convert.raw,
+                None,  # there are no transactions to define
+                self._view,
+                lambda: deliveries.due_in(self._interval_s),
+                self._clock,
+            )
+            self._report.stage("starting the plugin")
+            plugin.start(self._plugin.config)
+            self._report.running(State.RUNNING)
+            self._work(plugin, deliveries)
+        finally:
+            producer.close()
+            flush.close()
+            self._counters.open_records = 0
+            plugin.stop()
+
+    def _fence_before(self) -> None:
+        """An attempt before this one may have run on an `enabled` worker: that one can be fenced, so it is.
+
+        A principal that is not allowed to is no reason not to run: without transactional ids nobody needs the right.
+        """
+        if self._spec.placement.attempt <= 1:
+            return
+        self._report.stage("fencing the attempt before")
+        try:
+            with Fencer(fencing_connection(self._spec)) as fencer:
+                fencer.fence([self._spec.transactional_id], Deadline.after(30, self._clock))
+        except Fatal as error:
+            log.warning("An attempt of %s in a transaction could not be fenced: %s", self._spec.task, error)
+
+    def _stop_if_ended(self) -> None:
+        if self._view.verdict is Verdict.END:
+            raise _Superseded
+
+    def _work(self, plugin: SourceTask, deliveries: Deliveries) -> None:
+        try:
+            self._poll_loop(plugin, deliveries)
+        except _Superseded:
+            self._finish(plugin, deliveries)
+        except Exception:
+            # What is acknowledged need not be read again after the failure.
+            try:
+                self._finish(plugin, deliveries)
+            except FencingError as error:
+                log.info("%s", error)
+            raise
+
+    def _poll_loop(self, plugin: SourceTask, deliveries: Deliveries) -> None:
+        polling = Polling(plugin, self._view, self._report, self._counters, self._clock)
+        while True:
+            verdict = self._view.verdict
+            if verdict is not Verdict.RUN:
+                self._finish(plugin, deliveries)
+                deliveries.check()
+                if verdict not in (Verdict.PAUSE, Verdict.WAIT):
+                    return
+                polling.sit_out(verdict)
+                continue
+            batch = polling.poll()
+            if batch:
+                self._stop_if_ended()  # nobody fences this attempt: a batch that came too late must not go out
+                deliveries.send(batch)
+            self._told(plugin, deliveries, 0.0)
+            deliveries.check()
+            if deliveries.flushed(self._interval_s):
+                plugin.commit()
+
+    def _finish(self, plugin: SourceTask, deliveries: Deliveries) -> None:
+        """Wait for what is under way, at most `offset.flush.timeout.ms`; then write what may be written."""
+        self._told(plugin, deliveries, self._timeout_s)
+        if deliveries.flush_all(self._timeout_s):
+            plugin.commit()
+
+    def _told(self, plugin: SourceTask, deliveries: Deliveries, seconds: float) -> None:
+        for record in deliveries.acknowledged(seconds):
+            plugin.commit_record(record)
+        self._report.topics(deliveries.topics, self._view.topics_reset)

@@ -1,0 +1,53 @@
+"""Where transactions end (KIP-618, "Transaction boundaries"). Pure: the task asks, and does what is answered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fencing.errors import Invalid
+
+
+class Boundary(StrEnum):
+    """`transaction.boundary`."""
+
+    POLL = "poll"
+    INTERVAL = "interval"
+    CONNECTOR = "connector"
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """After each batch that `poll` returned, `due` says whether the open transaction ends now.
+
+    interval_s: seconds between commits where kind is INTERVAL.
+    """
+
+    kind: Boundary
+    interval_s: float = 0.0
+
+    @classmethod
+    def of(cls, config: Mapping[str, str], default_interval_ms: int) -> "Boundaries":
+        """From a connector's configuration; the default interval is the worker's `offset.flush.interval.ms`."""
+        name = (config.get("transaction.boundary") or "poll").lower()
+        if name not in list(Boundary):
+            raise Invalid(f"transaction.boundary={name}: use poll, interval or connector")
+        if name != Boundary.INTERVAL:
+            return cls(Boundary(name))
+        text = config.get("transaction.boundary.interval.ms") or str(default_interval_ms)
+        if not text.isdecimal() or int(text) < 1:
+            raise Invalid(f"transaction.boundary.interval.ms={text}: a whole number of at least 1 is expected")
+        return cls(Boundary.INTERVAL, int(text) / 1000)
+
+    def due(self, now: float, last_commit: float) -> bool:
+        """Whether to commit after a batch (or an empty poll) at monotonic time `now`."""
+        match self.kind:
+            case Boundary.POLL:
+                return True
+            case Boundary.INTERVAL:
+                return now - last_commit >= self.interval_s
+            case Boundary.CONNECTOR:
+                return False  # only on request: `fencing.task.transaction_context`
+
+    def transaction_timeout_ms(self, configured_ms: int) -> int:
+        """At least three intervals, so that a slow commit does not look like a dead task."""
+        return max(configured_ms, int(self.interval_s * 3000))

@@ -1,0 +1,72 @@
+"""A task's own clients, with the effective settings of worker and connector."""
+
+from collections.abc import Mapping, Sequence
+
+from connectors.kafka_settings.java_names import Role
+from fencing.errors import Invalid
+from fencing.kafka.client_settings import connection_of, producer_overrides, too_few_acks
+from fencing.kafka.idempotent import IdempotentProducer
+from fencing.kafka.producer import TransactionalProducer
+from fencing.kafka.settings import Connection
+from fencing.task.group_source import GroupSource
+from fencing.task.spec import TaskSpec
+
+_NO_LIMIT_MS = 2**31 - 1
+
+
+def transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
+    """One life of the task's producer, not initialised yet. Raises `Invalid` where its settings cannot be used."""
+    return connector_producer(
+        spec.connection, spec.worker_settings, spec.connector_config, spec.transactional_id, timeout_ms
+    )
+
+
+def connector_producer(
+    base: Connection,
+    worker_settings: Mapping[str, str],
+    connector_config: Mapping[str, str],
+    transactional_id: str,
+    timeout_ms: int,
+) -> TransactionalProducer:
+    """A producer with a connector's settings, not initialised yet. Raises `Invalid`."""
+    for problem in too_few_acks(worker_settings, connector_config).values():
+        raise Invalid(problem)
+    overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
+    there = connection_of(Role.PRODUCER, base, worker_settings, connector_config)
+    return TransactionalProducer(there, transactional_id, transaction_timeout_ms=timeout_ms, overrides=overrides)
+
+
+def group_source(
+    spec: TaskSpec, group: str, topics: Sequence[str], session_timeout_ms: int, first: Mapping[tuple[str, int], int]
+) -> GroupSource:
+    """A membership on the cluster that the task writes to. Raises `Invalid`, `FencingError`."""
+    return GroupSource(
+        reading_connection(spec),
+        spec.transactional_id,
+        group,
+        topics,
+        session_timeout_ms,
+        lambda topic, partition: first.get((topic, partition)),
+    )
+
+
+def idempotent_producer(spec: TaskSpec) -> IdempotentProducer:
+    """The task's producer where there are no transactions. Raises `Invalid` where its settings cannot be used."""
+    overrides = producer_overrides(spec.connection, spec.worker_settings, spec.connector_config, _NO_LIMIT_MS)
+    there = connection_of(Role.PRODUCER, spec.connection, spec.worker_settings, spec.connector_config)
+    return IdempotentProducer(there, overrides)
+
+
+def admin_connection(spec: TaskSpec) -> Connection:
+    """How the task creates topics. Raises `Invalid`."""
+    return connection_of(Role.ADMIN, spec.connection, spec.worker_settings, spec.connector_config)
+
+
+def fencing_connection(spec: TaskSpec) -> Connection:
+    """How the task fences an attempt before it. Raises `Invalid`."""
+    return admin_connection(spec)
+
+
+def reading_connection(spec: TaskSpec) -> Connection:
+    """How the task reads its source offsets. Raises `Invalid`."""
+    return connection_of(Role.CONSUMER, spec.connection, spec.worker_settings, spec.connector_config)

@@ -1,0 +1,67 @@
+"""What a running plugin sees of the framework."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from connectors.api import GroupInput, OffsetReader, TransactionContext
+from fencing.clock import Clock
+from fencing.offsets.source_offsets import SourceOffsets
+from fencing.task.group_source import no_groups
+from fencing.task.view import TaskView, Verdict
+
+_GO_ON = frozenset({Verdict.RUN})
+
+
+class TaskContext:
+    """The framework's `SourceTaskContext`."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        offsets: SourceOffsets,
+        raw_batches: bool,
+        transaction_context: TransactionContext | None,
+        view: TaskView,
+        due_in: Callable[[], float],
+        clock: Clock,
+        join: Callable[..., GroupInput] = no_groups,
+    ) -> None:
+        """`due_in`: seconds until the open transaction must be committed; a wait ends by then."""
+        self._config = config
+        self._offsets = offsets
+        self._raw_batches = raw_batches
+        self._transaction_context = transaction_context
+        self._view = view
+        self._due_in = due_in
+        self._clock = clock
+        self._join = join
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        return self._config
+
+    @property
+    def offset_reader(self) -> OffsetReader:
+        return self._offsets
+
+    @property
+    def transaction_context(self) -> TransactionContext | None:
+        return self._transaction_context
+
+    @property
+    def raw_batches(self) -> bool:
+        return self._raw_batches
+
+    def join_group(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        session_timeout_ms: int,
+        first: Mapping[tuple[str, int], int] | None = None,
+    ) -> GroupInput:
+        return self._join(group, topics, session_timeout_ms=session_timeout_ms, first=first)
+
+    def wait(self, seconds: float) -> bool:
+        """Also returns (false) when the open transaction is due, so that `poll` can return and it is committed."""
+        verdict = self._view.wait_while(_GO_ON, min(seconds, max(0.0, self._due_in())))
+        return verdict is not Verdict.RUN

@@ -1,0 +1,117 @@
+"""A source task that reads as a member of a consumer group: its offsets are committed in its transactions (KIP-447).
+
+The rules: offsets go with the group's metadata, so that the broker refuses them, and the whole transaction, from a
+member whose generation is over; what is open is finished inside the revocation, under the generation in which it was
+read; after a loss, and after anything that was not committed for certain, the attempt's life ends and the next one
+joins anew, from the committed offsets. One producer is enough for any number of partitions.
+
+Members read offsets only when no transaction holds newer ones, so a lost task's partitions wait for the end of what it
+has left open. Its next attempt takes its transactional id, which ends that at once; where there is none (no slot, no
+worker, no leader), the transaction timeout does, which is therefore as short as the session's: see
+`fencing.kafka.client_settings.transaction_timeout_ms`.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from connectors.api import ConnectorError, InputRecord
+from fencing.errors import Abortable
+from fencing.kafka.input_group import InputGroup
+from fencing.kafka.protocols import Position
+from fencing.kafka.settings import Connection
+from fencing.offsets.source_offsets import Offset, Partition
+
+log = logging.getLogger(__name__)
+
+
+class GroupSource:
+    """One life's membership. All methods are called on the task's thread.
+
+    finish: commits what is open, and raises what goes wrong; set before the first poll.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        client_id: str,
+        group: str,
+        topics: Sequence[str],
+        session_timeout_ms: int,
+        first: Callable[[str, int], int | None],
+    ) -> None:
+        """first: where to begin a partition for which the group has no offset; None: at its beginning."""
+        self.finish: Callable[[], None] = _nothing
+        self._trouble: Exception | None = None
+        self._input = InputGroup(
+            connection,
+            group,
+            topics,
+            client_id,
+            self._revoked,
+            self._lost,
+            session_timeout_ms=session_timeout_ms,
+            max_poll_interval_ms=max(30_000, session_timeout_ms),
+            first=first,
+        )
+
+    def poll(self, seconds: float, limit: int) -> Sequence[InputRecord]:
+        """See `connectors.api.GroupInput`. Raises what ended a transaction that a rebalance met."""
+        records = self._input.poll(seconds, limit)
+        if self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
+        return records
+
+    def _revoked(self) -> None:
+        try:
+            self.finish()
+        except Exception as error:  # noqa: BLE001 - raised by `poll`, when the client's callback is over
+            self._trouble = error
+
+    def _lost(self) -> None:
+        self._trouble = Abortable("The group has given this member's partitions to others: what is open is aborted")
+
+    def offsets_for(self, gathered: Sequence[tuple[Partition, Offset | None]]) -> tuple[list[Position], bytes]:
+        """What a transaction has to carry for these source offsets: positions, and the group's metadata.
+
+        Raises `Abortable` where the member owns nothing any more, ConnectorError for offsets that are not the group's.
+        """
+        metadata = self._input.metadata
+        if metadata is None:
+            raise Abortable("The partitions that the open transaction was read from are not this member's any more")
+        return [position_of(partition, offset) for partition, offset in gathered], metadata.raw
+
+    def close(self) -> None:
+        """Leave the group at once. What is open was finished or aborted before."""
+        self.finish = _nothing
+        self._input.close()
+
+
+def _nothing() -> None:
+    """There is no transaction yet, or no more."""
+
+
+def position_of(partition: Partition, offset: Offset | None) -> Position:
+    """Out of a source partition and offset. Raises ConnectorError."""
+    topic, number = partition.get("topic"), partition.get("partition")
+    last = (offset or {}).get("offset")
+    if not isinstance(topic, str) or not _whole(number) or not _whole(last):
+        raise ConnectorError(
+            "A task that reads a consumer group gives source partitions with `topic` and `partition`, and source "
+            f"offsets with `offset`, the last record's; these are {dict(partition)} and {offset}"
+        )
+    return topic, int(str(number)), int(str(last)) + 1
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def no_groups(
+    group: str, topics: Sequence[str], *, session_timeout_ms: int, first: Mapping[tuple[str, int], int] | None = None
+) -> GroupSource:
+    """For tasks without transactions."""
+    raise ConnectorError(
+        f"Reading topics as a member of group {group} needs transactions, which take its offsets along: set "
+        "exactly.once.source.support=enabled on the workers, or let the connector divide the partitions itself"
+    )

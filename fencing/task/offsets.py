@@ -1,0 +1,59 @@
+"""A task's source offsets: where they are kept, made ready (start step 5), read (step 6), and copied."""
+
+from collections.abc import Callable
+
+from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from fencing.clock import Clock, Deadline
+from fencing.errors import Invalid
+from fencing.kafka.plain_producer import PlainProducer
+from fencing.offsets.source_offsets import SourceOffsets
+from fencing.offsets.stores import OffsetStores, prepared, read_merged, stores_of
+from fencing.offsets.worker_copy import OffsetsCopy
+from fencing.records.topic_access import TopicAccess
+from fencing.task.spec import TaskSpec
+
+_READY_SECONDS = 60.0
+_READ_SECONDS = 600.0
+
+
+class TaskOffsets:
+    """One attempt's. `topic` is the effective one, which the transactions write; `prepare` comes first."""
+
+    def __init__(self, spec: TaskSpec, clock: Clock, *, transactional: bool = True) -> None:
+        """Raises `Invalid` where the client settings cannot be used."""
+        own = spec.connector_config.get(OFFSETS_STORAGE_TOPIC, "").strip()
+        if own != spec.topics.offsets and (what := TopicAccess(spec.topics).internal(own)):
+            raise Invalid(f"{OFFSETS_STORAGE_TOPIC}: {own} is {what}. Name another topic")
+        self._spec = spec
+        self._clock = clock
+        self._known = [] if spec.offsets is None else [spec.offsets]
+        self._stores: OffsetStores = stores_of(
+            spec.connection,
+            spec.topics.offsets,
+            spec.worker_settings,
+            spec.connector_config,
+            transactional=transactional,
+        )
+
+    @property
+    def topic(self) -> str:
+        return self._stores.effective.name
+
+    def prepare(self) -> None:
+        """Step 5: the topic of the connector's own is there, and compacted. Raises `Retriable` or `Fatal`."""
+        self._stores = prepared(self._stores, self._spec.worker_settings, Deadline.after(_READY_SECONDS, self._clock))
+
+    def read(self, give_up: Callable[[], bool], told: Callable[[str], None] = lambda _text: None) -> SourceOffsets:
+        """Step 6: both topics to the end, the connector's own first. told: how far the reading is."""
+        limit = Deadline.after(_READ_SECONDS, self._clock)
+        found = read_merged(self._stores, self._spec.task.connector, limit, give_up, known=self._known, told=told)
+        # A task may read again after days, in which other tasks wrote millions of records.
+        self._known = [each.snapshot() for each in (found, found.gaps) if each is not None]
+        return found
+
+    def copy(self, known: SourceOffsets, told: Callable[[str], None]) -> OffsetsCopy | None:
+        """A copy to the worker's topic, with the worker's credentials; None where that is the effective one."""
+        if known.gaps is None:
+            return None
+        worker = self._stores.worker
+        return OffsetsCopy(lambda: PlainProducer(worker.reading), worker.name, known.gaps, told, self._clock)

@@ -1,0 +1,81 @@
+"""A task's share of invariant 13: before its producer writes to a topic, nothing of its older epochs hangs there.
+
+The look costs some 10 ms of CPU time and goes on beside the reading of source offsets; a topic that comes up later is
+looked at before the first record goes there. Behind the first record no older epoch can write to its partition.
+"""
+
+import threading
+from collections.abc import Callable, Set
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from fencing.clock import Clock, Deadline
+from fencing.errors import Retriable
+from fencing.kafka.hanging import Hanging
+from fencing.kafka.protocols import TransactionalClient
+from fencing.leader.fence_targets import ways
+from fencing.leader.older_epochs import end_leftovers
+from fencing.task.spec import TaskSpec
+
+_NOBODYS = -1
+_SECONDS = 60.0
+_PAUSE_S = 0.5
+
+
+class TaskLeftovers:
+    """Of one attempt, over all lives of its producer. Used on the task's thread; `close` it at the end."""
+
+    def __init__(
+        self, spec: TaskSpec, clock: Clock, found: Callable[[Hanging], None], stopping: Callable[[], None]
+    ) -> None:
+        """`found` is told of each that was ended, on another thread. `stopping` raises when the attempt has to end."""
+        self._spec = spec
+        self._clock = clock
+        self._found = found
+        self._stopping = stopping
+        self._epochs: dict[int, int] = {}
+        self._looked: set[str] = set()
+        self._under_way: Future[None] | None = None
+        self._closing = threading.Event()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="leftovers")
+        self.trouble = ""
+        """What the look is waiting for, for people; empty where it goes on."""
+
+    def begin(self, producer: TransactionalClient, offsets_topic: str) -> None:
+        """A producer whose `init` has just returned: look at the topics that it will surely write to."""
+        self._epochs = {producer.producer_id: producer.epoch} if producer.producer_id != _NOBODYS else {}
+        named = self._spec.connector_config.get("topic", "").split(",")
+        self._looked = {offsets_topic, *(name.strip() for name in named if name.strip())}
+        self._under_way = self._pool.submit(self._look, frozenset(self._looked))
+
+    def clear(self, topics: Set[str]) -> None:
+        """Return once nothing hangs on these topics. Raises `Retriable`, naming what hangs and cannot be ended."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            self._await(under_way)
+        if more := frozenset(topics - self._looked):
+            self._await(self._pool.submit(self._look, more))
+            self._looked |= more
+
+    def _await(self, under_way: "Future[None]") -> None:
+        while not wait([under_way], _PAUSE_S).done:
+            self._stopping()
+        under_way.result()
+
+    def _look(self, topics: frozenset[str]) -> None:
+        spec = self._spec
+        found = ways(None, spec.connector_config, spec.connection, spec.worker_settings)
+        deadline = Deadline.after(_SECONDS, self._clock)
+        while True:
+            try:
+                end_leftovers(topics, self._epochs, found, self._found)
+            except Retriable as error:
+                self.trouble = str(error)
+                if deadline.expired or self._closing.wait(_PAUSE_S):
+                    raise
+            else:
+                self.trouble = ""
+                return
+
+    def close(self) -> None:
+        self._closing.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,42 @@
+"""A source task's plugin as the kernel sees it, and how an attempt of it ended."""
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from connectors.api import SourceTask
+from fencing.records.record_path import Convert
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended. `trace` is None for a normal end (superseded, stopped, deleted).
+
+    left_open: its transactional id may have a transaction open, which the next `init` or a fence of the id ends.
+    """
+
+    reason: str
+    trace: str | None = None
+    left_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """The plugin's share: how to make an instance, its resolved configuration, and the way its records take."""
+
+    make: Callable[[], SourceTask]
+    config: Mapping[str, str]
+    convert: Convert
+    version: str | None = None
+    redact: Callable[[str], str] = str
+    """Takes secrets out of a text that is reported or logged."""
+
+
+def overrides(plugin: SourceTask, method: str) -> bool:
+    """Whether the plugin brings its own version of an optional method."""
+    return getattr(type(plugin), method) is not getattr(SourceTask, method)
+
+
+def readable(error: Exception) -> str:
+    """The trace, for a status."""
+    return "".join(traceback.format_exception(error)).rstrip()

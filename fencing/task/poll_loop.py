@@ -1,0 +1,138 @@
+"""Step 8 of a source task: poll, send, end transactions where the boundary says so, obey the verdict (invariant 4).
+
+With `transaction.boundary=connector` only the plugin ends transactions, as in Kafka Connect: what it left open is
+aborted when the task stops or pauses, and read again from the committed offsets later. Its aborted records are never
+visible; their source offsets are committed in a transaction of their own, or they would come again for ever.
+"""
+
+from collections.abc import Callable, Sequence
+
+from connectors.api import RecordBatch, SourceRecord, SourceTask
+from fencing.clock import Clock
+from fencing.records.record_path import Prepared
+from fencing.task.boundaries import Boundaries, Boundary
+from fencing.task.plugin import overrides
+from fencing.task.polling import Polling
+from fencing.task.report import TaskReport
+from fencing.task.transaction_context import Ending, Part, RequestedEndings
+from fencing.task.transactions import Committed, Counters, Transactions
+from fencing.task.view import TaskView, Verdict
+
+_PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
+
+
+class PollLoop:
+    """One life of a plugin, from its first `poll` until the verdict ends it or something is raised.
+
+    requests: the plugin's, where it defines transactions itself. renew(transactions, why): gives the transactions a new
+    producer after an abort, and after a commit that may have been sent twice (invariant 11).
+    """
+
+    def __init__(
+        self,
+        plugin: SourceTask,
+        transactions: Transactions,
+        boundaries: Boundaries,
+        view: TaskView,
+        report: TaskReport,
+        counters: Counters,
+        clock: Clock,
+        *,
+        requests: RequestedEndings | None,
+        renew: Callable[[Transactions, str], None],
+    ) -> None:
+        self._plugin = plugin
+        self._transactions = transactions
+        self._boundaries = boundaries
+        self._view = view
+        self._report = report
+        self._clock = clock
+        self._requests = requests
+        self._renew = renew
+        # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
+        self._overlap = not (overrides(plugin, "commit") or overrides(plugin, "commit_record"))
+        self._polling = Polling(plugin, view, report, counters, clock)
+
+    def run(self) -> bool:
+        """True when the attempt shall end. False when it shall start anew from the committed offsets, soon or after a
+        pause: the open transaction was the plugin's to commit, and a plugin cannot be rewound (invariant 12).
+        """
+        while True:
+            verdict = self._view.verdict
+            if verdict is not Verdict.RUN:
+                self._finish(verdict)
+                if verdict not in _PAUSED_OR_WAITING:
+                    return True
+                if self._transactions.has_work:
+                    return False
+                self._polling.sit_out(verdict)
+                continue
+            batch = self._polling.poll(self._due_in)
+            if self._requests is None or batch is None:
+                self._take(Part(batch))
+            else:
+                for part in self._requests.parts(batch):
+                    self._take(part)
+
+    def commit_now(self) -> None:
+        """Commit what is open, between two batches: the source is about to be somebody else's."""
+        self._settled(self._transactions.settle())
+        if self._transactions.has_work:
+            self._end(None if self._requests is None else self._requests.at_the_end())
+            self._settled(self._transactions.settle())
+
+    def _take(self, part: Part) -> None:
+        transactions = self._transactions
+        prepared = self._prepared(part.batch) if part.batch else None
+        self._settled(transactions.settle())
+        if transactions.spent:
+            self._renew(transactions, "a commit was perhaps sent twice; its late copy is shut out")
+        if prepared is not None:
+            transactions.send(prepared)
+        if part.ending is not None or self._boundaries.due(self._clock.monotonic(), transactions.last_commit_at):
+            self._end(part.ending)
+            if not self._overlap:
+                self._settled(transactions.settle())
+
+    def _end(self, ending: Ending | None) -> None:
+        transactions = self._transactions
+        if ending is Ending.ABORT and transactions.abort():
+            self._renew(transactions, "the connector aborted a transaction")
+        if transactions.has_work:
+            transactions.start_commit()
+
+    def _due_in(self) -> float:
+        """A pause ends where the open transaction has to be committed: readers wait for it, not for the source."""
+        return due_in(self._transactions, self._boundaries, self._clock)
+
+    def _prepared(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+        """Convert beside the commit under way; where that fails, the commit's outcome comes first."""
+        try:
+            return self._transactions.prepare(batch)
+        except Exception:
+            self._settled(self._transactions.settle())
+            raise
+
+    def _finish(self, verdict: Verdict) -> None:
+        """Commit what is open (invariant 4), unless that is the plugin's to say."""
+        self._settled(self._transactions.settle())
+        ending = Ending.COMMIT if self._requests is None else self._requests.at_the_end()
+        if ending is None or (ending is Ending.ABORT and verdict is Verdict.END):
+            return  # aborted as the life ends; a superseded attempt takes no new producer, which would fence the next
+        self._end(ending)
+        self._settled(self._transactions.settle())
+
+    def _settled(self, committed: Committed | None) -> None:
+        if committed is None:
+            return
+        for record in committed.records:
+            self._plugin.commit_record(record)
+        self._plugin.commit()
+        self._report.topics(committed.topics, self._view.topics_reset)
+
+
+def due_in(transactions: Transactions | None, boundaries: Boundaries, clock: Clock) -> float:
+    """Seconds until the open transaction has to be committed: for as long may a plugin wait for its source."""
+    if transactions is None or not transactions.has_work or boundaries.kind is not Boundary.INTERVAL:
+        return 3600.0
+    return transactions.last_commit_at + boundaries.interval_s - clock.monotonic()

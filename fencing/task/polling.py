@@ -1,0 +1,52 @@
+"""Calling a plugin's `poll`: a retriable error is repeated in place after a growing pause, a pause is waited out."""
+
+from collections.abc import Callable, Sequence
+
+from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
+from fencing.clock import Clock
+from fencing.task.report import TaskReport
+from fencing.task.transactions import Counters
+from fencing.task.view import TaskView, Verdict
+from fencing.topics.status import State
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 60.0
+
+
+class Polling:
+    """One plugin instance's polls."""
+
+    def __init__(
+        self, plugin: SourceTask, view: TaskView, report: TaskReport, counters: Counters, clock: Clock
+    ) -> None:
+        self._plugin = plugin
+        self._view = view
+        self._report = report
+        self._counters = counters
+        self._clock = clock
+        self._pause = _FIRST_PAUSE_S
+
+    def poll(self, due_in: Callable[[], float] | None = None) -> Sequence[SourceRecord] | RecordBatch | None:
+        """The next batch; nothing, after a growing pause, where the plugin asks to be called again.
+
+        due_in: seconds until the caller has something else to do, asked where there is a pause; it ends the pause.
+        """
+        try:
+            batch = self._counters.measures.poll(self._plugin.poll, self._clock)
+        except RetriableError as error:
+            self._report.stage("the source asks to be called again", str(error))
+            pause = self._pause if due_in is None else max(0.0, min(self._pause, due_in()))
+            self._view.wait_while(frozenset({Verdict.RUN}), pause)
+            self._pause = min(_LONGEST_PAUSE_S, self._pause * 2)
+            return None
+        self._pause = _FIRST_PAUSE_S
+        if batch:
+            self._counters.last_poll = self._clock.wall()
+        return batch
+
+    def sit_out(self, verdict: Verdict) -> None:
+        """Report a pause, and wait until it is over."""
+        self._report.running(State.PAUSED)
+        self._view.wait_while(frozenset({verdict}), 3600)
+        if self._view.verdict is Verdict.RUN:
+            self._report.running(State.RUNNING)

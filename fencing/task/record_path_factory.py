@@ -1,0 +1,61 @@
+"""A task's record path: converters, what happens to bad records, and topics that are made before they are written."""
+
+from collections.abc import Callable
+
+from fencing.clock import Clock, Deadline
+from fencing.kafka.admin import TopicSpec, topic_exists
+from fencing.metrics import Measures
+from fencing.records.errors import ErrorPolicy, RecordErrors
+from fencing.records.record_path import RecordPath
+from fencing.records.topic_creation import TopicMaker, TopicRules, make
+from fencing.task.clients import admin_connection
+from fencing.task.plugin import Plugin
+from fencing.task.report import TaskReport
+from fencing.task.spec import TaskSpec
+from fencing.task.view import TaskView, Verdict
+
+_SECONDS = 60.0
+
+
+def record_path(
+    spec: TaskSpec,
+    plugin: Plugin,
+    offsets_topic: str,
+    measures: Measures,
+    clock: Clock,
+    view: TaskView,
+    report: TaskReport,
+    stopping: Callable[[], None],
+) -> RecordPath:
+    """Ready to prepare batches. `stopping` raises when the attempt may not go on. Raises
+    `FencingError` where the dead letter topic cannot be made, ValueError for settings that validation refuses,
+    `ConnectorError` where the dead letter topic is closed to the connector.
+    """
+
+    def pause(seconds: float) -> None:
+        view.wait_while(frozenset({Verdict.RUN}), seconds)
+        stopping()
+
+    def told(text: str) -> None:
+        report.stage("running", text)
+
+    policy = ErrorPolicy.of(spec.connector_config)
+    rules = TopicRules.of(spec.connector_config, spec.worker_settings)
+    errors = None
+    if not policy.plain:
+        errors = RecordErrors(policy, plugin.convert, spec.task, measures, clock, pause, plugin.redact)
+    if policy.dead_letters is not None:
+        view.topic_access.check(policy.dead_letters)
+        _dead_letter_topic(spec, policy.dead_letters, rules, clock, told)
+    ensure = None if rules is None else TopicMaker(admin_connection(spec), rules, clock, told).ensure
+    return RecordPath(plugin.convert, offsets_topic, errors=errors, ensure=ensure, access=lambda: view.topic_access)
+
+
+def _dead_letter_topic(
+    spec: TaskSpec, topic: str, rules: TopicRules | None, clock: Clock, told: Callable[[str], None]
+) -> None:
+    """There before the first bad record, which would else find no place."""
+    deadline = Deadline.after(_SECONDS, clock)
+    there = admin_connection(spec)
+    if not topic_exists(there, topic, deadline):
+        make(there, TopicSpec(topic) if rules is None else rules.spec(topic), deadline, told)

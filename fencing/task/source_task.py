@@ -1,0 +1,328 @@
+"""One attempt of one source task, from placement to end (KIP-618, "Source task startup"; design of the whole: docs).
+
+The start, step by step; the numbers stand in the code:
+
+1. the newest placement is this attempt;
+2. the count record of this generation is there: all older tasks are fenced;
+3. a new producer, `init_transactions`: the attempt before, if it still lives, is fenced; beside the next steps, what
+   hangs of the id's older epochs is ended (invariant 13), before anything is written where it hangs;
+4. the config topic to the end: a newer generation or placement ends this attempt, quietly;
+5. an offsets topic of the connector's own is created where it is missing;
+6. the source offsets, to the end;
+7. the plugin starts from them;
+8. poll (`fencing.task.poll_loop`).
+
+After any abort that the plugin did not ask for, steps 2 to 8 are done anew with a new plugin instance: a plugin cannot
+be rewound (invariant 12).
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from connectors.api import SourceTask
+from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
+from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from fencing.kafka.client_settings import transaction_timeout_ms
+from fencing.kafka.protocols import TransactionalClient
+from fencing.leader.restarts import why_of
+from fencing.modes import Mode
+from fencing.offsets.source_offsets import SourceOffsets
+from fencing.records.record_path import RecordPath
+from fencing.task import start_watch as stages
+from fencing.task.at_least_once.run import AtLeastOnceLife
+from fencing.task.boundaries import Boundaries, Boundary
+from fencing.task.clients import group_source, transactional_producer
+from fencing.task.context import TaskContext
+from fencing.task.group_source import GroupSource
+from fencing.task.offsets import TaskOffsets
+from fencing.task.older_epochs import TaskLeftovers
+from fencing.task.plugin import Outcome, Plugin, overrides, readable
+from fencing.task.poll_loop import PollLoop, due_in
+from fencing.task.record_path_factory import record_path
+from fencing.task.report import TaskReport
+from fencing.task.spec import TaskSpec
+from fencing.task.start_watch import StartWatch, holding_up
+from fencing.task.timeouts import TRANSACTION_TIMED_OUT, timeouts_explained
+from fencing.task.transaction_context import RequestedEndings
+from fencing.task.transactions import Counters, Transactions
+from fencing.task.view import TaskView, Verdict
+from fencing.topics.connector_logs import ConnectorLevelRecord
+from fencing.topics.reporter import Reporter
+from fencing.topics.status import State
+
+log = logging.getLogger(__name__)
+
+_LIVES_WITHOUT_PROGRESS = 5
+_NEVER_BETTER = {"MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION"}
+_NEVER_BETTER |= {"_FATAL", TRANSACTION_TIMED_OUT}
+
+
+First = Mapping[tuple[str, int], int] | None
+
+
+class _Ended(Exception):
+    """The verdict says END: unwind without fuss."""
+
+
+class SourceTaskRun:
+    """Runs one attempt to its end. `run` returns its outcome and reports it; it never raises."""
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        plugin: Plugin,
+        reporter: Reporter,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        new_producer: Callable[[TaskSpec, int], TransactionalClient] | None = None,
+        on_level: Callable[[ConnectorLevelRecord | None], None] = lambda _level: None,
+    ) -> None:
+        """`on_level` is called with the log level that somebody sets for the connector."""
+        self._spec = spec
+        self._plugin = plugin
+        self._clock = clock
+        self._new_producer = new_producer or transactional_producer
+        self._counters = Counters()
+        self._report = TaskReport(spec, reporter, self._counters, clock, plugin.version, plugin.redact)
+        self._view = TaskView(spec, self._report.tick, on_level)
+        self._watch = StartWatch(
+            lambda: self._report.start_stage,
+            lambda stage: self._leftovers.trouble or holding_up(stage, spec, self._offsets_topic, clock),
+            self._report.waiting,
+        )
+        self._offsets_topic = spec.topics.offsets
+        self._leftovers = TaskLeftovers(spec, clock, self._report.hanging_ended, self._stop_if_ended)
+        worker = spec.worker_settings
+        self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
+        self._left_open = False
+        self._timeout_ms = self._boundaries.transaction_timeout_ms(
+            transaction_timeout_ms(worker, spec.connector_config)
+        )
+
+    def end(self) -> None:
+        """Commit what is open and end, soon. Safe to call in a signal handler."""
+        self._view.end()
+
+    def run(self) -> Outcome:
+        """From step 1 to the end of the attempt."""
+        try:
+            self._report.stage(stages.READING_CONFIG)
+            self._watch.start()
+            self._view.open(Deadline.after(60, self._clock))
+            outcome = self._lives()
+        except Exception as error:  # noqa: BLE001 - the root of the attempt, where it is recorded
+            outcome = self._failed(error)
+        self._watch.close()
+        if outcome.trace is None:
+            self._report.ended(outcome.reason)
+        else:
+            self._report.failed(outcome.trace, outcome.reason, left_open=outcome.left_open)
+        self._leftovers.close()
+        self._view.close()
+        self._report.flush()
+        return outcome
+
+    def _failed(self, error: Exception) -> Outcome:
+        """Whatever a superseded attempt met, it is a normal end: a zombie may fail before it learns what it is."""
+        with suppress(FencingError):
+            self._view.refresh(Deadline.after(30, self._clock))
+        if self._view.verdict is Verdict.END:
+            log.info("Task %s is superseded; it met: %s", self._spec.task, self._plugin.redact(str(error)))
+            return Outcome("superseded")
+        trace = self._plugin.redact(readable(error))
+        log.error("Task %s failed: %s", self._spec.task, trace)
+        self._counters.measures.failed(error, self._clock)
+        return Outcome(why_of(error), trace, self._left_open)
+
+    def _lives(self) -> Outcome:
+        barren = 0
+        while True:
+            if self._await_start() is Verdict.END:
+                return Outcome("superseded")
+            committed = self._counters.last_commit
+            try:
+                if self._life():
+                    return Outcome("superseded")
+                continue
+            except _Ended:
+                return Outcome("superseded")
+            except Fenced as error:
+                # A question, not an answer (invariant 5): the config topic knows.
+                if self._view.refresh(Deadline.after(60, self._clock)) is Verdict.END:
+                    return Outcome("superseded")
+                trouble: FencingError = error
+            except (Abortable, Retriable) as error:
+                trouble = error
+            barren = 0 if self._counters.last_commit > committed else barren + 1
+            if trouble.code in _NEVER_BETTER and barren >= _LIVES_WITHOUT_PROGRESS:
+                raise Fatal(
+                    f"{trouble}. Nothing of it is visible to a read_committed reader, and the source offsets stand "
+                    f"where they were. It happened {barren} times in a row: mend the cause, then restart the task",
+                    trouble.code,
+                )
+            log.warning("Task %s starts again from its committed offsets: %s", self._spec.task, trouble)
+            self._report.stage("starting again", str(trouble))
+            self._view.wait_while(frozenset({Verdict.RUN}), min(10.0, 0.05 * 2 ** min(barren, 8)))
+
+    def _await_start(self) -> Verdict:
+        """Steps 1 and 2, and a pause before the start."""
+        while True:
+            verdict = self._view.verdict
+            if verdict is Verdict.WAIT:
+                self._report.stage(str(verdict))
+            elif verdict is Verdict.PAUSE:
+                self._report.running(State.PAUSED)
+            else:
+                return verdict
+            self._view.wait_while(frozenset({verdict}), 60)
+
+    def _life(self) -> bool:
+        """Steps 3 to 8. False where the next life follows at once (`PollLoop.run`)."""
+        if self._spec.mode is not Mode.ENABLED:
+            AtLeastOnceLife(self._spec, self._plugin, self._view, self._report, self._counters, self._clock).run()
+            return True
+        self._report.stage(stages.INITIALISING)
+        producer = self._take_id()  # 3, 4
+        transactions: Transactions | None = None
+        plugin: SourceTask | None = None
+        requests = RequestedEndings() if self._boundaries.kind is Boundary.CONNECTOR else None
+
+        def join(group: str, topics: Sequence[str], *, session_timeout_ms: int, first: First = None) -> GroupSource:
+            assert transactions is not None
+            transactions.group = group_source(self._spec, group, topics, session_timeout_ms, first or {})
+            return transactions.group
+
+        try:
+            self._report.stage(stages.READING_OFFSETS)
+            kept = TaskOffsets(self._spec, self._clock)
+            self._offsets_topic = kept.topic
+            self._leftovers.begin(producer, kept.topic)
+            kept.prepare()  # 5
+            offsets = kept.read(self._ends, self._reading)  # 6
+            self._view.check_topics(Deadline.after(60, self._clock))
+            if self._ends():
+                raise _Ended
+            plugin = self._plugin.make()
+            transactions = self._transactions(producer, kept, offsets, plugin, self._path(kept.topic))
+            plugin.context = TaskContext(
+                self._plugin.config,
+                offsets,
+                self._plugin.convert.raw,
+                requests,
+                self._view,
+                lambda: due_in(transactions, self._boundaries, self._clock),
+                self._clock,
+                join,
+            )
+            self._report.stage("starting the plugin")
+            plugin.start(self._plugin.config)  # 7
+            self._report.stage("looking for hanging transactions")
+            self._leftovers.clear({kept.topic})
+            self._report.producer(producer)
+            self._report.running(State.RUNNING)
+            with timeouts_explained(self._open_s, self._timeout_ms):
+                loop = self._loop(plugin, transactions, kept, requests)
+                if transactions.group is not None:
+                    transactions.group.finish = loop.commit_now
+                return loop.run()  # 8
+        finally:
+            if transactions is not None:
+                self._left_open = transactions.abandon(5.0)
+            else:
+                producer.close()
+            if transactions is not None and transactions.group is not None:
+                transactions.group.close()
+            if plugin is not None:
+                plugin.stop()
+
+    def _loop(
+        self, plugin: SourceTask, transactions: Transactions, kept: TaskOffsets, requests: RequestedEndings | None
+    ) -> PollLoop:
+        return PollLoop(
+            plugin,
+            transactions,
+            self._boundaries,
+            self._view,
+            self._report,
+            self._counters,
+            self._clock,
+            requests=requests,
+            renew=lambda spent, why: self._renew(spent, kept, why),
+        )
+
+    def _open_s(self) -> float:
+        """The age of the open transaction."""
+        since = self._counters.open_since
+        return self._clock.wall() - since if since else 0.0
+
+    def _take_id(self) -> TransactionalClient:
+        producer = self._new_producer(self._spec, self._timeout_ms)
+        try:
+            producer.init(Deadline.after(60, self._clock))  # 3
+            self._left_open = False
+            if self._view.refresh(Deadline.after(60, self._clock)) is Verdict.END:  # 4
+                raise _Ended
+        except BaseException:
+            producer.close()
+            raise
+        return producer
+
+    def _reading(self, far: str) -> None:
+        self._report.starting(stages.READING_OFFSETS, far)
+
+    def _ends(self) -> bool:
+        return self._view.verdict is Verdict.END
+
+    def _transactions(
+        self,
+        producer: TransactionalClient,
+        kept: TaskOffsets,
+        offsets: SourceOffsets,
+        plugin: SourceTask,
+        path: RecordPath,
+    ) -> Transactions:
+        return Transactions(
+            producer,
+            kept.topic,
+            offsets,
+            path,
+            self._counters,
+            self._clock,
+            commit_timeout_s=self._timeout_ms / 1000,
+            keep_records=overrides(plugin, "commit_record"),
+            stopping=self._stop_if_ended,
+            copy=kept.copy(offsets, lambda text: self._report.stage("copying offsets", text)),
+            clear=self._leftovers.clear,
+        )
+
+    def _path(self, offsets_topic: str) -> RecordPath:
+        return record_path(
+            self._spec,
+            self._plugin,
+            offsets_topic,
+            self._counters.measures,
+            self._clock,
+            self._view,
+            self._report,
+            self._stop_if_ended,
+        )
+
+    def _stop_if_ended(self) -> None:
+        if self._view.verdict is Verdict.END:
+            raise _Ended
+
+    def _renew(self, transactions: Transactions, kept: TaskOffsets, why: str) -> None:
+        """A new epoch, which shuts out what the old producer may still send; and a look at what is really committed."""
+        if transactions.group is not None:
+            raise Abortable(f"{why}: the group's committed offsets tell where to go on")
+        self._report.stage(stages.RENEWING, why)
+        transactions.retire()
+        producer = self._take_id()
+        transactions.take_over(producer)
+        self._leftovers.begin(producer, kept.topic)
+        found = kept.read(self._ends)
+        self._view.check_topics(Deadline.after(60, self._clock))
+        transactions.check(found)
+        self._report.producer(producer)
+        self._report.going_on()

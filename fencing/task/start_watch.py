@@ -1,0 +1,115 @@
+"""Tells what an attempt waits for, within ten seconds: stage, topic, partition and producer, as far as they are known.
+
+A start waits for brokers, coordinators and partitions. Whoever looks at a task that does not run finds it in its
+status, on its page and in the log.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+from fencing.clock import Clock, Deadline
+from fencing.errors import FencingError, Invalid
+from fencing.kafka.hanging import HangingProber
+from fencing.kafka.settings import Connection
+from fencing.kafka.transactions import TransactionProber
+from fencing.task.clients import admin_connection, reading_connection
+from fencing.task.spec import TaskSpec
+
+log = logging.getLogger(__name__)
+
+READING_CONFIG = "reading the config topic"
+INITIALISING = "initialising the producer"
+READING_OFFSETS = "reading source offsets"
+RENEWING = "taking a new producer"
+
+_LOOK_S = 1.0
+_FIRST_S = 5.0
+_AGAIN_S = 30.0
+_SHOWN = 3
+_ASK_S = 3.0
+
+
+class StartWatch:
+    """A thread beside one attempt. stage(): what it does now and for how many seconds; None where it waits for nothing.
+
+    describe(stage): what holds it up, for people; may ask brokers. tell(text): called after 5 s in one stage, and each
+    30 s from then on.
+    """
+
+    def __init__(
+        self,
+        stage: Callable[[], tuple[str, float] | None],
+        describe: Callable[[str], str],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._stage = stage
+        self._describe = describe
+        self._tell = tell
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="start-watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; it may still be asking a broker, and tells nothing any more."""
+        self._closing.set()
+
+    def _run(self) -> None:
+        last, due = "", _FIRST_S
+        while not self._closing.wait(_LOOK_S):
+            now = self._stage()
+            if now is None or now[0] != last:
+                last, due = now[0] if now else "", _FIRST_S
+            if now is None or now[1] < due:
+                continue
+            due = now[1] + _AGAIN_S
+            held = self._describe(last)
+            again = self._stage()
+            if again is not None and again[0] == last and not self._closing.is_set():
+                self._tell(f"{last}, for {again[1]:.0f} s{': ' if held else ''}{held}")
+
+
+def holding_up(stage: str, spec: TaskSpec, offsets_topic: str, clock: Clock) -> str:
+    """What this step of a start waits for; "" where the stage says it all. Asks brokers."""
+    if stage == READING_CONFIG:
+        return describe_topics(spec.connection, [spec.topics.config])
+    with suppress(Invalid):  # the task itself meets it, and says so
+        if stage == READING_OFFSETS:
+            return describe_topics(reading_connection(spec), [offsets_topic])
+        if stage in (INITIALISING, RENEWING):
+            return describe_id(admin_connection(spec), spec.transactional_id, clock)
+    return ""
+
+
+def describe_id(connection: Connection, transactional_id: str, clock: Clock) -> str:
+    """What the coordinator says of an id whose `init` does not return."""
+    try:
+        with TransactionProber(connection) as prober:
+            (seen,) = prober.transactions([transactional_id], Deadline.after(_ASK_S, clock))
+    except FencingError as error:
+        return str(error)
+    if not seen.open:
+        return f"the coordinator says that {transactional_id} is {seen.state or 'unknown'}: nothing of it is open"
+    where = ", ".join(f"{topic}-{partition}" for topic, partition in seen.partitions) or "no partition"
+    return (
+        f"the coordinator says that {transactional_id}, producer id {seen.producer_id}, epoch {seen.epoch}, is "
+        f"{seen.state}, with {where}: the leaders of these partitions have to be there"
+    )
+
+
+def describe_topics(connection: Connection, topics: Collection[str]) -> str:
+    """What is open on topics whose end is not reached."""
+    named = ", ".join(sorted(topics))
+    try:
+        with HangingProber(connection) as prober:
+            opened = prober.open_on(topics)
+    except FencingError as error:
+        return f"{named}: {error}"
+    if not opened:
+        return f"{named}: no transaction is open there, its brokers are slow"
+    shown = "; ".join(one.told for one in opened[:_SHOWN])
+    more = f"; and {len(opened) - _SHOWN} more" if len(opened) > _SHOWN else ""
+    return f"{named}, where transactions are open: {shown}{more}"

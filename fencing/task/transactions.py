@@ -1,0 +1,299 @@
+"""The open transaction of one task: begin late, offsets last, commit beside the next poll (KIP-618, "Atomic writes").
+
+A commit runs on a thread of its own, so that the plugin reads the next batch meanwhile; nothing is produced before its
+outcome is known. `settle` is where the outcome comes in, on the task's thread.
+"""
+
+import logging
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from connectors.api import RecordBatch, SourceRecord
+from fencing.clock import Clock, Deadline
+from fencing.errors import Abortable, FencingError, UnknownOutcome
+from fencing.kafka.protocols import Position, TransactionalClient
+from fencing.kafka.translation import kafka_errors
+from fencing.metrics import Measures
+from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
+from fencing.offsets.worker_copy import OffsetsCopy
+from fencing.records.record_path import GatheredOffsets, Prepared, RecordPath
+from fencing.task.group_source import GroupSource
+
+log = logging.getLogger(__name__)
+
+_ABORT_S = 10.0
+
+Carried = tuple[()] | tuple[list[Position], bytes]
+"""Offsets of a consumer group, with its metadata, that a commit takes along."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """Cumulative since the attempt's start; written by the task's thread, read by the reporting one."""
+
+    records: int = 0
+    bytes: int = 0
+    transactions: int = 0
+    aborted: int = 0
+    open_records: int = 0
+    open_since: float = 0.0
+    last_poll: float = 0.0
+    last_commit: float = 0.0
+    commit_s: float = 0.0
+    measures: Measures = field(default_factory=Measures)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A transaction that is in Kafka: for the plugin's callbacks."""
+
+    records: Sequence[SourceRecord]
+    offsets: Sequence[tuple[Partition, Offset | None]]
+    topics: frozenset[str] = frozenset()
+
+
+class Transactions:
+    """One producer life's transactions, one after another."""
+
+    def __init__(
+        self,
+        producer: TransactionalClient,
+        offsets_topic: str,
+        known: SourceOffsets,
+        path: RecordPath,
+        counters: Counters,
+        clock: Clock,
+        *,
+        commit_timeout_s: float,
+        keep_records: bool,
+        stopping: Callable[[], None],
+        copy: OffsetsCopy | None = None,
+        clear: Callable[[Set[str]], None] = lambda _: None,
+    ) -> None:
+        """keep_records: the plugin overrides `commit_record`. `stopping` raises when the attempt may not go on.
+
+        offsets_topic: the effective one; copy: to the worker's, where that is another. It is closed with the last life.
+        clear: called before a life of the producer writes to topics for the first time; returns once nothing of its
+        older epochs hangs there, which a commit's marker would make visible (invariant 13).
+        """
+        self._producer = producer
+        self._offsets_topic = offsets_topic
+        self._known = known
+        self._path = path
+        self._counters = counters
+        self._clock = clock
+        self._commit_timeout_s = commit_timeout_s
+        self._keep = keep_records
+        self._stopping = stopping
+        self._copy = copy
+        self._clear = clear
+        self._cleared: set[str] = set()
+        self._gathered = GatheredOffsets()
+        self._own = GatheredOffsets()  # committed since `known` was read
+        self._records: list[SourceRecord] = []
+        self._topics: set[str] = set()
+        self._open = False
+        self._in_doubt = False
+        self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._pending: Future[None] | None = None
+        self._pending_batch = Committed((), ())
+        self._pending_size = 0
+        self.last_commit_at = clock.monotonic()
+        self.group: GroupSource | None = None
+        """The consumer group whose offsets stand in place of source offsets, where the plugin has joined one."""
+
+    @property
+    def spent(self) -> bool:
+        """The producer's life is over: renew it before the next batch."""
+        return self._producer.spent
+
+    @property
+    def has_work(self) -> bool:
+        """Something was gathered since the last commit; after `abort`, source offsets without their records."""
+        return bool(self._gathered)
+
+    def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+        """Transform and convert a batch; a commit may be under way meanwhile."""
+        return self._path.prepare(batch)
+
+    def send(self, prepared: Prepared) -> None:
+        """Put a batch into the open transaction; opens one where none is. Settle the last commit first."""
+        assert self._pending is None, "settle the last commit before the next batch"
+        self._begin(prepared.topics)
+        before = self._path.bytes
+        with kafka_errors("producing"):
+            sent = self._path.send(prepared, self._producer.produce, self._make_room, self._gathered)
+        self._topics |= prepared.topics
+        self._counters.records += sent
+        self._counters.open_records += sent
+        self._counters.measures.active_records.add(self._counters.open_records, self._clock.monotonic())
+        self._counters.bytes += self._path.bytes - before
+        if self._keep and not isinstance(prepared.batch, RecordBatch):
+            self._records.extend(prepared.batch)
+
+    def _begin(self, topics: Set[str] = frozenset()) -> None:
+        if not topics <= self._cleared or self._offsets_topic not in self._cleared:
+            needed = {*topics, self._offsets_topic} - self._cleared
+            self._clear(needed)
+            self._cleared |= needed
+        if not self._open:
+            self._producer.begin()
+            self._open = True
+            self._counters.open_since = self._clock.wall()
+
+    def _make_room(self) -> None:
+        with kafka_errors("producing"):
+            self._producer.serve(0.02)
+        self._stopping()
+
+    def start_commit(self) -> None:
+        """Produce the offsets, and commit on the other thread. `settle` tells how it went."""
+        self._begin()
+        if self.group is not None:
+            self._start_commit_of_group(self.group)
+            return
+        offsets = self._gathered.take()
+        if self._copy is not None:
+            self._copy.before(offsets)
+        with kafka_errors("producing source offsets"):
+            for partition, offset in offsets:
+                key, value = self._known.key_of(partition), encode_value(offset)
+                while True:
+                    try:
+                        self._producer.produce(self._offsets_topic, value, key)
+                        break
+                    except BufferError:
+                        self._make_room()
+        self._submit(offsets, ())
+
+    def _start_commit_of_group(self, group: GroupSource) -> None:
+        carried = group.offsets_for(self._gathered.peek())
+        self._gathered.take()
+        self._submit((), carried)
+
+    def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], carried: Carried) -> None:
+        self._pending_batch = Committed(self._records, offsets, frozenset(self._topics))
+        self._pending_size = self._counters.open_records
+        self._records, self._topics = [], set()
+        self._pending = self._committer.submit(self._commit, carried)
+
+    def _commit(self, carried: Carried) -> None:
+        start = self._clock.monotonic()
+        ok = False
+        try:
+            deadline = Deadline.after(self._commit_timeout_s, self._clock)
+            if carried:
+                self._producer.send_offsets(*carried, deadline)
+            self._producer.commit(deadline)
+            ok = True
+        finally:
+            counters = self._counters
+            counters.commit_s = counters.measures.commit(start, ok, self._pending_size, self._clock)
+
+    def settle(self) -> Committed | None:
+        """Wait for the commit under way, if any. Raises what it raised; returns what it made durable."""
+        if self._pending is None:
+            return None
+        self._await_commit(None)
+        if self._copy is not None:
+            self._copy.after(self._pending_batch.offsets)
+        counters = self._counters
+        counters.transactions += 1
+        counters.last_commit = self._clock.wall()
+        self.last_commit_at = self._clock.monotonic()
+        for partition, offset in self._pending_batch.offsets:
+            self._own.put(partition, offset)
+        return self._pending_batch
+
+    def _await_commit(self, seconds: float | None) -> None:
+        """Open lasts until the commit is acknowledged. Raises what it raised, or `TimeoutError`."""
+        assert self._pending is not None
+        pending = self._pending
+        try:
+            pending.result(seconds)
+        except (UnknownOutcome, TimeoutError):
+            self._in_doubt = True
+            raise
+        finally:
+            self._pending = None
+        self._nothing_open()
+
+    def abort(self) -> bool:
+        """Abort at the connector's request; false where nothing is open. Settle the last commit first.
+
+        What was gathered stays: the next commit, through the next producer, covers the source offsets of the aborted
+        records. Until then `spent` is true.
+        """
+        assert self._pending is None, "settle the last commit before an abort"
+        if not self._open:
+            log.warning("The connector asked to abort a transaction in which there is nothing")
+            return False
+        confirmed = self._producer.abort(Deadline.after(_ABORT_S, self._clock))
+        self._counters.aborted += 1
+        self._nothing_open()
+        self._open = self._in_doubt = not confirmed
+        return True
+
+    def _nothing_open(self) -> None:
+        self._open = False
+        self._counters.open_records = 0
+        self._counters.open_since = 0.0
+
+    def retire(self) -> None:
+        """Let the spent producer go; `take_over` brings the next."""
+        self._producer.close()
+
+    def take_over(self, producer: TransactionalClient) -> None:
+        """Go on with a new life of the producer; its `init` has ended whatever the last one left open."""
+        self._producer = producer
+        self._open = self._in_doubt = False
+        self._cleared.clear()
+
+    def check(self, now: SourceOffsets) -> None:
+        """Raise `Abortable` unless what this life counts on is still the newest: what it committed, and what it read of
+        the partitions that it is about to commit.
+        """
+        expected = {canonical(p): (p, self._known.offset(p)) for p, _ in self._gathered.peek()}
+        expected.update((canonical(p), (p, offset)) for p, offset in self._own.take())
+        for partition, offset in expected.values():
+            found = now.offset(partition)
+            if _as_read(found) != _as_read(offset):
+                raise Abortable(
+                    f"The committed offset of {dict(partition)} is {found} where {offset} was expected: the task "
+                    "starts again from what is in Kafka"
+                )
+        self._known = now
+
+    def abandon(self, seconds: float) -> bool:
+        """Abort what is open, as far as that is possible within `seconds`, and close the producer.
+
+        True where a transaction may still be open, because its commit's outcome is unknown or the broker did not
+        confirm the abort. The next `init` of the id ends it; where no attempt follows, the leader's fence does.
+        """
+        deadline = Deadline.after(seconds, self._clock)
+        try:
+            self._end_open(deadline)
+        finally:
+            left = self._open
+            self._nothing_open()
+            self._committer.shutdown(wait=False)
+            self._producer.close()
+            if self._copy is not None:
+                self._copy.close()
+        return left
+
+    def _end_open(self, deadline: Deadline) -> None:
+        if self._pending is not None and not self._pending.cancel():
+            try:
+                self._await_commit(deadline.remaining)
+            except (FencingError, TimeoutError) as error:
+                log.info("The commit that was under way when the attempt ended: %s", str(error) or "no answer in time")
+        self._pending = None
+        if self._open and not self._in_doubt and self._producer.abort(deadline):
+            self._counters.aborted += 1
+            self._open = False
+
+
+def _as_read(offset: Offset | None) -> str | None:
+    return None if offset is None else canonical(offset)

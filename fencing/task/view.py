@@ -1,0 +1,241 @@
+"""What one attempt of a task sees of the config topic, and what that means for it (invariants 2, 4 and 5).
+
+A thread follows the topic, so that a pause, a stop or a newer generation reaches the task within milliseconds, also
+while its plugin waits for the source.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+
+from fencing.clock import Deadline
+from fencing.errors import Retriable, TopicLost, Unreadable
+from fencing.kafka.admin import topic_ids
+from fencing.kafka.consumer import LogRecord
+from fencing.kafka.topic_watch import TopicWatch
+from fencing.records.topic_access import OffsetsTopics, TopicAccess
+from fencing.task.spec import TaskSpec
+from fencing.topics import log_levels
+from fencing.topics.cluster_state import ConnectorState, apply_connector
+from fencing.topics.config_records import LOGGER, TargetState, connector_of, decode
+from fencing.topics.connector_logs import ConnectorLevelRecord
+from fencing.topics.log_levels import LoggerRecord
+from fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
+
+log = logging.getLogger(__name__)
+
+_TRUSTED_SECONDS = 3600.0
+"""Far below `delete.retention.ms` (a day, which the config topic is made with): within it no tombstone is missed."""
+
+
+def _now() -> float:
+    """Seconds that go on while the process, or the whole machine, sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Verdict(StrEnum):
+    """What this attempt may do now."""
+
+    RUN = "run"
+    PAUSE = "paused"
+    WAIT = "waiting for the fence of the generation before"
+    END = "superseded"
+
+
+def judge(state: ConnectorState, spec: TaskSpec) -> Verdict:
+    """Pure: the verdict over the attempt that `spec` describes, when its connector stands as `state` says."""
+    generation = spec.placement.generation
+    if state.unreadable is not None or state.config is None or state.target is TargetState.STOPPED:
+        return Verdict.END
+    if state.generation != generation or not state.may_run(spec.task.task, spec.placement):
+        return Verdict.END
+    if state.round_pending:
+        return Verdict.WAIT
+    return Verdict.PAUSE if state.target is TargetState.PAUSED else Verdict.RUN
+
+
+class TaskView:
+    """The connector's state as this attempt sees it. `changed` is notified with every change of the verdict."""
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        tick: Callable[[], None],
+        on_level: Callable[[ConnectorLevelRecord | None], None] = lambda _level: None,
+    ) -> None:
+        """`tick` is called on the view's thread about every half second, and after each change; `on_level` with the
+        connector's log level as it changes."""
+        self._spec = spec
+        self._tick = tick
+        self._on_level = on_level
+        self._state = ConnectorState(spec.task.connector)
+        self._stable = self._state  # without what the log holds ahead of its position, which comes again
+        self._offsets_topics = OffsetsTopics()
+        self._access = TopicAccess(spec.topics)
+        self._log = TopicLog(spec.connection, spec.topics.config, patience_s=PATIENCE_SECONDS)
+        ids = {spec.topics.config: spec.topics.config_id, spec.topics.offsets: spec.topics.offsets_id}
+        self._topics = {name: known for name, known in ids.items() if known}
+        self._watch = TopicWatch(spec.connection, self._topics)
+        self._read_at = _now()
+        self._turn = threading.Lock()  # one reader of the log at a time
+        self.changed = threading.Condition()
+        self._verdict = Verdict.WAIT
+        self._closing = self._ending = False
+        self._parent = os.getppid()
+        self._thread = threading.Thread(target=self._follow, name=f"view-{spec.task}", daemon=True)
+
+    def open(self, deadline: Deadline) -> None:
+        """Read to the end, then follow."""
+        self.refresh(deadline)
+        self._thread.start()
+
+    @property
+    def verdict(self) -> Verdict:
+        return self._verdict
+
+    @property
+    def topics_reset(self) -> int:
+        """The offset of the newest reset of the connector's active topics, -1 for none."""
+        return self._state.topics_reset
+
+    @property
+    def topic_access(self) -> TopicAccess:
+        """Which topics the connector may write to; another object whenever that has changed."""
+        return self._access
+
+    def refresh(self, deadline: Deadline) -> Verdict:
+        """The verdict as of the end of the config topic now (invariant 6).
+
+        A transaction that is open there is left out, the leader's own, too. The leader acts on a commit only after it
+        has read it, with its marker. So what is open here has led to no fence yet, and the fence that it will lead to
+        comes after this attempt's init and ends the attempt.
+        """
+        with self._turn:
+            try:
+                self._take(self._log.catch_up(deadline))
+                self._noted()
+            except TopicLost as error:
+                self._lose(str(error))
+        self.check_topics(deadline)
+        self._judge()
+        return self._verdict
+
+    def check_topics(self, deadline: Deadline) -> None:
+        """End the attempt where the config or offsets topic is not the one it was made for: what was read there says
+        nothing. Call after reading; ids never come back."""
+        if self._topics:
+            found = topic_ids(self._spec.connection, list(self._topics), deadline)
+            self._compare({name: id_ for name, id_ in found.items() if id_ != self._topics[name]})
+            self._judge()
+
+    def _compare(self, odd: Mapping[str, str | None]) -> None:
+        for name, found in odd.items():
+            self._lose(f"topic {name} is gone" if found is None else f"topic {name} is another one than before")
+
+    def _lose(self, what: str) -> None:
+        if not self._ending:
+            log.warning("Task %s ends: %s, and with it what says that this attempt may run", self._spec.task, what)
+        self.end()
+
+    def _noted(self) -> None:
+        """The topic was read now. Whoever did not for longer than tombstones are kept cannot rely on seeing them."""
+        now = _now()
+        if now - self._read_at > _TRUSTED_SECONDS:
+            log.warning(
+                "Task %s ends: it stood still for %d minutes, and may have missed the news that it is superseded",
+                self._spec.task,
+                (now - self._read_at) / 60,
+            )
+            self.end()
+        self._read_at = now
+
+    def _take(self, records: Iterable[LogRecord]) -> None:
+        for record in records:
+            if record.key is not None and record.key.startswith(LOGGER.encode()):
+                self._set_level(record)
+            self._offsets_topics.apply(record)
+            self._stable = self._after(self._stable, record)
+        state = self._stable
+        for record in self._log.ahead:
+            if record.offset >= self._log.positions[record.partition]:
+                self._offsets_topics.apply(record)
+                state = self._after(state, record)
+        access = replace(self._access, offsets=self._offsets_topics.names, grant=state.topic_grant)
+        if access != self._access:
+            self._access = access
+        before, self._state = self._state.log_level, state
+        if state.log_level != before:
+            self._on_level(state.log_level)
+
+    def _after(self, state: ConnectorState, record: LogRecord) -> ConnectorState:
+        if record.key is None or connector_of(record.key) != self._spec.task.connector:
+            return state
+        try:
+            return apply_connector(state, record.offset, decode(record.key, record.value))
+        except Unreadable as error:
+            # The leader stops this connector and says why; this attempt ends, unless a newer configuration follows.
+            log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
+            return replace(state, unreadable=str(error))
+
+    def _set_level(self, record: LogRecord) -> None:
+        if not self._thread.is_alive():
+            return  # older than this attempt
+        try:
+            decoded = decode(record.key, record.value)
+        except Unreadable as error:
+            log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
+            return
+        if isinstance(decoded, LoggerRecord):
+            log_levels.apply(decoded)
+
+    def _judge(self) -> None:
+        verdict = Verdict.END if self._ending else judge(self._state, self._spec)
+        if verdict is not self._verdict:
+            with self.changed:
+                self._verdict = verdict
+                self.changed.notify_all()
+
+    def _follow(self) -> None:
+        try:
+            while not self._closing:
+                self._turn_once()
+        except Exception:
+            # The root of the thread. An attempt that cannot learn that it is superseded must not go on.
+            log.exception("The config topic cannot be followed any more; the attempt ends and is placed again")
+            self.end()
+            self._judge()
+        self._log.close()
+
+    def _turn_once(self) -> None:
+        try:
+            with self._turn:
+                self._take(self._log.poll(0.05))
+                self._noted()
+            self._compare(self._watch.look(time.monotonic()))
+        except Retriable as error:
+            log.info("%s", error)
+        if os.getppid() != self._parent:
+            log.warning("The process that started this task is gone; the attempt ends")
+            self.end()
+        self._judge()
+        self._tick()
+
+    def end(self) -> None:
+        """Let the attempt end within moments, whatever the config topic says. Safe to call in a signal handler."""
+        self._ending = True
+
+    def wait_while(self, unwanted: frozenset[Verdict], timeout: float) -> Verdict:
+        """Wait until the verdict is none of `unwanted`, or `timeout` seconds have passed."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._verdict not in unwanted, timeout)
+        return self._verdict
+
+    def close(self) -> None:
+        """End the thread and let the consumer go."""
+        self._closing = True
+        if self._thread.is_alive():
+            self._thread.join(5)

@@ -1,0 +1,99 @@
+"""The config topic, folded: what every worker and the leader hold in memory."""
+
+import logging
+from collections.abc import Iterable
+
+from fencing.clock import Deadline
+from fencing.errors import Unreadable
+from fencing.kafka.consumer import LogRecord
+from fencing.kafka.settings import Connection
+from fencing.topics.cluster_state import ClusterState, Fold
+from fencing.topics.config_records import SESSION_KEY, UnknownKey, connector_of, decode
+from fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
+
+log = logging.getLogger(__name__)
+
+
+def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> ClusterState:
+    """The state after these records (invariant 9).
+
+    A value that cannot be read stops the connector that its key names. A session key is forgotten: the leader makes
+    another, and nothing else depends on it. Raises `Unreadable` where any other key names no connector, unless a
+    readable record under the same key stands behind it.
+    """
+    nobodys: dict[bytes | None, Unreadable] = {}
+    folding: Fold | None = None
+    for record in records:
+        folding = folding or Fold(state)
+        try:
+            decoded = decode(record.key, record.value)
+        except Unreadable as error:
+            reason = (
+                f"Topic {topic}, offset {record.offset}: {error}. Everything else is kept; write a readable record "
+                "under that key, or a tombstone, to go on"
+            )
+            if record.key == SESSION_KEY:
+                log.warning("Topic %s, offset %d: %s. The leader makes another", topic, record.offset, error)
+                folding.forget_session_key(record.offset)
+                continue
+            connector = None if record.key is None else connector_of(record.key)
+            if connector is None:
+                nobodys[record.key] = Unreadable(reason)
+                nobodys[record.key].__cause__ = error
+                continue
+            log.warning("%s", reason)
+            folding.mark_unreadable(record.offset, connector, reason)
+            continue
+        if isinstance(decoded, UnknownKey) and not folding.knows(decoded.key):
+            log.warning("Topic %s, offset %d: key %r is not known here; it is kept", topic, record.offset, decoded.key)
+        nobodys.pop(record.key, None)
+        folding.apply(record.offset, decoded)
+    for unreadable in nobodys.values():
+        raise unreadable
+    return folding.state if folding else state
+
+
+class ConfigLog:
+    """The config topic as it stands, and as it goes on. Not shared between threads; `state` may be read by any.
+
+    A transaction that is open on it holds no reading (`fencing.topics.topic_log`). Only the leader writes it. A leader reads
+    after its own init, which ended whatever its predecessors left, and waits for the markers of its own commits before
+    it acts on them (`own`). Every other reader may leave out what is open: nobody has acted on it yet, and whoever does
+    so later fences first, after this reader's own init, and so ends what the reader began without knowing.
+    """
+
+    def __init__(self, connection: Connection, topic: str, deadline: Deadline | None = None) -> None:
+        self.topic = topic
+        self.state = ClusterState()
+        self._stable = ClusterState()  # without what the log holds ahead of its position, so that it may come again
+        self._log = TopicLog(connection, topic, deadline=deadline, patience_s=PATIENCE_SECONDS)
+        if len(self._log.partitions) != 1:
+            raise Unreadable(
+                f"Topic {topic} has {len(self._log.partitions)} partitions and needs exactly one: name another topic "
+                "in config.storage.topic, or create it anew with one partition and cleanup.policy=compact"
+            )
+
+    @property
+    def position(self) -> int:
+        """The offset of the next record."""
+        return self._log.positions[0]
+
+    def refresh(self, deadline: Deadline, own: int = -1) -> ClusterState:
+        """The state as of the end of the topic now (invariant 6). own: the producer id of the caller's commits."""
+        self._take(self._log.catch_up(deadline, own=own))
+        return self.state
+
+    def poll(self, timeout: float) -> bool:
+        """Take in what has come; whether anything did."""
+        records = self._log.poll(timeout)
+        if records:
+            self._take(records)
+        return bool(records)
+
+    def _take(self, records: Iterable[LogRecord]) -> None:
+        self._stable = fold(self._stable, records, self.topic)
+        ahead = [record for record in self._log.ahead if record.offset >= self.position]
+        self.state = fold(self._stable, ahead, self.topic)
+
+    def close(self) -> None:
+        self._log.close()

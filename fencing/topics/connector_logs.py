@@ -1,0 +1,148 @@
+"""The log lines of one connector, told through the events topic: tagged, bounded, without secrets.
+
+A task's process belongs to one connector, so all that it logs does; a worker says whose lines follow with `about`. How
+much is told is a level in the config topic that ends by itself at a given time, in every process by its own clock.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+from fencing.clock import SYSTEM_CLOCK, Clock
+from fencing.ids import ConnectorName
+from fencing.topics.log_levels import loudest_of, name_of, number_of
+
+DEFAULT: Final = "INFO"
+LEVELS: Final = ("ERROR", "WARN", "INFO", "DEBUG", "TRACE")
+LONGEST: Final = 4000
+PER_SECOND: Final = 20
+BURST: Final = 200
+_ABOUT_REPORTS: Final = ("ringfence.reports", "fencing.topics.reporter")
+"""What goes wrong with reports is not reported: that would never end."""
+
+_about: ContextVar[str] = ContextVar("connector", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorLevelRecord:
+    """`log-level-<c>` in the config topic: what its tasks tell until then (ms); level None is a tombstone."""
+
+    connector: ConnectorName
+    level: str | None
+    until_ms: int = 0
+
+
+@contextmanager
+def about(connector: str) -> Iterator[None]:
+    """What is logged inside, on this thread, is about that connector."""
+    token = _about.set(connector)
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+class LogPublisher(logging.Handler):
+    """Tells log records as events: `publish` gets connector, level, logger, message and the tags. Thread-safe.
+
+    Bounded: PER_SECOND lines on average, BURST at once; of what is left out the next line tells how many they were.
+    """
+
+    def __init__(
+        self,
+        publish: Callable[..., None],
+        connector: str = "",
+        tags: Mapping[str, object] | None = None,
+        redact: Callable[[str], str] = str,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`connector` "": only what is logged inside of `about` is told."""
+        super().__init__(number_of(DEFAULT))
+        self._publish = publish
+        self._connector = connector
+        self._tags = dict(tags or {})
+        self._redact = redact
+        self._clock = clock
+        self._until_ms = 0
+        self._tokens, self._seen = float(BURST), clock.monotonic()
+        self._dropped = 0
+        self._busy = threading.local()
+        self._others: tuple[logging.Handler, int] | None = None
+
+    def install(self) -> None:
+        """Listen to all that this process logs. Where nobody else does, warnings go to standard error as before."""
+        root = logging.getLogger()
+        console = logging.StreamHandler()
+        console.setLevel(logging.WARNING)
+        self._others = (console, root.level)
+        if not root.handlers:
+            root.addHandler(console)
+        root.addHandler(self)
+        root.setLevel(min(root.level or logging.WARNING, self.level))
+
+    def uninstall(self) -> None:
+        root = logging.getLogger()
+        root.removeHandler(self)
+        if self._others is not None:
+            console, level = self._others
+            root.removeHandler(console)
+            root.setLevel(level)
+
+    def follow(self, wanted: ConnectorLevelRecord | None) -> None:
+        """Take a level over, for as long as it counts."""
+        until_ms = wanted.until_ms if wanted and wanted.level else 0
+        if wanted is None or wanted.level not in LEVELS or self._now_ms() >= until_ms:
+            self._set(DEFAULT, 0)
+        else:
+            self._set(wanted.level, until_ms)
+
+    def _set(self, level: str, until_ms: int) -> None:
+        self._until_ms = until_ms
+        number = number_of(level)
+        self.setLevel(number)
+        if self._others is not None:
+            logging.getLogger().setLevel(min(self._others[1] or logging.WARNING, number))
+
+    def _now_ms(self) -> int:
+        return int(self._clock.wall() * 1000)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        connector = self._connector or _about.get()
+        if not connector or record.name.startswith(_ABOUT_REPORTS) or getattr(self._busy, "now", False):
+            return
+        if self._until_ms and self._now_ms() >= self._until_ms:
+            self._set(DEFAULT, 0)
+        if record.levelno < max(self.level, loudest_of(record.name)) or not self._take():
+            return
+        self._busy.now = True
+        try:
+            self._tell(connector, record)
+        except Exception:  # noqa: BLE001 - a message whose arguments do not fit it, or whose text cannot be made
+            self.handleError(record)
+        finally:
+            self._busy.now = False
+
+    def _take(self) -> bool:
+        """Whether one more line may be told now. Under the handler's lock."""
+        now = self._clock.monotonic()
+        self._tokens = min(float(BURST), self._tokens + (now - self._seen) * PER_SECOND)
+        self._seen = now
+        if self._tokens < 1:
+            self._dropped += 1
+            return False
+        self._tokens -= 1
+        return True
+
+    def _tell(self, connector: str, record: logging.LogRecord) -> None:
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            text = f"{dropped} lines before this one were left out: more than {PER_SECOND} a second"
+            self._publish("log", connector, **self._tags, level="WARN", logger=__name__, message=text)
+        text = self._redact(self.format(record))
+        cut = text if len(text) <= LONGEST else text[:LONGEST] + " … (cut)"
+        level = name_of(record.levelno)
+        self._publish("log", connector, **self._tags, level=level, logger=record.name, message=cut)

@@ -1,0 +1,36 @@
+"""Reports to the status and events topics: best effort, never in the way of the data."""
+
+from fencing.clock import SYSTEM_CLOCK, Clock
+from fencing.kafka.report_producer import ReportProducer
+from fencing.kafka.settings import Connection
+from fencing.topics import events, status
+
+
+class Reporter:
+    """Encodes reports and queues them. Thread-safe; see `ReportProducer`."""
+
+    def __init__(
+        self, connection: Connection, status_topic: str, events_topic: str, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._status_topic = status_topic
+        self._events_topic = events_topic
+        self._clock = clock
+        self._producer = ReportProducer(connection)
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds."""
+        return int(self._clock.wall() * 1000)
+
+    def status(self, record: status.StatusRecord) -> None:
+        """Queue a status record."""
+        key, value = status.encode(record)
+        self._producer.send(self._status_topic, key, value)
+
+    def event(self, type_: str, connector: str = "", **fields: object) -> None:
+        """Queue an event; `time_ms` is added."""
+        key, value = events.encode({"type": type_, "time_ms": self.now_ms(), "connector": connector, **fields})
+        self._producer.send(self._events_topic, key, value)
+
+    def flush(self, seconds: float) -> None:
+        """Wait for what is queued, at most `seconds`."""
+        self._producer.flush(seconds)

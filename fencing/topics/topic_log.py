@@ -1,0 +1,295 @@
+"""A topic read from its beginning to a known end, and followed from there: config, status, offsets, events.
+
+"The end" is the read_uncommitted end offset, asked when a reading begins, so after whatever init or fence it must cover
+(invariant 6). Nobody's open transaction holds the reading: 1 up to the last stable offset (LSO) a read_committed client
+reads, 2 from there to the end the batches are read raw, and each producer's own markers decide (`fencing.kafka.record_batches`).
+
+Why that misses nothing that matters to a reader who has fenced or initialised the ids whose records it needs:
+
+- The coordinator answers InitProducerId only after the transaction before it is completed. Until then it answers
+  CONCURRENT_TRANSACTIONS. Completed means that each partition's leader has written the marker, replicated as with
+  acks=all, so that the marker stands before the high watermark.
+- So after the init of an id all its transactions have their markers before any end that is asked for then, also one
+  whose EndTxn was answered while its markers were still on their way.
+- What is open up to that end thus belongs to somebody else, and is left out. If it is committed later, then after this
+  reading; whoever needs to know fences or initialises the id itself.
+
+A reader that has not done so sees what was committed, up to markers that are on their way. It may name its own
+producer id (`own`): then the reading waits for that one's markers.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from fencing.clock import Deadline
+from fencing.errors import Fatal, Retriable, TopicLost
+from fencing.kafka.admin import Place, end_offsets, offsets_at, topic_identity
+from fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
+from fencing.kafka.raw_fetch import RawFetcher
+from fencing.kafka.record_batches import Batch, Decisions
+from fencing.kafka.settings import Connection
+
+__all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]
+
+Positions = Mapping[int, int]
+Wanted = Callable[[bytes | None], bool]
+Told = Callable[[Positions, Positions], None]
+
+PATIENCE_SECONDS = 0.05
+"""For topics on which transactions are rare and short."""
+
+_HURRIED_MS = 5
+_MARKER_SECONDS = 0.005
+_STALL_SECONDS = 2.0
+
+
+def _every(_key: bytes | None) -> bool:
+    return True
+
+
+def _untold(_positions: Positions, _ends: Positions) -> None:
+    pass
+
+
+class TopicLog:
+    """All partitions of one topic. Not shared between threads."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        start: Positions | None = None,
+        *,
+        deadline: Deadline | None = None,
+        isolation: Isolation = Isolation.COMMITTED,
+        patience_s: float = 0.0,
+    ) -> None:
+        """`start`: first offset per partition, 0 where none is given. Waits for the topic till `deadline`.
+
+        isolation: UNCOMMITTED for topics that nobody writes in transactions. patience_s: how long a reading waits for
+        the LSO before it reads raw: a commit's markers are mostly there within 25 ms.
+        """
+        self._connection = connection
+        self.topic = topic
+        self.topic_id, self.partitions = topic_identity(connection, topic, deadline or Deadline.after(30))
+        self._isolation = isolation
+        self._patience_s = patience_s
+        self._positions = {p: (start or {}).get(p, 0) for p in self.partitions}
+        self._reader: PartitionReader | None = None  # made by the first `poll`: many logs are read once
+        self._closed = False
+        self.ahead: list[LogRecord] = []
+        """What the last `catch_up` found committed beyond `positions`, in the order of each partition."""
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """The next offset per partition; it moves past aborted records and markers, too, and never past the LSO."""
+        return dict(self._positions if self._reader is None else self._reader.positions)
+
+    def restart(self, start: Positions | None = None) -> None:
+        """Go on from other offsets, 0 where none is given."""
+        self._move({p: (start or {}).get(p, 0) for p in self.partitions})
+
+    def _move(self, positions: Positions) -> None:
+        self._positions = dict(positions)
+        if self._reader is not None:
+            self._reader.move(positions)
+
+    def poll(self, timeout: float, limit: int = 500) -> list[LogRecord]:
+        """What has come since, in the order of each partition; empty after `timeout` seconds without a record.
+
+        Not before the LSO has passed it: what `ahead` holds comes again here.
+        """
+        if self._closed:
+            raise Fatal(f"The log of topic {self.topic} is closed already")
+        if self._reader is None:
+            self._reader = PartitionReader(self._connection, self.topic, self._positions, isolation=self._isolation)
+        return self._reader.poll(timeout, limit)
+
+    def read_to_end(self, deadline: Deadline, limit: int = 1000) -> Iterator[LogRecord]:
+        """Every committed record before the end as it stands now, each once over all calls, in order.
+
+        So anybody's open transaction is waited for: no start may rest on this. Raises `Retriable` where the end is not
+        reached in time; the message says how far it got.
+        """
+        ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
+        self._check_identity(deadline)
+        yield from self._read_committed(ends, deadline, deadline, lambda: False, limit, _every, _untold)
+        if not _passed(self.positions, ends):
+            raise self._late(self.positions, ends)
+
+    def catch_up(
+        self,
+        deadline: Deadline,
+        give_up: Callable[[], bool] = lambda: False,
+        limit: int = 1000,
+        *,
+        own: int = -1,
+        wanted: Wanted = _every,
+        ends: Positions | None = None,
+        told: Told = _untold,
+    ) -> Iterator[LogRecord]:
+        """Every committed record up to the LSO or the end as it stands now; then `ahead` holds the rest up to the end.
+
+        `positions` stand at the LSO afterwards, or at the end. Raises `Retriable` where the end is not reached in time:
+        the message says how far it got. `give_up` is asked between reads. own: a producer id whose markers are waited
+        for; wanted: by key, which records are worth a look; ends: where somebody has just asked for them; told: called
+        with positions and ends between reads.
+        """
+        self.ahead = []
+        if ends is None:
+            ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
+            self._check_identity(deadline)
+        patience = Deadline.after(self._patience_s)
+        yield from self._read_committed(ends, deadline, patience, give_up, limit, wanted, told)
+        behind = {p: position for p, position in self.positions.items() if position < ends[p]}
+        if behind and not give_up():
+            self.ahead = self._read_raw(behind, ends, deadline, own, wanted)
+            told(ends, ends)
+
+    def _read_committed(
+        self,
+        ends: Positions,
+        deadline: Deadline,
+        patience: Deadline,
+        give_up: Callable[[], bool],
+        limit: int,
+        wanted: Wanted,
+        told: Told,
+    ) -> Iterator[LogRecord]:
+        """Up to the ends, or to an LSO before them that does not move any more when `patience` has expired."""
+        # A reader of its own: on the one that follows the topic, the broker holds an empty fetch back for half a
+        # second, and with it the news that the position has passed the last marker.
+        hurried: PartitionReader | None = None
+        positions = self.positions
+        try:
+            while not _passed(positions, ends):
+                stable = self._stable(ends, deadline)
+                if _passed(positions, stable):
+                    if patience.expired or give_up():
+                        return
+                    time.sleep(patience.slice(_MARKER_SECONDS))
+                    continue
+                hurried = hurried or self._hurried(positions)
+                positions = hurried.positions
+                stalled = Deadline.after(_STALL_SECONDS)
+                while not _passed(positions, stable):
+                    self._check(positions, ends, deadline)
+                    # Where compaction took the last records of a segment, the client waits for them for ever.
+                    if give_up() or (stalled.expired and patience.expired):
+                        return
+                    before = sum(positions.values())
+                    for message in hurried.messages(deadline.slice(0.1), limit):
+                        if wanted(message.key()):
+                            yield record_of(message)
+                    told(positions, ends)
+                    if sum(positions.values()) > before:
+                        stalled = Deadline.after(_STALL_SECONDS)
+        finally:
+            if hurried is not None:
+                self._move(hurried.positions)
+                hurried.close()
+
+    def _hurried(self, positions: Positions) -> PartitionReader:
+        return PartitionReader(
+            self._connection,
+            self.topic,
+            positions,
+            isolation=self._isolation,
+            fetch_wait_ms=_HURRIED_MS,
+        )
+
+    def _stable(self, ends: Positions, deadline: Deadline) -> Positions:
+        """How far a client of this isolation can read now, at most to the ends."""
+        if self._isolation is Isolation.UNCOMMITTED:
+            return ends
+        stable = offsets_at(self._connection, self.topic, self.partitions, Place.STABLE, deadline)
+        return {p: min(stable[p], end) for p, end in ends.items()}
+
+    def _check(self, positions: Positions, ends: Positions, deadline: Deadline) -> None:
+        if deadline.expired:
+            raise self._late(positions, ends)
+
+    def _late(self, positions: Positions, ends: Positions) -> Retriable:
+        behind = {p: (positions[p], end) for p, end in ends.items() if positions[p] < end}
+        return Retriable(
+            f"The end of topic {self.topic} was not reached in time: partition: (position, end) {behind}. A "
+            "transaction that is still open holds it back, the broker is slow, or the topic is long and not compacted. "
+            "It is tried again"
+        )
+
+    def _read_raw(
+        self, starts: Positions, ends: Positions, deadline: Deadline, own: int, wanted: Wanted
+    ) -> list[LogRecord]:
+        """The committed records between these offsets."""
+        with RawFetcher(self._connection, self.topic) as fetcher:
+            while True:
+                decisions = {p: Decisions() for p in starts}
+
+                def take(partition: int, batch: Batch, decisions: Mapping[int, Decisions] = decisions) -> None:
+                    decisions[partition].take(batch)
+
+                until = {p: ends[p] for p in starts}
+                fetcher.read(starts, until, deadline, take)
+                if not any(own in each.open for each in decisions.values()):
+                    break
+                if deadline.expired:
+                    raise Retriable(
+                        f"Topic {self.topic}: the marker of a commit of one's own (producer {own}) is not there in "
+                        "time. The broker is slow; it is tried again"
+                    )
+                # The markers of a commit that was answered are on their way, and come after the end that was asked for.
+                time.sleep(deadline.slice(_MARKER_SECONDS))
+                ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
+        return self._contents(starts, until, decisions, deadline, wanted)
+
+    def _contents(
+        self,
+        starts: Positions,
+        ends: Positions,
+        decisions: Mapping[int, Decisions],
+        deadline: Deadline,
+        wanted: Wanted,
+    ) -> list[LogRecord]:
+        """What the batches hold is read by the client, which knows every compression."""
+        hidden = {p: each.hidden() for p, each in decisions.items()}
+        lasts = {p: each.last_visible for p, each in decisions.items() if each.last_visible is not None}
+        found: list[LogRecord] = []
+        if not lasts:
+            return found
+        reader = PartitionReader(
+            self._connection,
+            self.topic,
+            {p: starts[p] for p in lasts},
+            isolation=Isolation.UNCOMMITTED,
+            fetch_wait_ms=_HURRIED_MS,
+        )
+        try:
+            while any(reader.positions[p] <= last for p, last in lasts.items()):
+                self._check(reader.positions, {p: ends[p] for p in lasts}, deadline)
+                for message in reader.messages(deadline.slice(0.1), 1000):
+                    record = record_of(message)
+                    visible = record.offset < ends[record.partition] and record.offset not in hidden[record.partition]
+                    if visible and wanted(record.key):
+                        found.append(record)
+        finally:
+            reader.close()
+        return found
+
+    def _check_identity(self, deadline: Deadline) -> None:
+        """After the end was asked for: the end of another topic of this name would be no end of this one."""
+        found, _ = topic_identity(self._connection, self.topic, Deadline.after(deadline.slice(5.0)))
+        if found != self.topic_id:
+            raise TopicLost(
+                f"Topic {self.topic} is another one than before (id {found}, it was {self.topic_id}): nothing that is "
+                "read from it now says anything about the cluster"
+            )
+
+    def close(self) -> None:
+        """Let the client go."""
+        self._closed = True
+        if self._reader is not None:
+            self._reader.close()
+
+
+def _passed(positions: Positions, ends: Positions) -> bool:
+    return all(positions[partition] >= end for partition, end in ends.items())

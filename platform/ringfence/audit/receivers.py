@@ -1,0 +1,17 @@
+"""What the audit trail keeps of what nobody asked for."""
+
+from ringfence.audit import trail
+from ringfence.audit.models import Outcome
+
+
+def record_ended_transaction(connector: str, by: str, message: str, **_: object) -> None:
+    """The receiver of `hanging_transaction_ended`."""
+    trail.record(
+        "end a hanging transaction",
+        user="ringfence",
+        via=by,
+        address="",
+        outcome=Outcome.DONE,
+        connector=connector,
+        message=message,
+    )

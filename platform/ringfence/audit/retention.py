@@ -1,0 +1,77 @@
+"""What only the database keeps, and for how long: versions, snapshots, the audit trail, sessions.
+
+One worker, the one that projects, sweeps every few minutes, a bounded number of rows each time.
+"""
+
+from importlib import import_module
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from ringfence.audit.models import prune as prune_audit
+from ringfence.history.keeping import kept
+from ringfence.history.models import ConfigVersion, DeletedConnector, OffsetSnapshot
+from ringfence.projection.models import Connector
+
+_DAY_MS = 24 * 3600 * 1000
+_AT_ONCE = 2000
+
+
+def sweep(now_ms: int) -> int:
+    """Delete what is older than it is to be kept; how many rows that were."""
+    _note_deletions(now_ms)
+    gone = _sweep_versions(kept("RINGFENCE_KEEP_VERSIONS"))
+    if days := kept("RINGFENCE_KEEP_DELETED_DAYS"):
+        gone += _sweep_deleted(now_ms - days * _DAY_MS)
+    if days := kept("RINGFENCE_KEEP_AUDIT_DAYS"):
+        gone += prune_audit(now_ms - days * _DAY_MS, _AT_ONCE)
+    import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()
+    return gone
+
+
+def sweep_on_signal(now_ms: int, **_: object) -> None:
+    """The receiver of `housekeeping_due`."""
+    sweep(now_ms)
+
+
+def _note_deletions(now_ms: int) -> None:
+    """A connector counts as deleted from the first sweep on that does not find it."""
+    there = Connector.objects.filter(known=True).values("name")
+    DeletedConnector.objects.filter(connector__in=there).delete()
+    noted = DeletedConnector.objects.values("connector")
+    for model in (ConfigVersion, OffsetSnapshot):
+        names = (
+            model.objects.exclude(connector__in=there).exclude(connector__in=noted).values_list("connector", flat=True)
+        )
+        new = [DeletedConnector(connector=name, time_ms=now_ms) for name in names.distinct()[:_AT_ONCE]]
+        DeletedConnector.objects.bulk_create(new, ignore_conflicts=True)
+
+
+def _sweep_versions(keep: int) -> int:
+    """All but the newest `keep` of each connector. Numbers go up by one, so the newest one's tells which are old."""
+    if not keep:
+        return 0
+    from django.db.models import F, Max
+
+    newest = ConfigVersion.objects.values("connector").annotate(newest=Max("number")).filter(newest__gt=keep)
+    gone = 0
+    for row in newest.order_by(F("newest").desc())[:100]:
+        old = ConfigVersion.objects.filter(connector=row["connector"], number__lte=row["newest"] - keep)
+        gone += _delete(old)
+    return gone
+
+
+def _sweep_deleted(before_ms: int) -> int:
+    gone = 0
+    for name in list(DeletedConnector.objects.filter(time_ms__lt=before_ms).values_list("connector", flat=True)[:100]):
+        gone += _delete(ConfigVersion.objects.filter(connector=name))
+        gone += _delete(OffsetSnapshot.objects.filter(connector=name))
+        left = ConfigVersion.objects.filter(connector=name) or OffsetSnapshot.objects.filter(connector=name)
+        if not left:
+            DeletedConnector.objects.filter(connector=name).delete()
+    return gone
+
+
+def _delete(rows: QuerySet[ConfigVersion] | QuerySet[OffsetSnapshot]) -> int:
+    chosen = list(rows.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
+    return rows.model.objects.filter(pk__in=chosen).delete()[0] if chosen else 0

@@ -1,0 +1,276 @@
+"""Accounts, their grants and tokens: each change with a reason, through the same functions as the command line."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
+
+from ringfence.access.models import Grant, Token
+from ringfence.access.patterns import EVERYTHING
+from ringfence.access.routes import everywhere, requires
+from ringfence.access.tokens import topics_of
+from ringfence.access.verbs import ROLES, Verb, verbs_of
+from ringfence.audit import accounts
+from ringfence.audit.accounts import Tell
+from ringfence.audit.trail import tell as tell_request
+from ringfence.console.confirm_page import Came, Effect, ReasonForm, Sheet, run
+
+_ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
+_both = require_http_methods(["GET", "POST"])
+_ACCOUNTS, _GRANTS, _TOKENS = "/console/auth/user/", "/console/access/grant/", "/console/access/token/"
+_DAY = 86_400
+_KNOWN = ", ".join([*ROLES, *(verb.value for verb in Verb if verb.value not in ROLES)])
+
+
+def _tells(request: HttpRequest) -> Tell:
+    """The entry of the request tells it, under the action's own name."""
+
+    def tell(action: str, account: str, *, before: object = None, after: object = None) -> None:
+        tell_request(
+            request, before={"account": account, "was": before}, after={"account": account, "is": after}, action=action
+        )
+
+    return tell
+
+
+class WhatForm(ReasonForm):
+    """Roles and verbs, and where."""
+
+    what = forms.CharField(
+        label="Roles and verbs", initial="viewer", max_length=200, help_text=f"Separated by spaces, some of {_KNOWN}."
+    )
+    pattern = forms.CharField(
+        label="On connectors", initial=EVERYTHING, max_length=300,
+        help_text="Names that match: * stands for any characters, ? for one.",
+    )  # fmt: skip
+    topics = forms.CharField(
+        label="Topics", initial=EVERYTHING, max_length=1000,
+        help_text="Those that these connectors may write to, separated by spaces: names and patterns.",
+    )  # fmt: skip
+    field_order: Sequence[str] = ("what", "pattern", "topics", "reason")
+
+    def clean_what(self) -> str:
+        try:
+            verbs_of(self.cleaned_data["what"].split())
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+        return str(self.cleaned_data["what"])
+
+    def clean_topics(self) -> str:
+        try:
+            return topics_of(self.cleaned_data["topics"].split())
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+
+
+class PasswordForm(ReasonForm):
+    """A password, twice."""
+
+    password = forms.CharField(
+        max_length=4096, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    )
+    again = forms.CharField(
+        max_length=4096,
+        strip=False,
+        label="Once more",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+    field_order = ("password", "again", "reason")
+
+    def clean(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        if given.get("password") != given.get("again"):
+            raise forms.ValidationError("The two passwords differ: nothing was changed.")
+        return given
+
+
+class AccountForm(WhatForm):
+    """A new account: without a password nobody logs in as it, and only tokens work."""
+
+    name = forms.CharField(max_length=150, label="Name", widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    password = forms.CharField(
+        max_length=4096, strip=False, required=False, help_text="Empty: nobody logs in as it, tokens only.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )  # fmt: skip
+    field_order = ("name", "password", "what", "pattern", "topics", "reason")
+
+
+class TokenForm(WhatForm):
+    """A new token of an account; it never does more than the account may."""
+
+    label = forms.CharField(max_length=100, label="Name", help_text="For people: what it is used for.")
+    days = forms.IntegerField(min_value=1, max_value=3650, initial=90, label="Days until it expires")
+    field_order = ("label", "what", "pattern", "topics", "days", "reason")
+
+
+def _account(name: str) -> User:
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise Http404(f"There is no account {name}")
+    return user
+
+
+def _may(user: User) -> str:
+    rows = Grant.objects.filter(user=user).order_by("id")
+    return ", ".join(map(str, rows)) or "nothing"
+
+
+def _other_admins(user: User) -> int:
+    """Other active accounts that may administer everything."""
+    grants = Grant.objects.filter(pattern=EVERYTHING, user__is_active=True).exclude(user=user)
+    return len({grant.user_id for grant in grants if Verb.ADMIN in grant.right.verbs})
+
+
+def _admins_left(user: User) -> Effect:
+    return Effect(
+        str(_other_admins(user)),
+        "other active accounts may administer everything",
+        "besides RINGFENCE_TOKEN, if it is set",
+    )
+
+
+@sensitive_post_parameters("password")
+def _create(request: HttpRequest) -> HttpResponse:
+    sheet = Sheet("New account", "Create", _ACCOUNTS, ["The password is kept as Django hashes it."], form=AccountForm)
+
+    def act(values: dict[str, Any]) -> Came:
+        name = values["name"].strip()
+        what, topics = values["what"].split(), values["topics"].split()
+        accounts.create(name, values["password"] or None, what, values["pattern"], topics, tell=_tells(request))
+        return Came(f"The account {name} is there.")
+
+    return run(request, sheet, act)
+
+
+create = _ADMINISTERS(_both(_create))
+
+
+@sensitive_post_parameters("password", "again")
+def _password(request: HttpRequest, name: str) -> HttpResponse:
+    user = _account(name)
+    says = ["Its open sessions end. Its tokens go on: revoke those apart."]
+    sheet = Sheet(f"Set the password of {name}", "Set the password", _ACCOUNTS, says, form=PasswordForm)
+
+    def act(values: dict[str, Any]) -> Came:
+        accounts.set_password(user.username, values["password"], tell=_tells(request))
+        return Came(f"The password of {name} is set.")
+
+    return run(request, sheet, act)
+
+
+password = _ADMINISTERS(_both(_password))
+
+
+@_ADMINISTERS
+@_both
+def grant(request: HttpRequest, name: str) -> HttpResponse:
+    """More rights for an account."""
+    user = _account(name)
+    effects = [Effect(_may(user), "is what it may do now")]
+    says = ["It counts from the next request on, for its sessions and tokens, those within their own scope."]
+    sheet = Sheet(f"Grant {name} more", "Grant", _GRANTS, says, effects, form=WhatForm)
+
+    def act(values: dict[str, Any]) -> Came:
+        what, topics = values["what"].split(), values["topics"].split()
+        accounts.grant(user.username, what, values["pattern"], topics, tell=_tells(request))
+        return Came(f"{name} may now: {_may(user)}.")
+
+    return run(request, sheet, act)
+
+
+@_ADMINISTERS
+@_both
+def take(request: HttpRequest, number: int) -> HttpResponse:
+    """A right less: all that an account may on this pattern."""
+    row = Grant.objects.select_related("user").filter(pk=number).first()
+    if row is None:
+        raise Http404("This grant is gone")
+    user, pattern = row.user, row.pattern
+    effects = [Effect(_may(user), "is what it may do now"), _admins_left(user)]
+    says = [f"Everything that {user.username} may do on {pattern} is taken away, from the next request on."]
+    sheet = Sheet(f"Take rights of {user.username} away", "Take away", _GRANTS, says, effects, user.username)
+
+    def act(values: dict[str, Any]) -> Came:
+        accounts.ungrant(user.username, pattern, tell=_tells(request))
+        return Came(f"{user.username} may now: {_may(user)}.")
+
+    return run(request, sheet, act)
+
+
+@_ADMINISTERS
+@_both
+def disable(request: HttpRequest, name: str) -> HttpResponse:
+    """Sessions and tokens of the account are worth nothing."""
+    user = _account(name)
+    valid = sum(row.state == "valid" for row in Token.objects.filter(user=user))
+    effects = [Effect(str(valid), "valid tokens that stop working"), _admins_left(user)]
+    says = ["Its sessions and tokens are worth nothing from the next request on. Nothing is deleted."]
+    sheet = Sheet(f"Disable {name}", "Disable", _ACCOUNTS, says, effects, name)
+    return run(request, sheet, lambda _: _set_active(request, user, False))
+
+
+@_ADMINISTERS
+@_both
+def enable(request: HttpRequest, name: str) -> HttpResponse:
+    """The account counts again."""
+    user = _account(name)
+    says = ["Its password works again, and so do its tokens that have neither expired nor been revoked."]
+    sheet = Sheet(f"Enable {name}", "Enable", _ACCOUNTS, says, [Effect(_may(user), "is what it may do")])
+    return run(request, sheet, lambda _: _set_active(request, user, True))
+
+
+def _set_active(request: HttpRequest, user: User, active: bool) -> Came:
+    accounts.set_active(user.username, active, tell=_tells(request))
+    return Came(f"{user.username} is {'enabled' if active else 'disabled'}.")
+
+
+@_ADMINISTERS
+@_both
+def token(request: HttpRequest, name: str) -> HttpResponse:
+    """A new token; its text is shown once."""
+    user = _account(name)
+    effects = [Effect(_may(user), "is what the account may do: the token never does more")]
+    says = ["Its text is shown once, on the next page. The database keeps its SHA-256 only."]
+    sheet = Sheet(f"New token of {name}", "Make the token", _TOKENS, says, effects, form=TokenForm)
+
+    def act(values: dict[str, Any]) -> Came:
+        what, seconds = values["what"].split(), float(values["days"] * _DAY)
+        scope = (what, values["pattern"], seconds, values["topics"].split())
+        text = accounts.create_token(user.username, values["label"], *scope, tell=_tells(request))
+        return Came(f"The token {values['label']} of {name} is made. Copy it now: it is not shown again.", secret=text)
+
+    return run(request, sheet, act)
+
+
+@_ADMINISTERS
+@_both
+def revoke(request: HttpRequest, number: int) -> HttpResponse:
+    """The token is worth nothing any more."""
+    row = Token.objects.select_related("user").filter(pk=number).first()
+    if row is None:
+        raise Http404(f"There is no token {number}")
+    says = [f"{row.name} of {row.user.get_username()}, which begins with {row.hint}, is worth nothing from now on."]
+    sheet = Sheet(f"Revoke the token {row.name}", "Revoke", _TOKENS, says, typed=row.name)
+
+    def act(values: dict[str, Any]) -> Came:
+        accounts.revoke_token(number, tell=_tells(request))
+        return Came(f"The token {row.name} is revoked.")
+
+    return run(request, sheet, act)
+
+
+urls = [
+    path("accounts/new/", create),
+    path("accounts/<name:name>/password/", password),
+    path("accounts/<name:name>/grant/", grant),
+    path("accounts/<name:name>/disable/", disable),
+    path("accounts/<name:name>/enable/", enable),
+    path("accounts/<name:name>/token/", token),
+    path("grants/<int:number>/take/", take),
+    path("tokens/<int:number>/revoke/", revoke),
+]

@@ -1,0 +1,221 @@
+"""Heavy acts on connectors and their transactions."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from django import forms
+from django.db.models import Max
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path
+from django.views.decorators.http import require_http_methods
+
+from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.console.confirm_page import Came, Effect, ReasonForm, Sheet, run
+from ringfence.console.open_now import OpenNow, open_now
+from ringfence.dispatch import Refused
+from ringfence.history import old_generations as live
+from ringfence.projection.models import Connector, GenerationRow, Task
+
+_both = require_http_methods(["GET", "POST"])
+_FENCES = requires(GET=on_connector(Verb.FENCE), POST=on_connector(Verb.FENCE).writing())
+_OPERATES = requires(GET=on_connector(Verb.OPERATE), POST=on_connector(Verb.OPERATE).writing())
+
+
+def _find(name: str) -> Connector:
+    row = Connector.objects.filter(name=name, known=True).first()
+    if row is None:
+        raise Http404(f"There is no connector {name}")
+    return row
+
+
+def _user(request: HttpRequest) -> str:
+    return principal_of(request).name
+
+
+def _ids_of(row: Connector) -> int:
+    """Also those of older generations: a zombie would hold one of them."""
+    most = GenerationRow.objects.filter(connector=row.name).aggregate(Max("tasks"))["tasks__max"] or 0
+    return max(int(most), row.task_count)
+
+
+def _line(fenced: Mapping[str, Any]) -> str:
+    """One id that was fenced, with the numbers that its coordinator gave out for it."""
+    if fenced["producer_id"] is None:
+        return str(fenced["id"])
+    return f"{fenced['id']}: producer {fenced['producer_id']} has epoch {fenced['epoch']} now"
+
+
+def _open_effects(found: OpenNow) -> list[Effect]:
+    how = "asked of Kafka now" if found.asked else "as its tasks last reported: Kafka could not be asked"
+    return [
+        Effect(str(len(found.ids)), "open transactions aborted; what is in them is read again from the source", how),
+        Effect(str(len(found.partitions)), "partitions whose read_committed readers wait for them now", how),
+    ]
+
+
+@_FENCES
+@_both
+def fence(request: HttpRequest, name: str) -> HttpResponse:
+    """Every transactional id of the connector, by a round of its own."""
+    row = _find(name)
+    ids = _ids_of(row)
+    found = open_now(row, ids)
+    effects = [
+        Effect(str(row.tasks_running), "running tasks stopped, and started again as a new generation"),
+        Effect(str(ids), "transactional ids fenced: whoever holds one of them can commit nothing more"),
+        *_open_effects(found),
+    ]
+    says = [
+        f"Tasks of generation {row.generation} can no longer commit, their open transactions are aborted, and a new "
+        "generation starts when the round is over. Records that were committed stay; none is lost or doubled.",
+        "Use it where a task does not end by itself, or to be sure that no zombie is left.",
+    ]
+    if row.stale:
+        says.append("Its tasks are being made anew right now: the leader will refuse, and fence by itself.")
+    back = f"/console/connectors/?q={quote(name, safe='')}"
+    sheet = Sheet(
+        f"Force a fence of {name}", "Fence all tasks", back, says, effects, name, name, warnings=found.warnings
+    )
+
+    def act(values: dict[str, Any]) -> Came:
+        result = dispatch.command("fence_now", name, {"reason": values["reason"]}, user=_user(request))
+        generation = result.value.get("generation") if isinstance(result.value, dict) else None
+        fenced = [_line(each) for each in live.fenced(name, result.value)]
+        listed = "Fenced:" if fenced else "Its tab Generations lists what was fenced."
+        return Came(f"The round is over, and generation {generation} starts. {listed}", fenced)
+
+    return run(request, sheet, act)
+
+
+@_FENCES
+@_both
+def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
+    """One transactional id: what ends a hanging transaction."""
+    row = _find(name)
+    try:
+        told = dispatch.transactions(name, max(_ids_of(row), task + 1), row.settings, earlier=live.earlier(row))
+    except Refused as refused:
+        # Without Kafka's word on this id nobody knows what would be ended, nor the id's name.
+        raise Http404(f"Kafka could not be asked about the transactions of {name}: {refused.message}") from refused
+    # One of an older generation may be open on another cluster.
+    one = max((each for each in told if each["task"] == task), key=lambda each: bool(each["open"]))
+    age = "unknown" if one["age_ms"] is None else f"{one['age_ms'] / 1000:,.1f} s"
+    placed = Task.objects.filter(connector=name, number=task, known=True).first()
+    at_work = placed is not None and placed.state in ("RUNNING", "PAUSED")
+    partitions = [f"{each['topic']}-{each['partition']}" for each in one["partitions"]] if one["open"] else []
+    effects = [
+        Effect("1" if at_work else "0", "running task stopped: it ends as fenced, and its next attempt is placed"),
+        Effect("1" if one["open"] else "0", "open transaction aborted" + (f", open for {age}" if one["open"] else "")),
+        Effect(str(len(partitions)), "partitions freed for read_committed readers", ", ".join(partitions[:20])),
+    ]
+    says = [
+        f"{one['id']} is {one['state'] or 'not known to its coordinator'}; producer {one['producer_id']}, "
+        f"epoch {one['epoch']}.",
+        "Ending a transaction by hand means to fence its id: Kafka aborts what is open, and whoever held it, a zombie "
+        "too, can commit nothing more. What was in it is read again from the source.",
+    ]
+    sheet = Sheet(
+        f"End the transaction of {one['id']}",
+        "Fence this id",
+        f"/console/connectors/{quote(name, safe='')}/transactions/",
+        says, effects, name, name,
+    )  # fmt: skip
+
+    def act(values: dict[str, Any]) -> Came:
+        body = {"id": one["id"], "reason": values["reason"]}
+        result = dispatch.command("fence_id", name, body, user=_user(request))
+        return Came(f"{one['id']} is fenced.", [_line(each) for each in live.fenced(name, result.value)])
+
+    return run(request, sheet, act)
+
+
+class RestartForm(ReasonForm):
+    """What shall start again."""
+
+    what = forms.ChoiceField(
+        choices=[
+            ("failed", "The failed tasks, and the connector instance if it failed"),
+            ("all", "The connector instance and all tasks"),
+            ("instance", "The connector instance only"),
+        ],
+        widget=forms.RadioSelect,
+        label="What",
+        initial="failed",
+    )
+    field_order = ("what", "reason")
+
+
+@_OPERATES
+@_both
+def restart(request: HttpRequest, name: str) -> HttpResponse:
+    """The connector instance, its failed tasks or all of them."""
+    row = _find(name)
+    effects = [
+        Effect(str(row.tasks_failed), "failed tasks"),
+        Effect(str(row.task_count), "tasks in all, of which running tasks first commit what they have"),
+    ]
+    says = ["Each chosen task gets a new attempt where it is placed. Offsets and configuration stay as they are."]
+    back = f"/console/connectors/?q={quote(name, safe='')}"
+    sheet = Sheet(f"Restart {name}", "Restart", back, says, effects, connector=name, form=RestartForm)
+
+    def act(values: dict[str, Any]) -> Came:
+        what = values["what"]
+        body = {"include_tasks": what != "instance", "only_failed": what == "failed", "reason": values["reason"]}
+        dispatch.command("restart", name, body, user=_user(request))
+        return Came("The restart is requested: the tasks report when they run again.")
+
+    return run(request, sheet, act)
+
+
+@_OPERATES
+@_both
+def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
+    """One task."""
+    row = _find(name)
+    found = Task.objects.filter(connector=name, number=task, known=True).first()
+    if found is None:
+        raise Http404(f"Connector {name} has no task {task}")
+    effects = [Effect(found.state or "not reported yet", f"task {task} on worker {found.worker or 'nobody'}")]
+    says = ["It gets a new attempt on its worker; a running one first commits what it has."]
+    back = f"/console/connectors/?q={quote(name, safe='')}"
+    sheet = Sheet(f"Restart task {task} of {row.name}", "Restart the task", back, says, effects, connector=name)
+
+    def act(values: dict[str, Any]) -> Came:
+        dispatch.command("restart_task", name, {"task": task, "reason": values["reason"]}, user=_user(request))
+        return Came(f"The restart of task {task} is requested.")
+
+    return run(request, sheet, act)
+
+
+@_OPERATES
+@_both
+def retry_round(request: HttpRequest, name: str) -> HttpResponse:
+    """The pause before the next try of a round that failed is over."""
+    row = _find(name)
+    newest = GenerationRow.objects.filter(connector=name).order_by("-generation").first()
+    says = [
+        "A fencing round is tried again by itself, after growing pauses of up to 30 s, until it succeeds. This ends "
+        "the pause that it is in. A round cannot be cancelled: it keeps the old generation's tasks from committing.",
+        f"What it said last: {newest.message or newest.stage}" if newest else "It has said nothing yet.",
+    ]
+    effects = [Effect(str(row.task_count), "tasks wait for this round")]
+    sheet = Sheet(f"Try the round of {name} again", "Try again now", "/console/stuck/", says, effects, connector=name)
+
+    def act(values: dict[str, Any]) -> Came:
+        dispatch.command("retry_round", name, {"reason": values["reason"]}, user=_user(request))
+        return Came("The leader tries the round now, if one is due. The connector's timeline says what comes of it.")
+
+    return run(request, sheet, act)
+
+
+urls = [
+    path("connectors/<name:name>/fence/", fence),
+    path("connectors/<name:name>/transactions/<int:task>/fence/", fence_id),
+    path("connectors/<name:name>/restart/", restart),
+    path("connectors/<name:name>/tasks/<int:task>/restart/", restart_task),
+    path("connectors/<name:name>/round/", retry_round),
+]

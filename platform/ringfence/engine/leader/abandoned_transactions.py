@@ -1,0 +1,87 @@
+"""Fences the ids of tasks that ended with a transaction open (`fencing.leader.abandoned`), beside the leader's thread."""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from fencing.errors import FencingError
+from fencing.ids import ConnectorName, task_transactional_id
+from fencing.leader.fence import Fenced, fence
+from fencing.leader.fence_targets import Way
+from fencing.topics.connector_logs import about
+from fencing.topics.status import Attempt, TaskStatus
+
+log = logging.getLogger(__name__)
+
+_THREADS = 4
+_AGAIN_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One connector's attempts whose ids were fenced; or `trouble`, after which they are tried again."""
+
+    attempts: Sequence[TaskStatus]
+    fenced: Fenced
+    trouble: str = ""
+
+
+class AbandonedTransactions:
+    """At most one fence at a time for each connector. All methods are called on the leader's thread."""
+
+    def __init__(self, group_id: str, ways: Callable[[ConnectorName], Sequence[Way]], wake: Callable[[], None]) -> None:
+        self._group_id = group_id
+        self._ways = ways
+        self._wake = wake
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="abandoned")
+        self._running: dict[ConnectorName, tuple[Sequence[TaskStatus], Future[Fenced]]] = {}
+        self._not_before: dict[ConnectorName, float] = {}
+        self._done: set[Attempt] = set()
+
+    def start(self, due: Iterable[TaskStatus]) -> None:
+        """Fence the ids of these attempts, each attempt once."""
+        found: dict[ConnectorName, list[TaskStatus]] = defaultdict(list)
+        seen = set()
+        for last in due:
+            seen.add(last.key)
+            if last.key not in self._done:
+                found[last.task.connector].append(last)
+        self._done &= seen
+        for name, attempts in found.items():
+            if name not in self._running and time.monotonic() >= self._not_before.get(name, 0.0):
+                future = self._pool.submit(self._fence, name, attempts)
+                self._running[name] = (attempts, future)
+                future.add_done_callback(lambda _: self._wake())
+
+    def _fence(self, name: ConnectorName, attempts: Sequence[TaskStatus]) -> Fenced:
+        with about(name):
+            ids = [task_transactional_id(self._group_id, last.task) for last in attempts]
+            fenced = fence(ids, self._ways(name))
+            log.info("Fenced %s: the last attempt ended with a transaction open%s", ", ".join(ids), fenced.told)
+            return fenced
+
+    def finished(self) -> list[Ended]:
+        """What has come to an end since the last call."""
+        ended = []
+        for name, (attempts, future) in list(self._running.items()):
+            if not future.done():
+                continue
+            del self._running[name]
+            try:
+                fenced = future.result()
+            except FencingError as error:
+                log.warning("What the last attempts of %s left open could not be ended: %s", name, error)
+                self._not_before[name] = time.monotonic() + _AGAIN_SECONDS
+                ended.append(Ended(attempts, Fenced(), str(error)))
+                continue
+            self._not_before.pop(name, None)
+            self._done.update(last.key for last in attempts)
+            ended.append(Ended(attempts, fenced))
+        return ended
+
+    def close(self) -> None:
+        """Begin no more; what runs ends by itself and is harmless."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,318 @@
+"""What each command writes: pure functions from the state at the end of the config topic to records.
+
+Each returns a plan, `state -> records`; the leader's term evaluates it at the end of the log, in the transaction that
+writes the records, and evaluates it anew when it has to try again. A plan raises `Refusal` where the state forbids it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from fencing.leader.next_placement import status_of
+from fencing.leader.term import TopicRecord
+from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
+from fencing.topics.active_topics import TopicsResetRecord
+from fencing.topics.cluster_state import ClusterState, ConnectorState
+from fencing.topics.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    DrainRecord,
+    PlacementRecord,
+    TargetState,
+    TargetStateRecord,
+    TaskRecord,
+)
+from fencing.topics.connector_logs import ConnectorLevelRecord
+from fencing.topics.log_levels import LoggerRecord
+from fencing.topics.status import State, StatusState
+from fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.engine.leader.command_refused import Refusal
+
+Records = Sequence[ConfigRecord | TopicRecord]
+Plan = Callable[[ClusterState], Records]
+TaskConfigs = Sequence[Mapping[str, str]]
+
+CHANGED: Final = "The connector's configuration was changed meanwhile: read it again and repeat the request"
+RECONFIGURED: Final = (
+    "Cannot complete request momentarily due to stale configuration: the connector's tasks are being made anew, and "
+    "start by themselves"
+)
+
+
+def _existing(state: ClusterState, name: ConnectorName, message: str) -> ConnectorState:
+    if name not in state:
+        raise Refusal(404, message)
+    return state.connector(name)
+
+
+def _task_set(name: ConnectorName, tasks: TaskConfigs) -> list[ConfigRecord]:
+    records: list[ConfigRecord] = [TaskRecord(TaskId(name, n), config) for n, config in enumerate(tasks)]
+    return [*records, CommitRecord(name, len(tasks))]
+
+
+def _granted(connector: ConnectorState, grant: TopicGrantRecord | None) -> list[ConfigRecord]:
+    """The record of the topics that the connector may write to, where that changes; None or no patterns: all."""
+    wanted = grant.patterns if grant is not None and grant.patterns else None
+    current = connector.topic_grant.patterns if connector.topic_grant is not None else None
+    if wanted == current:
+        return []
+    return [TopicGrantRecord(connector.name, wanted, "" if grant is None else grant.user)]
+
+
+def create(
+    name: ConnectorName,
+    config: Mapping[str, str],
+    initial: TargetState,
+    tasks: TaskConfigs | None,
+    grant: TopicGrantRecord | None = None,
+) -> Plan:
+    """A new connector; `tasks` None where the plugin could not make them: the reconcile loop asks again. grant: the
+    topics of whoever creates it; they count from the same transaction on.
+    """
+
+    def plan(state: ClusterState) -> Records:
+        if name in state:
+            raise Refusal(409, f"Connector {name} already exists")
+        target = [TargetStateRecord(name, initial)] if state.connector(name).target is not initial else []
+        wanted = () if initial is TargetState.STOPPED else tasks
+        made = [] if wanted is None else _task_set(name, wanted)
+        return [*target, *_granted(state.connector(name), grant), ConnectorRecord(name, dict(config)), *made]
+
+    return plan
+
+
+def configure(
+    name: ConnectorName,
+    config: Mapping[str, str],
+    tasks: TaskConfigs | None,
+    expected: int | None,
+    grant: TopicGrantRecord | None = None,
+) -> Plan:
+    """Another configuration for an existing connector; the same one changes no more than the grant of whoever saves it,
+    which running tasks learn of, and restarts nothing.
+    """
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Connector {name} not found")
+        if expected is not None and connector.config_offset != expected:
+            raise Refusal(409, CHANGED, retry=True)
+        granted = _granted(connector, grant)
+        if connector.config == config and connector.unreadable is None:
+            return granted
+        wanted = () if connector.target is TargetState.STOPPED else tasks
+        made = [] if wanted is None else _task_set(name, wanted)
+        return [*granted, ConnectorRecord(name, dict(config)), *made]
+
+    return plan
+
+
+def task_set(name: ConnectorName, config_offset: int, tasks: TaskConfigs) -> Plan:
+    """The tasks of an unchanged configuration, where they differ from what is there (or are missing)."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = state.connector(name)
+        if connector.config is None or connector.config_offset != config_offset:
+            return []
+        if connector.target is TargetState.STOPPED:
+            return _task_set(name, ()) if connector.tasks_stale else []
+        current = [connector.tasks[n].config for n in sorted(connector.tasks)]
+        if not connector.tasks_stale and current == [dict(task) for task in tasks]:
+            return []
+        return _task_set(name, tasks)
+
+    return plan
+
+
+def pause(name: ConnectorName) -> Plan:
+    """Tasks commit what is open and rest. A stopped connector gets its tasks again: a resume must find them."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector {name}")
+        if connector.target is TargetState.PAUSED:
+            return []
+        records: list[ConfigRecord] = [TargetStateRecord(name, TargetState.PAUSED)]
+        if connector.target is TargetState.STOPPED:
+            return [*records, ConnectorRecord(name, dict(connector.config or {}))]
+        return records
+
+    return plan
+
+
+def resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
+    """Run (again). A stopped connector has no tasks: `tasks` are made anew, or None leaves it to the reconcile loop."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector {name}")
+        if connector.target is TargetState.RUNNING:
+            return []
+        records: list[ConfigRecord] = [TargetStateRecord(name, TargetState.RUNNING)]
+        if connector.target is TargetState.STOPPED:
+            if tasks is not None:
+                return [*records, *_task_set(name, tasks)]
+            # Written again, so that it is newer than the empty task set: the tasks are asked for.
+            return [*records, ConnectorRecord(name, dict(connector.config or {}))]
+        return records
+
+    return plan
+
+
+def stop(name: ConnectorName) -> Plan:
+    """No tasks any more: an empty generation, whose round fences the last one's (KIP-875)."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector {name}")
+        if connector.target is TargetState.STOPPED and not connector.tasks_stale:
+            return []
+        return [TargetStateRecord(name, TargetState.STOPPED), CommitRecord(name, 0)]
+
+    return plan
+
+
+def fence_now(name: ConnectorName) -> Plan:
+    """The same tasks as a new generation: its round fences every id of the old one, and then they start again."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Connector {name} not found")
+        if connector.tasks_stale:
+            raise Refusal(409, RECONFIGURED, retry=True)
+        return _task_set(name, [connector.tasks[n].config for n in sorted(connector.tasks)])
+
+    return plan
+
+
+def delete(name: ConnectorName) -> Plan:
+    """An empty generation and the tombstones, at once: the round that is due then goes on under any leader."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Connector {name} not found")
+        gone: list[ConfigRecord] = [CommitRecord(name, 0), TargetStateRecord(name, None), ConnectorRecord(name, None)]
+        if connector.topic_grant is not None:
+            gone.append(TopicGrantRecord(name, None))
+        if connector.topics_reset >= 0:
+            gone.append(TopicsResetRecord(name, None))
+        return [*gone, ConnectorLevelRecord(name, None)] if connector.log_level is not None else gone
+
+    return plan
+
+
+def reset_topics(name: ConnectorName, time_ms: int) -> Plan:
+    """Have the tasks report their topics anew (KIP-558); a connector that is not there has none."""
+
+    def plan(state: ClusterState) -> Records:
+        return [TopicsResetRecord(name, time_ms)] if name in state else []
+
+    return plan
+
+
+def set_log_level(logger: str, level: str) -> Plan:
+    """Have every process of the cluster set a log level (KIP-976)."""
+    return lambda _state: [LoggerRecord(logger, level)]
+
+
+def drain(worker: WorkerId, incarnation: Incarnation | None, now_ms: int) -> Plan:
+    """Have a worker's incarnation get no tasks and give up those for which others have room; None ends that."""
+
+    def plan(state: ClusterState) -> Records:
+        return [] if state.drained.get(worker) == incarnation else [DrainRecord(worker, incarnation, now_ms)]
+
+    return plan
+
+
+def set_connector_log_level(name: ConnectorName, level: str | None, until_ms: int) -> Plan:
+    """What the connector's tasks tell of what they log, until then; None ends it."""
+
+    def plan(state: ClusterState) -> Records:
+        _existing(state, name, f"Connector {name} not found")
+        return [ConnectorLevelRecord(name, level, until_ms)]
+
+    return plan
+
+
+def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:
+    """A new attempt for the chosen tasks, each where it is; none where only the connector instance restarts."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector: {name}")
+        return [_again(connector, n) for n in restarted_tasks(connector, tasks, only_failed, status)]
+
+    return plan
+
+
+def restarted_tasks(connector: ConnectorState, tasks: bool, only_failed: bool, status: StatusState) -> list[int]:
+    """The tasks that a restart means."""
+    if not tasks:
+        return []
+    return [
+        n
+        for n, placement in sorted(connector.placements.items())
+        if not only_failed or _failed(status, TaskId(connector.name, n), connector)
+    ]
+
+
+def _failed(status: StatusState, task: TaskId, connector: ConnectorState) -> bool:
+    found = status_of(status, task, connector.placements.get(task.task))
+    return found is not None and found.state is State.FAILED
+
+
+def restart_task(name: ConnectorName, task: int, seen: Generation | None = None) -> Plan:
+    """A new attempt for one task (KIP-618): 404 where it is gone, 409 where its connector was changed meanwhile.
+
+    `seen`: the generation when the request came. The count of automatic restarts begins at 0.
+    """
+
+    def plan(state: ClusterState) -> Records:
+        connector = _existing(state, name, f"Unknown connector: {name}")
+        if connector.commit is None or task >= connector.commit.tasks:
+            raise Refusal(404, f"Unknown task: {name}-{task}")
+        if connector.tasks_stale or seen not in (None, connector.generation):
+            raise Refusal(409, RECONFIGURED, retry=True)
+        if task not in connector.placements:
+            return []  # not placed yet: what would be restarted starts anyway
+        return [_again(connector, task)]
+
+    return plan
+
+
+def _again(connector: ConnectorState, task: int) -> PlacementRecord:
+    old = connector.placements[task]
+    return PlacementRecord(
+        TaskId(connector.name, task),
+        old.worker,
+        old.incarnation,
+        old.attempt + 1,
+        old.generation,
+        mode=old.mode,
+        after=old.after,
+    )
+
+
+def movable(connector: ConnectorState) -> None:
+    """Raise `Refusal` unless the connector's offsets may be moved by hand now."""
+    name = connector.name
+    if connector.target is not TargetState.STOPPED or connector.commit is None or connector.commit.tasks:
+        raise Refusal(
+            400,
+            f"Connector {name} must be in the STOPPED state before its offsets can be modified. "
+            f"Stop it with PUT /connectors/{name}/stop, then repeat the request",
+        )
+    if connector.round_pending or connector.tasks_stale:  # its offsets may be on their way to another topic
+        raise Refusal(
+            409,
+            f"The tasks of connector {name} are still being fenced: nothing was changed. Repeat the request",
+            passing=True,
+        )
+
+
+def alter_offsets(
+    name: ConnectorName, changes: Sequence[tuple[Partition, Offset | None]], known: SourceOffsets, topic: str
+) -> Plan:
+    """Source offsets by hand (KIP-875): only where nothing that could commit is alive."""
+
+    def plan(state: ClusterState) -> Records:
+        movable(_existing(state, name, f"Connector {name} not found"))
+        moved = [TopicRecord(topic, known.key_of(partition), encode_value(offset)) for partition, offset in changes]
+        # Written again: the record of the config topic tells whether the transaction was committed.
+        return [*moved, TargetStateRecord(name, TargetState.STOPPED)] if moved else []
+
+    return plan

@@ -1,0 +1,74 @@
+"""`config.action.reload=restart`: connectors whose files of config providers were changed under them.
+
+No value is read here, only when and how large its file is: values are for the plugin's and the task's process.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.config_providers import ConfigProviders
+from fencing.ids import ConnectorName
+from fencing.topics.cluster_state import ConnectorState
+from fencing.topics.config_records import TargetState
+
+KEY = "config.action.reload"
+_EVERY_SECONDS = 2.0
+
+Stamp = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """`used`: the files as they were when the connector last started; `last`: as they were at the last look."""
+
+    config_offset: int
+    used: Stamp
+    last: Stamp
+
+
+class Reloads:
+    """What one leader has seen. Changes from before its term are not noticed: what starts then reads the new values."""
+
+    def __init__(self, settings: Mapping[str, str], every_s: float = _EVERY_SECONDS) -> None:
+        """`settings`: the worker's."""
+        self._providers = ConfigProviders(settings)
+        self._every_s = every_s
+        self._next = 0.0
+        self._watched: dict[ConnectorName, _Watched] = {}
+
+    def due(self, connectors: Iterable[ConnectorState], now: float) -> list[ConnectorName]:
+        """Those to restart. A file that is still being written, or is away, is waited for: two looks must agree."""
+        if now < self._next:
+            return []
+        self._next = now + self._every_s
+        before, self._watched = self._watched, {}
+        return [connector.name for connector in connectors if self._changed(connector, before.get(connector.name))]
+
+    def _changed(self, connector: ConnectorState, before: _Watched | None) -> bool:
+        config = connector.config or {}
+        if connector.target is TargetState.STOPPED or config.get(KEY, "restart").strip().lower() != "restart":
+            return False
+        files = self._providers.files(config)
+        stamp = _stamp(files)
+        if not files:
+            return False
+        offset = connector.config_offset
+        if before is None or before.config_offset != offset:
+            self._watched[connector.name] = _Watched(offset, stamp or (), stamp or ())
+            return False
+        settled = stamp is not None and stamp == before.last
+        changed = settled and stamp != before.used
+        used = stamp if changed and stamp is not None else before.used
+        self._watched[connector.name] = _Watched(offset, used, before.last if stamp is None else stamp)
+        return changed
+
+
+def _stamp(files: Iterable[Path]) -> Stamp | None:
+    """None while one of them is not there."""
+    try:
+        found = [os.stat(file) for file in files]
+    except OSError:
+        return None
+    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in found)

@@ -1,0 +1,169 @@
+"""Connector instances on the leader: started for each connector, asked for task configurations.
+
+They run in the plugin process; calls may take seconds, so none is made on the leader's thread.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError
+from fencing.ids import ConnectorName
+from fencing.topics.cluster_state import ConnectorState
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+
+log = logging.getLogger(__name__)
+
+_OFFSETS_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSet:
+    """The answer of a connector instance. Exactly one of `tasks` and `trace` is set."""
+
+    connector: ConnectorName
+    config_offset: int
+    tasks: list[dict[str, str]] | None
+    trace: str | None
+
+
+class Instances:
+    """Which connector instances run, and questions to them under way. Thread-safe."""
+
+    def __init__(self, host: PluginHost, offsets: ConnectorOffsets, wake: Callable[[], None]) -> None:
+        self._host = host
+        self._offsets = offsets
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="instances")
+        self._running: dict[ConnectorName, int] = {}  # the config offset that the instance was started with
+        self._restarting: set[ConnectorName] = set()
+        self._asked: dict[ConnectorName, Future[TaskSet]] = {}
+        self._failed: dict[ConnectorName, tuple[int, str, float, int]] = {}
+
+    def make(self, name: ConnectorName, config: Mapping[str, str]) -> list[dict[str, str]]:
+        """Start an instance in place of the one that runs, and ask for its tasks. Raises `PluginError`."""
+        self._offsets.await_view()
+        limit = Deadline.after(_OFFSETS_SECONDS)
+        try:
+            offsets = self._offsets.read(name, self._offsets.prepared(config, limit), limit)
+        except FencingError as error:
+            raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
+        pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
+        self._host.start_connector(name, config, pairs)
+        self._host.version_of(config.get("connector.class", "").strip())  # asked for here, off the leader's thread
+        return self._host.task_configs(name, _tasks_max(config))
+
+    def started(self, name: ConnectorName, config_offset: int) -> None:
+        """`make` succeeded, and its configuration was written at this offset."""
+        with self._lock:
+            self._running[name] = config_offset
+            self._restarting.discard(name)
+            self._failed.pop(name, None)
+
+    def ask(self, name: ConnectorName, config: Mapping[str, str], config_offset: int) -> None:
+        """Have the tasks made beside the leader's thread, unless that is under way or failed just now."""
+        with self._lock:
+            if name in self._asked:
+                return
+            failed = self._failed.get(name)
+            if failed is not None and failed[0] == config_offset and time.monotonic() < failed[2]:
+                return
+            future = self._pool.submit(self._make, name, dict(config), config_offset)
+            self._asked[name] = future
+        future.add_done_callback(lambda _: self._wake())
+
+    def _make(self, name: ConnectorName, config: Mapping[str, str], config_offset: int) -> TaskSet:
+        try:
+            tasks = self.make(name, config)
+        except PluginError as error:
+            trace = error.trace or error.message
+            with self._lock:
+                times = self._failed.get(name, (0, "", 0.0, 0))[3]
+                pause = min(60.0, 1.0 * 2**times)
+                self._failed[name] = (config_offset, trace, time.monotonic() + pause, times + 1)
+                self._running.pop(name, None)
+                self._restarting.discard(name)
+            return TaskSet(name, config_offset, None, trace)
+        self.started(name, config_offset)
+        return TaskSet(name, config_offset, tasks, None)
+
+    def answers(self) -> list[TaskSet]:
+        """Answers that have come since the last call."""
+        with self._lock:
+            done = {name: future for name, future in self._asked.items() if future.done()}
+            for name in done:
+                del self._asked[name]
+        results = []
+        for name, future in done.items():
+            error = future.exception()
+            if error is not None:
+                log.error("Asking connector %s for its tasks failed: %s", name, error)
+                continue
+            results.append(future.result())
+        return results
+
+    def trace_of(self, name: ConnectorName, config_offset: int) -> str | None:
+        """Why the instance of this configuration does not run, where it failed."""
+        failed = self._failed.get(name)
+        return failed[1] if failed is not None and failed[0] == config_offset else None
+
+    def fail(self, name: ConnectorName, config_offset: int, trace: str) -> None:
+        """The instance failed outside of `ask`."""
+        with self._lock:
+            self._failed[name] = (config_offset, trace, time.monotonic() + 60.0, 1)
+            self._running.pop(name, None)
+
+    def restart(self, name: ConnectorName) -> None:
+        """Somebody asked for it: a new instance in place of the one that runs or failed."""
+        with self._lock:
+            if name in self._running or name in self._failed:
+                self._restarting.add(name)
+        self.forget(name)
+
+    def restarting(self, name: ConnectorName) -> bool:
+        """The new instance that `restart` asked for is neither there nor failed."""
+        return name in self._restarting
+
+    def version_of(self, connector: ConnectorState) -> str | None:
+        """The version of the connector's plugin, as far as this process was told it; never asks."""
+        return self._host.known_versions.get((connector.config or {}).get("connector.class", "").strip())
+
+    def runs(self, name: ConnectorName, config_offset: int) -> bool:
+        return self._running.get(name) == config_offset
+
+    def forget(self, name: ConnectorName) -> None:
+        """The connector was stopped or deleted, or its instance shall be made anew."""
+        with self._lock:
+            known = self._running.pop(name, None) is not None
+            self._failed.pop(name, None)
+        if known:
+            self._pool.submit(self._stop, name)
+
+    def _stop(self, name: ConnectorName) -> None:
+        try:
+            self._host.stop_connector(name)
+        except PluginError as error:
+            log.warning("Connector %s did not stop cleanly: %s", name, error)
+
+    def running(self) -> list[ConnectorName]:
+        """Connectors with an instance."""
+        return list(self._running)
+
+    def close(self) -> None:
+        """Stop all of them."""
+        for name in self.running():
+            self.forget(name)
+        self._pool.shutdown(wait=False)
+
+
+def _tasks_max(config: Mapping[str, str]) -> int:
+    """0 where it comes from a config provider: the plugin process knows the number."""
+    text = config.get("tasks.max", "1")
+    return 0 if "${" in text else int(text)

@@ -1,0 +1,196 @@
+"""The leader looks for hanging transactions (KIP-664) by itself: on the platform's topics, and on the connectors'.
+
+It ends those that are safe to end: no coordinator holds them, and either they belong to a transactional id of this
+group, whose coordinator has just said that it holds no such transaction, or this leader has seen them hang for longer
+than any transaction may be open. Its own clock counts: the times in a partition are those of the records, which may be
+years old in a live transaction. The others are reported, and stand on the Overview page.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from connectors.kafka_settings.java_names import servers
+from fencing.clock import Deadline
+from fencing.errors import FencingError
+from fencing.ids import ConnectorName
+from fencing.kafka.hanging import Hanging, HangingProber, Key
+from fencing.leader.fence_targets import Way
+from fencing.leader.older_epochs import by_hand
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.reporter import Reporter
+from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.queries.hanging_transactions import SLACK_MS, topics_of
+from ringfence.engine.queries.transactional_ids import clusters, first_that_may
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_EVERY_SECONDS: Final = 60.0
+_ASK_SECONDS: Final = 30.0
+
+Topics = Mapping[ConnectorName, Iterable[str]]
+
+
+@dataclass(slots=True)
+class Place:
+    """A cluster, and what of ours is there: the connectors that write to each topic."""
+
+    ways: list[Way]
+    topics: dict[str, set[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One that hangs. connectors: those that write to its topic, none where it is the platform's own.
+
+    ended: it was ended just now; why_not: why it was not.
+    """
+
+    one: Hanging
+    connectors: tuple[str, ...]
+    cluster: str
+    ended: bool
+    why_not: str = ""
+
+    def shown(self) -> dict[str, object]:
+        """For an event."""
+        one = self.one
+        return {
+            "cluster": self.cluster,
+            "topic": one.topic,
+            "partition": one.partition,
+            "producer_id": one.producer_id,
+            "epoch": one.epoch,
+            "start_offset": one.start_offset,
+            "last_ms": one.last_ms,
+            "transactional_id": one.transactional_id,
+            "connectors": list(self.connectors),
+            "why_not": self.why_not,
+        }
+
+
+def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list[Place]:
+    """Every cluster that connectors write to, the worker's own first."""
+    base = worker.connection("ringfence-hanging")
+    own = {worker.config_topic, worker.offsets_topic, worker.status_topic, worker.events_topic}
+    places = {servers(base.bootstrap): Place([Way("the worker's credentials", base)], {topic: set() for topic in own})}
+    for connector in state.existing():
+        config = connector.config or {}
+        try:
+            reached = clusters(connector.name, [config], worker)
+        except Refusal as refusal:
+            log.info("Hanging transactions of %s are not looked for: %s", connector.name, refusal)
+            continue
+        for ways in reached:
+            place = places.setdefault(servers(ways[0].connection.bootstrap), Place([]))
+            place.ways = place.ways or ways
+            for topic in topics_of(active.get(connector.name, ()), config, worker):
+                if topic not in own:
+                    place.topics.setdefault(topic, set()).add(connector.name)
+    return list(places.values())
+
+
+def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[Found]:
+    """What hangs there; what is safe to end is ended. Raises `Refusal` where nobody may look.
+
+    hung_ms(cluster, one): for how long it has been seen to hang.
+    """
+
+    def ask(way: Way) -> list[Found]:
+        with HangingProber(way.connection) as prober:
+            hanging = prober.hanging(place.topics, (), Deadline.after(_ASK_SECONDS))
+            limit_ms = prober.longest_ms() + SLACK_MS if hanging else 0
+            cluster = way.connection.bootstrap
+            return [
+                _settle(prober, one, place, way, limit_ms - hung_ms(cluster, one) if not _is_ours(one, group_id) else 0)
+                for one in hanging
+            ]
+
+    return first_that_may(place.ways, ask, "Hanging transactions cannot be looked for")
+
+
+def _is_ours(one: Hanging, group_id: str) -> bool:
+    return one.transactional_id.startswith(f"{group_id}-")
+
+
+def _settle(prober: HangingProber, one: Hanging, place: Place, way: Way, wait_ms: float) -> Found:
+    writers, cluster = tuple(sorted(place.topics.get(one.topic, ()))), way.connection.bootstrap
+    if wait_ms > 0:
+        why = f"Nobody tells whose it is: it is ended by itself where it still hangs in {wait_ms / 1000:.0f} s"
+        return Found(one, writers, cluster, False, why)
+    try:
+        prober.abort(one)
+    except FencingError as error:
+        return Found(one, writers, cluster, False, f"{error}. {by_hand(one, [way])}")
+    log.warning("Ended a transaction that no coordinator knew of: %s", one.told)
+    return Found(one, writers, cluster, True)
+
+
+class HangingWatch:
+    """Looks once a minute, beside the leader's thread. All methods are called on the leader's thread."""
+
+    def __init__(self, worker: WorkerConfig, tell: Callable[[list[Found]], None]) -> None:
+        """`tell` gets what was found whenever something hangs, or no longer does."""
+        self._worker = worker
+        self._tell = tell
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="hanging")
+        self._running: Future[list[Found]] | None = None
+        self._next = time.monotonic() + _EVERY_SECONDS / 6
+        self._told = True
+        self._since: dict[tuple[str, Key], float] = {}
+
+    def step(self, state: ClusterState, active: Topics) -> None:
+        """Begin a look where one is due; tell what the last one found."""
+        if self._running is not None and self._running.done():
+            done, self._running = self._running, None
+            found = done.result()
+            if found or self._told:
+                self._tell(found)
+            self._told = bool(found)
+        if self._running is None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _EVERY_SECONDS
+            self._running = self._pool.submit(self._look, state, dict(active))
+
+    def _look(self, state: ClusterState, active: Topics) -> list[Found]:
+        found: list[Found] = []
+        try:
+            for place in places_of(state, active, self._worker):
+                try:
+                    found += look(place, self._worker.group_id, self._hung_ms)
+                except Refusal as refusal:
+                    log.info("%s", refusal)
+        except Exception:
+            # The root of the look: what it does is no condition of leading.
+            log.exception("Hanging transactions could not be looked for; it is tried again in a minute")
+        left = {(one.cluster, one.one.key) for one in found}
+        self._since = {key: since for key, since in self._since.items() if key in left}
+        return found
+
+    def _hung_ms(self, cluster: str, one: Hanging) -> float:
+        now = time.monotonic()
+        return (now - self._since.setdefault((cluster, one.key), now)) * 1000
+
+    def close(self) -> None:
+        """Begin no more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def report_ended(reporter: Reporter, connector: str, one: Hanging, by: str) -> None:
+    """An event, from which the audit trail and the metric are made. by: who ended it (round, leader)."""
+    reporter.event(
+        "hanging",
+        connector,
+        stage="ended",
+        by=by,
+        transactional_id=one.transactional_id,
+        topic=one.topic,
+        partition=one.partition,
+        producer_id=one.producer_id,
+        epoch=one.epoch,
+        start_offset=one.start_offset,
+        message=one.told,
+    )

@@ -1,0 +1,79 @@
+"""Kafka Connect's internal requests between workers: session keys (KIP-507) and the signed fence (KIP-618)."""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fencing.clock import Deadline
+from fencing.ids import ConnectorName
+from fencing.leader.term import Term
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.session_keys import SessionKeys, Verdict
+from ringfence.engine.leader.command_refused import Refusal
+
+_WRITE_SECONDS = 20.0
+
+
+def rotate_key(term: Term, keys: SessionKeys, now_ms: int) -> None:
+    """Make a new key where the newest has lived as long as it may. On the leader's thread."""
+    if keys.due(term.state.session_key, now_ms):
+        made = keys.made(now_ms)
+        term.write(lambda state: [made] if keys.due(state.session_key, now_ms) else [], Deadline.after(_WRITE_SECONDS))
+
+
+def check_signature(keys: SessionKeys, state: ClusterState, body: Mapping[str, Any]) -> None:
+    """Raises `Refusal` in Kafka Connect's words unless the request was signed with the newest key.
+
+    body: payload (base64 of the request's own), signature, algorithm.
+    """
+    algorithm = str(body["algorithm"])
+    try:
+        payload = base64.b64decode(str(body["payload"]), validate=True)
+    except binascii.Error:
+        raise Refusal(400, "The request's body did not arrive whole. Send it again") from None
+    match keys.verdict(state.session_key, payload, str(body["signature"]), algorithm):
+        case Verdict.VALID:
+            return
+        case Verdict.UNSUPPORTED:
+            raise Refusal(
+                400,
+                f"This worker does not support the '{algorithm}' key signing algorithm. Use one of "
+                "inter.worker.verification.algorithms",
+            )
+        case Verdict.MALFORMED:
+            raise Refusal(400, "X-Connect-Authorization must be the base64 of the body's HMAC")
+        case Verdict.NO_KEY:
+            raise Refusal(
+                503,
+                "This worker is still starting up and has not been able to write a session key to the config topic "
+                "yet. Send the request again",
+                passing=True,
+            )
+        case Verdict.INVALID:
+            raise Refusal(
+                403,
+                "Internal request contained invalid signature. Sign the body with the newest session-key of the "
+                "config topic: it may have been rotated",
+            )
+
+
+def fence(
+    state: ClusterState, name: ConnectorName, await_round: Callable[[ConnectorName, Deadline], None], limit: Deadline
+) -> None:
+    """Answer when the round of the connector's newest generation is over. 404 where there is no such connector.
+
+    The reconcile loop has begun a round that is due by itself; none is begun where none is due.
+    """
+    if name not in state:
+        raise Refusal(404, f"Connector {name} not found")
+    if state.connector(name).tasks_stale:
+        raise Refusal(409, "Cannot complete request momentarily due to stale configuration. Send it again", retry=True)
+    try:
+        await_round(name, limit)
+    except Refusal as late:
+        raise Refusal(
+            500,
+            f"Request timed out: the old tasks of {name} are still being fenced. It is tried again until it succeeds; "
+            "the connector's fencing events say what stops it",
+        ) from late

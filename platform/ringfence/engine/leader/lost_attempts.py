@@ -1,0 +1,60 @@
+"""Attempts and workers that were lost: how long the leader waits before it places their tasks anew."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fencing.ids import TaskId
+from fencing.leader.assignment import Member
+from fencing.leader.next_placement import Place, status_of
+from fencing.leader.reconcile import waiting_for
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.status import FAILED, MISCONFIGURED, StatusState
+
+_FORGIVEN_SECONDS = 60.0
+_LONGEST_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    attempt: tuple[int, int]
+    times: int
+    not_before: float
+
+
+class Losses:
+    """What one term has seen. A new leader begins anew, so it rather waits once more than not at all."""
+
+    def __init__(self, delay_s: float | None) -> None:
+        """`delay_s`: how long a worker that left is waited for (`scheduled.rebalance.max.delay.ms`), None: not set."""
+        self._delay_s = delay_s
+        self._losses: dict[TaskId, _Loss] = {}
+        self._held_until: dict[Place, float] = {}
+
+    @property
+    def not_before(self) -> Mapping[TaskId, float]:
+        """Monotonic times before which a lost task is not placed again."""
+        return {task: loss.not_before for task, loss in self._losses.items()}
+
+    @property
+    def held_until(self) -> Mapping[Place, float]:
+        """Monotonic times until which the tasks of a worker that left wait for it."""
+        return self._held_until
+
+    def note(self, state: ClusterState, status: StatusState, members: Sequence[Member], now: float) -> None:
+        """Look at the newest state. An attempt that is lost again and again is placed with growing pauses."""
+        self._held_until = waiting_for(state, members, self._held_until, self._delay_s, now, status)
+        for connector in state.existing():
+            for number, placement in connector.placements.items():
+                task = TaskId(connector.name, number)
+                reported = status_of(status, task, placement)
+                attempt = (placement.generation, placement.attempt)
+                loss = self._losses.get(task)
+                # An attempt that says "superseded" and is the newest one, ended for a reason of its own: lost, too.
+                if reported is None or not reported.ended or reported.why in (FAILED, MISCONFIGURED):
+                    continue
+                if loss is not None and loss.attempt == attempt:
+                    continue
+                recent = loss is not None and now - loss.not_before < _FORGIVEN_SECONDS
+                times = loss.times + 1 if loss is not None and recent else 0
+                pause = 0.0 if times == 0 else min(_LONGEST_SECONDS, 0.5 * 2**times)
+                self._losses[task] = _Loss(attempt, times, now + pause)

@@ -1,0 +1,56 @@
+"""Who can run tasks: the group's live members, joined with their `worker-<id>` records."""
+
+import logging
+import time
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError
+from fencing.ids import parse_member_client_id
+from fencing.kafka.groups import group_members
+from fencing.kafka.settings import Connection
+from fencing.leader.assignment import Member
+from fencing.modes import parsed_mode
+from fencing.topics.status import StatusState, WorkerRecord
+
+log = logging.getLogger(__name__)
+
+_ASKED_SECONDS = 10.0
+
+
+def live_members(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[Member]:
+    """Members whose own record names the incarnation that sits in the group; others have not introduced themselves."""
+    found = live_workers(connection, group_id, status, deadline)
+    return [Member(record.worker, record.incarnation, record.slots, parsed_mode(record.mode)) for record in found]
+
+
+def live_workers(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[WorkerRecord]:
+    """The same members, as they describe themselves. Raises as `group_members`.
+
+    One that has just left its seat to hand the leadership over is still one of them: its tasks go on.
+    """
+    now_ms = time.time() * 1000
+    records = [record for record in status.workers.values() if record.away_until_ms > now_ms]
+    for member in group_members(connection, group_id, deadline):
+        parsed = parse_member_client_id(member.client_id)
+        record = status.workers.get(parsed[0]) if parsed else None
+        if record is not None and parsed is not None and record.incarnation == parsed[1] and record not in records:
+            records.append(record)
+    return records
+
+
+def worker_modes(
+    connection: Connection, group_id: str, status: StatusState, deadline: Deadline
+) -> dict[str, str] | None:
+    """`exactly.once.source.support` of each live worker, by its name; None where no broker tells who lives."""
+    try:
+        live = live_workers(connection, group_id, status, deadline)
+    except FencingError as error:
+        log.info("Which workers live could not be found out: %s", error)
+        return None
+    return {record.worker: record.mode for record in live}
+
+
+def is_member(connection: Connection, group_id: str, worker: str) -> bool:
+    """Whether a worker of this id sits in the group. Raises as `group_members`."""
+    found = group_members(connection, group_id, Deadline.after(_ASKED_SECONDS))
+    return worker in [parsed[0] for member in found if (parsed := parse_member_client_id(member.client_id))]

@@ -1,0 +1,30 @@
+"""Tells when the workers' modes differ: who lags behind in a rolling upgrade, and what is not guaranteed meanwhile."""
+
+import logging
+from collections.abc import Sequence
+
+from fencing.ids import WorkerId
+from fencing.leader.assignment import Member
+from fencing.modes import lagging
+from fencing.topics.reporter import Reporter
+
+log = logging.getLogger(__name__)
+
+
+class ModeWatch:
+    """The leader's; one term's."""
+
+    def __init__(self, worker: WorkerId, reporter: Reporter) -> None:
+        self._worker = worker
+        self._reporter = reporter
+        self._told = ""
+
+    def look(self, members: Sequence[Member]) -> None:
+        """Log and report it, once each time that it changes."""
+        mixed = lagging((member.worker, member.mode) for member in members)
+        if mixed == self._told:
+            return
+        self._told = mixed
+        text = mixed or "all workers are in one mode"
+        log.log(logging.WARNING if mixed else logging.INFO, "exactly.once.source.support: %s", text)
+        self._reporter.event("leader", worker=self._worker, stage="worker modes", message=text)

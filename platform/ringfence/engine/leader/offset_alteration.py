@@ -1,0 +1,77 @@
+"""Source offsets moved by hand (KIP-875), wherever the connector keeps them.
+
+In the worker's topic they are written in the leader's own transaction. With a topic of the connector's own: 1 the
+tombstones go to the worker's topic, 2 the connector's topic is written in one transaction under the id of its task 0,
+3 the leader's transaction brings the worker's copy up to date and says in the config topic that it is done. A request
+that failed on the way may be sent again.
+"""
+
+from collections.abc import Sequence
+
+from fencing.clock import Deadline
+from fencing.errors import Conflict, FencingError, Invalid, UnknownOutcome
+from fencing.ids import ConnectorName
+from fencing.offsets.alteration import Records
+from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
+from fencing.topics.cluster_state import ConnectorState
+from ringfence.engine.leader import commands
+from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.commands import Plan
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+
+Changes = Sequence[tuple[Partition, Offset | None]]
+
+
+class OffsetsByHand:
+    """One request. Raises `Refusal`."""
+
+    def __init__(
+        self, offsets: ConnectorOffsets, name: ConnectorName, connector: ConnectorState, limit: Deadline
+    ) -> None:
+        self._offsets = offsets
+        self._name = name
+        self._connector = connector
+        self._config = connector.config or {}
+        self._limit = limit
+        try:
+            self._stores = offsets.prepared(self._config, limit)
+            self._known = offsets.read(name, self._stores, limit)
+        except Invalid as error:
+            raise Refusal(400, f"The offsets of connector {name} cannot be reached: {error}") from error
+        except FencingError as error:
+            raise Refusal(
+                500, f"The offsets of connector {name} cannot be read, nothing was changed: {error}"
+            ) from error
+
+    def tombstones(self) -> list[tuple[Partition, Offset | None]]:
+        """The changes that delete every offset."""
+        return [(found.partition, None) for found in self._known.present()]
+
+    def move(self, changes: Changes) -> Plan:
+        """Steps 1 and 2 where the connector has a topic of its own; what is left is the leader's to write."""
+        worker = self._known.gaps
+        if worker is None:
+            return commands.alter_offsets(self._name, changes, self._known, self._stores.effective.name)
+        if changes:
+            self._write(changes)
+        return commands.alter_offsets(self._name, changes, worker, self._stores.worker.name)
+
+    def _write(self, changes: Changes) -> None:
+        def decide(state: ConnectorState, found: SourceOffsets) -> Records:
+            if state.config_offset != self._connector.config_offset:
+                raise Conflict(commands.CHANGED)
+            commands.movable(state)
+            return [(found.key_of(partition), encode_value(offset)) for partition, offset in changes]
+
+        commands.movable(self._connector)
+        topic = self._stores.effective.name
+        try:
+            self._offsets.write(self._name, self._config, self._stores, decide, self._limit)
+        except Conflict as error:
+            raise Refusal(409, str(error), retry=True) from error
+        except UnknownOutcome as error:
+            raise Refusal(
+                500, f"Request timed out. Whether topic {topic} was written is unknown, look again: {error}"
+            ) from error
+        except FencingError as error:
+            raise Refusal(500, f"Topic {topic} could not be written, its offsets are as they were: {error}") from error

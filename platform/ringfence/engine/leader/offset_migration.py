@@ -1,0 +1,81 @@
+"""Step 4 of a fencing round: where the connector's offsets topic changed, its offsets go along (`fencing.leader.round_plan`)."""
+
+import logging
+from collections.abc import Mapping
+
+from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from fencing.clock import Deadline
+from fencing.errors import Conflict, Fatal, FencingError
+from fencing.leader.fence_targets import place_of
+from fencing.leader.round_plan import Round
+from fencing.offsets.alteration import Records, carried, moved
+from fencing.offsets.source_offsets import SourceOffsets
+from fencing.offsets.stores import OffsetStores
+from fencing.topics.cluster_state import ConnectorState
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+
+log = logging.getLogger(__name__)
+
+_SECONDS = 60.0
+_FIRST_SECONDS = 20.0
+
+
+class OffsetCarrier:
+    """Called on the round's thread; a failure is the round's, which is tried again."""
+
+    def __init__(self, offsets: ConnectorOffsets) -> None:
+        self._offsets = offsets
+
+    def guards(self, due: Round) -> list[str]:
+        """What a round without old tasks fences: a leader that may still write offsets by hand, see `offset_moves`."""
+        if due.target is None or self._offsets.stores(due.target, Deadline.after(_SECONDS)).own is None:
+            return []
+        return [self._offsets.guard(due.connector)]
+
+    def carry(self, due: Round) -> int:
+        """Make the new topic say what the old one says; how many offsets that were. Safe to repeat."""
+        if due.target is None or place_of(due.target) == place_of(due.writes):
+            return 0
+        limit = Deadline.after(_SECONDS)
+        old, new = self._offsets.stores(due.target, limit), self._offsets.stores(due.writes, limit)
+        if not moved(old, new):
+            return 0
+        self._offsets.prepared(due.writes, limit)
+
+        def records(state: ConnectorState, found: SourceOffsets) -> Records:
+            if state.generation != due.generation or not state.round_pending:
+                raise Conflict(f"The round of {due.connector} for generation {due.generation} is over")
+            return carried(self._before(due, old, limit), found)
+
+        try:
+            count = self._offsets.write(due.connector, due.writes, new, records, limit)
+        except Fatal as error:
+            raise self._explained(error, old.effective.name, new.effective.name) from error
+        log.info("Connector %s: %d offsets carried to %s", due.connector, count, new.effective.name)
+        return count
+
+    def _before(self, due: Round, old: OffsetStores, limit: Deadline) -> SourceOffsets:
+        """What the old topic says. Its credentials may work no longer; then the new ones', where it is one cluster."""
+        newer = _with_newer_login(due.target or {}, due.writes)
+        if newer is None:
+            return self._offsets.read(due.connector, old, limit)
+        try:
+            return self._offsets.read(due.connector, old, Deadline.after(limit.slice(_FIRST_SECONDS)))
+        except FencingError as error:
+            log.info("Reading the old offsets of %s with the new credentials: %s", due.connector, error)
+            return self._offsets.read(due.connector, self._offsets.stores(newer, limit), limit)
+
+    def _explained(self, error: FencingError, old: str, new: str) -> FencingError:
+        return Fatal(
+            f"The source offsets could not be carried from topic {old} to {new}: {error}. No task of the new "
+            f"configuration starts before they are; name topic {old} in offsets.storage.topic again to go on without",
+            error.code,
+        )
+
+
+def _with_newer_login(target: Mapping[str, str], writes: Mapping[str, str]) -> dict[str, str] | None:
+    """The old topic under the new settings; None where these say nothing else, or lead to another cluster."""
+    topic = {OFFSETS_STORAGE_TOPIC: target.get(OFFSETS_STORAGE_TOPIC, "")}
+    newer = {**writes, **topic}
+    same_cluster = place_of({**target, **topic}) == place_of(newer)
+    return newer if same_cluster and newer != {**target, **topic} else None

@@ -1,0 +1,140 @@
+"""The worker's own topics: created where missing, checked where present, never made anew where they were lost.
+
+At a worker's start: 1 the topics' ids are asked for, 2 what is remembered of them is read (`fencing.topics.topic_ids`), 3 a
+config or offsets topic that is gone or has another id raises `TopicLost`, 4 what is missing is created. A status or
+events topic that was lost is created anew: tasks and workers make their reports again.
+"""
+
+import logging
+from collections.abc import Callable
+
+from fencing.clock import Deadline
+from fencing.errors import TopicLost
+from fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_ids
+from fencing.kafka.settings import Connection
+from fencing.offsets.stores import offsets_topic_spec
+from fencing.topics.names import Topics
+from fencing.topics.topic_ids import (
+    CONFIG,
+    EVENTS,
+    KEY,
+    OFFSETS,
+    PRECIOUS,
+    ROLES,
+    STATUS,
+    Topic,
+    TopicIds,
+    explanation,
+    loads,
+    losses,
+    newest,
+    offsets_key,
+)
+from fencing.topics.topic_log import TopicLog
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_COMPACTED = {"cleanup.policy": "compact"}
+_EVENTS = {"cleanup.policy": "delete", "retention.ms": str(24 * 3600 * 1000)}
+
+Remembered = Callable[[], TopicIds | None]
+
+
+def topics_of(config: WorkerConfig, ids: TopicIds | None = None) -> Topics:
+    """The names, and the ids of those that an attempt must not outlive."""
+    known = {role: one.id for role, one in (ids.topics if ids else {}).items()}
+    names = (config.config_topic, config.offsets_topic, config.status_topic, config.events_topic)
+    return Topics(*names, known.get(CONFIG, ""), known.get(OFFSETS, ""))
+
+
+def names_of(config: WorkerConfig) -> dict[str, str]:
+    """The topics' names by role."""
+    return {
+        CONFIG: config.config_topic,
+        OFFSETS: config.offsets_topic,
+        STATUS: config.status_topic,
+        EVENTS: config.events_topic,
+    }
+
+
+def specs(config: WorkerConfig) -> dict[str, TopicSpec]:
+    """The topics as they are created, with Kafka Connect's partitions and cleanup policies, by role.
+
+    The offsets topic also gets the settings that `offset.storage.*` names, compaction excepted: that is forced.
+    """
+    return {
+        CONFIG: TopicSpec(config.config_topic, 1, config.number("config.storage.replication.factor"), _COMPACTED),
+        OFFSETS: offsets_topic_spec(config.offsets_topic, config.settings),
+        STATUS: TopicSpec(
+            config.status_topic,
+            config.number("status.storage.partitions"),
+            config.number("status.storage.replication.factor"),
+            _COMPACTED,
+        ),
+        EVENTS: TopicSpec(
+            config.events_topic,
+            config.number("events.storage.partitions"),
+            config.number("events.storage.replication.factor"),
+            _EVENTS,
+        ),
+    }
+
+
+def ensure_topics(
+    connection: Connection, config: WorkerConfig, deadline: Deadline, remembered: Remembered = lambda: None
+) -> TopicIds:
+    """The four topics, there for certain. `remembered`: what the database knows, None where it knows no connector.
+
+    Raises `TopicLost`, and then nothing was created.
+    """
+    found = present(connection, config, deadline)  # 1
+    known = recall(connection, config, deadline, remembered())  # 2
+    lost = losses(known, found) if known is not None else []
+    if precious := [one for one in lost if one.role in PRECIOUS]:  # 3
+        raise TopicLost(explanation(precious))
+    for one in lost:
+        log.error("Of the cluster's topics, %s: it goes on with a new one, and reports are made again", one)
+    if missing := [spec for role, spec in specs(config).items() if found[role] is None]:
+        create_topics(connection, missing, deadline)  # 4
+    return (known or TopicIds()).after(_awaited(connection, config, deadline))
+
+
+def present(connection: Connection, config: WorkerConfig, deadline: Deadline) -> dict[str, Topic | None]:
+    """The topics that the settings name, by role; None for one that is not there."""
+    names = names_of(config)
+    found = topic_ids(connection, list(names.values()), deadline)
+    return {role: Topic(name, id_) if (id_ := found[name]) is not None else None for role, name in names.items()}
+
+
+def _awaited(connection: Connection, config: WorkerConfig, deadline: Deadline) -> dict[str, Topic]:
+    names = names_of(config)
+    return {role: Topic(names[role], topic_identity(connection, names[role], deadline)[0]) for role in ROLES}
+
+
+def recall(
+    connection: Connection, config: WorkerConfig, deadline: Deadline, remembered: TopicIds | None
+) -> TopicIds | None:
+    """What the topics themselves remember, and the database does (`remembered`); None where nobody does.
+
+    The small topics are asked first, the offsets topic only where they say nothing.
+    """
+    found = present(connection, config, deadline)
+    told: list[TopicIds] = []
+    wanted = ((CONFIG, KEY.encode()), (STATUS, KEY.encode()), (OFFSETS, offsets_key(config.group_id)))
+    for role, key in wanted:
+        topic = found[role]
+        sure = bool(told) or (role == OFFSETS and remembered is not None)
+        if topic is not None and not sure:
+            values = _records(connection, topic.name, key, deadline)
+            told += [one for value in values if (one := loads(value)) is not None]
+    return newest([remembered, *told])
+
+
+def _records(connection: Connection, topic: str, key: bytes, deadline: Deadline) -> list[bytes | None]:
+    """The values under a key, oldest first."""
+    reader = TopicLog(connection, topic, deadline=deadline)
+    try:
+        return [record.value for record in (*reader.catch_up(deadline), *reader.ahead) if record.key == key]
+    finally:
+        reader.close()

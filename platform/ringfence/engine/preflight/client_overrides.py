@@ -1,0 +1,163 @@
+"""What validation says about a connector's client overrides: policy (KIP-458), names and values, where they may lead.
+
+The plugin process validates everything else; these settings belong to the runtime's clients, so the worker checks them.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from connectors.api import ConfigType
+from connectors.api.config_types import ConfigKey, ConfigValue, Importance
+from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC, TRANSACTION_BOUNDARY_INTERVAL_MS
+from connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role
+from connectors.kafka_settings.security import SECRETS
+from fencing.errors import Invalid
+from fencing.kafka.client_settings import astray, effective, too_few_acks, transaction_timeout_ms
+from fencing.task.boundaries import Boundaries
+from ringfence.worker_config import LONGEST_TRANSACTION, WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_PRINCIPAL: Final = frozenset({"security.protocol", "sasl.jaas.config", "sasl.mechanism"})
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+_WHERE: Final = frozenset({OFFSETS_STORAGE_TOPIC, *(f"{role}.override.{BOOTSTRAP}" for role in Role)})
+
+
+def overrides_of(config: Mapping[str, str | None]) -> dict[str, Role]:
+    """The overrides in a configuration, by their full name. One without a value is reported elsewhere."""
+    return {
+        name: role
+        for role in Role
+        for name, value in config.items()
+        if name.startswith(f"{role}.override.") and value is not None
+    }
+
+
+def warnings_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, str]:
+    """What is ignored, the worker's own settings included, by its full name."""
+    given = _given(config)
+    return {name: text for role in Role for name, text in effective(role, worker.settings, given).warnings.items()}
+
+
+def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, list[str]]:
+    """Everything that is wrong with client overrides, and with placeholders in settings that say where."""
+    given = _given(config)
+    errors: dict[str, list[str]] = {}
+    for name in sorted(_WHERE & given.keys()):
+        if _PLACEHOLDER.search(given[name]):
+            text = f"{name} says where records and offsets go: write it out, a placeholder is not allowed here."
+            errors.setdefault(name, []).append(text)
+    if OFFSETS_STORAGE_TOPIC not in errors:
+        errors.update(_own_topic_errors(given.get(OFFSETS_STORAGE_TOPIC, "").strip(), given, worker))
+    for name, role in overrides_of(config).items():
+        if not allows(worker.override_policy, name.removeprefix(f"{role}.override.")):
+            text = (
+                f"The '{worker.override_policy}' policy does not allow '{name}' to be overridden in the connector "
+                "configuration."
+            )
+            errors.setdefault(name, []).append(text)
+    for role in Role:
+        for name, text in effective(role, worker.settings, given).errors.items():
+            errors.setdefault(name, []).append(text)
+    if worker.mode == "enabled":
+        for name, text in {**too_few_acks(worker.settings, given), **_too_long(given, worker)}.items():
+            errors.setdefault(name, []).append(text)
+    for name, text in astray(worker.bootstrap, worker.settings, given).items():
+        if name not in errors:
+            errors[name] = [text]
+    return errors
+
+
+def _too_long(given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
+    """Of the transaction timeout: readers of committed records may have to wait that long for a task that is lost."""
+    limit = worker.number(LONGEST_TRANSACTION)
+    remedy = f"raise the worker's {LONGEST_TRANSACTION}={limit}, up to the brokers' transaction.max.timeout.ms"
+    configured = transaction_timeout_ms(worker.settings, given)
+    if configured > limit:
+        name = f"{Role.PRODUCER}.override.{TRANSACTION_TIMEOUT}"
+        return {name: f"Transactions may be open for {limit} ms at most, not {configured}: lower {name}, or {remedy}."}
+    try:
+        needed = Boundaries.of(given, worker.number("offset.flush.interval.ms")).transaction_timeout_ms(configured)
+    except Invalid:
+        return {}  # validation of the boundary says what is wrong
+    if needed <= limit:
+        return {}
+    name = TRANSACTION_BOUNDARY_INTERVAL_MS
+    why = f"Transactions may be open for {limit} ms at most, and three intervals take {needed}"
+    return {name: f"{why}: lower {name}, or {remedy}."}
+
+
+def _own_topic_errors(name: str, given: Mapping[str, str], worker: WorkerConfig) -> dict[str, list[str]]:
+    taken = (worker.config_topic, worker.status_topic, worker.events_topic)
+    if not name:
+        return {}
+    if name in (".", "..") or not _TOPIC.fullmatch(name):
+        text = f"Invalid value {name} for configuration {OFFSETS_STORAGE_TOPIC}: no topic can have this name."
+    elif name in taken:
+        text = f"{OFFSETS_STORAGE_TOPIC}: {name} is a topic of the workers' own: name another one."
+    elif name in (topic.strip() for topic in given.get("topic", "").split(",")):
+        text = (
+            f"{OFFSETS_STORAGE_TOPIC}: {name} is where the connector's records go: offsets need a topic of their own."
+        )
+    else:
+        return {}
+    return {OFFSETS_STORAGE_TOPIC: [text]}
+
+
+def allows(policy: str, setting: str) -> bool:
+    """Whether the worker's override policy lets a connector set this client setting."""
+    return policy == "All" or (policy == "Principal" and setting in _PRINCIPAL)
+
+
+def add_to(validation: dict[str, Any], config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, Any]:
+    """Kafka Connect's validation object with the overrides in it, each as a setting of its own."""
+    errors = errors_of(config, worker)
+    for text in warnings_of(config, worker).values():
+        log.warning("Connector %s: %s", config.get("name"), text)
+    entries: dict[str, dict[str, Any]] = {str(entry["value"]["name"]): entry for entry in validation["configs"]}
+    for name, role in overrides_of(config).items():
+        if name not in entries:
+            entries[name] = _entry(name, role, config[name] or "")
+            validation["configs"].append(entries[name])
+        group = entries[name]["definition"]["group"]
+        if group not in validation["groups"]:
+            validation["groups"].append(group)
+    for name, texts in errors.items():
+        if name not in entries:  # the worker's own, when an override changes what it means
+            entries[name] = _entry(name, Role(name.partition(".")[0]), "")
+            validation["configs"].append(entries[name])
+        entries[name]["value"]["errors"].extend(texts)
+        validation["error_count"] += len(texts)
+    return validation
+
+
+def _entry(name: str, role: Role, value: str) -> dict[str, Any]:
+    secret = name.removeprefix(f"{role}.override.") in SECRETS
+    type_ = ConfigType.PASSWORD if secret else ConfigType.STRING
+    key = ConfigKey(
+        name,
+        type_,
+        default=None,
+        importance=Importance.LOW,
+        documentation=f"Overrides the worker's setting for this connector's {role}.",
+        group=f"{role.capitalize()} overrides",
+    )
+    return {"definition": key.info(), "value": ConfigValue(name, value).info(type_)}
+
+
+def entry_of(name: str) -> dict[str, Any] | None:
+    """The entry of an override that the configuration does not set; None where the name is none."""
+    role, override, _ = name.partition(".override.")
+    return _entry(name, Role(role), "") if override and role in set(Role) else None
+
+
+def has_placeholder(value: str) -> bool:
+    """Whether a configuration provider has to say what it means."""
+    return _PLACEHOLDER.search(value) is not None
+
+
+def _given(config: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in config.items() if value is not None}

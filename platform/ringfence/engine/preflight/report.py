@@ -1,0 +1,127 @@
+"""What can be known before a connector runs: will it be exactly once here, and may it do what it has to (KIP-618)."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
+from fencing.clock import Deadline
+from fencing.errors import FencingError
+from fencing.ids import ConnectorName
+from fencing.topics.config_log import ConfigLog
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
+from ringfence.engine.preflight import cluster_checks, findings
+from ringfence.engine.preflight.client_overrides import warnings_of
+from ringfence.engine.preflight.cluster_checks import Asker
+from ringfence.engine.preflight.findings import Check, Result
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A connector's configuration, and what the worker knows of it.
+
+    support: the connector's own word (supported, unsupported, unknown); boundaries: that it can define transactions
+    itself; known_tasks: see `Asker`; warnings: settings that are ignored; modes: of all live workers, None where that
+    could not be found out.
+    """
+
+    config: Mapping[str, str]
+    support: str
+    boundaries: bool
+    known_tasks: Callable[[], int | None]
+    warnings: Mapping[str, str]
+    modes: Mapping[str, str] | None = None
+
+
+def examine(
+    config: Mapping[str, str],
+    worker: WorkerConfig,
+    plugins: PluginHost,
+    limit: Deadline,
+    modes: Callable[[Deadline], Mapping[str, str] | None] = lambda _: None,
+) -> list[Check]:
+    """All checks of a configuration. Raises the plugin errors of one that names no connector that is there."""
+    try:
+        support, boundaries = plugins.exactly_once_support(config, max(0.1, limit.slice(10)))
+    except (UnknownPlugin, BadRequest):
+        raise
+    except PluginError as error:
+        log.warning("Connector %s could not be asked: %s", config.get("name"), error.message)
+        support, boundaries = "unknown", False
+    name = ConnectorName(config.get("name", ""))
+    question = Question(
+        config,
+        support,
+        boundaries,
+        lambda: known_tasks(name, worker, limit),
+        warnings_of(config, worker),
+        modes(Deadline.after(limit.slice(5))),
+    )
+    return checks(question, worker)
+
+
+def known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:
+    """How many of the name's transactional ids belong to this cluster, as its config topic says."""
+    try:
+        follower = ConfigLog(
+            worker.connection("ringfence-preflight"), worker.config_topic, Deadline.after(limit.slice(5))
+        )
+        try:
+            connector = follower.refresh(Deadline.after(limit.slice(10))).connector(name)
+        finally:
+            follower.close()
+    except FencingError as error:
+        log.info("Preflight of %s: %s", name, error)
+        return None
+    return max(len(connector.tasks), connector.count.tasks if connector.count else 0)
+
+
+def checks(question: Question, worker: WorkerConfig) -> list[Check]:
+    """All checks, in the order in which people should read them. Takes seconds where brokers do not answer."""
+    asker = Asker(question.config, worker, question.known_tasks)
+    found = [*_support(question, worker), *_boundary(question), *_ignored(question)]
+    return [*found, *cluster_checks.checks(asker)]
+
+
+def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:
+    """KIP-618, "When exactly-once support is required": supported, unsupported, or null, which is unknown."""
+    key, required = EXACTLY_ONCE_SUPPORT, findings.insists(question.config)
+    failed = Result.FAILED if required else Result.UNKNOWN
+    if worker.mode != "enabled":
+        text = "This worker does not have exactly-once source support enabled."
+        remedy = "Set exactly.once.source.support=enabled on every worker."
+        yield Check(key, failed, text, remedy, key, decides=required)
+        return
+    if (behind := findings.lagging(question.modes, required=required)) is not None:
+        yield behind
+    match question.support:
+        case "supported":
+            yield Check(key, Result.OK, "The connector says that it is exactly once with this configuration.", key=key)
+        case "unsupported":
+            text = "The connector says that it cannot be exactly once with this configuration."
+            remedy = "See its documentation for the settings that it needs."
+            yield Check(key, Result.FAILED, text, remedy, key, decides=required)
+        case _:
+            text = "The connector does not say whether it can be exactly once."
+            remedy = f"Read its documentation; if that promises exactly-once, use {key}=requested."
+            yield Check(key, failed, text, remedy, key, decides=required)
+
+
+def _boundary(question: Question) -> Iterator[Check]:
+    key = TRANSACTION_BOUNDARY
+    if question.config.get(key, "").strip().lower() != "connector":
+        return
+    if question.boundaries:
+        yield Check(key, Result.OK, "The connector can define transactions with this configuration.", key=key)
+    else:
+        text = "The connector cannot define transactions with this configuration, or does not say that it can."
+        yield Check(key, Result.FAILED, text, "Use transaction.boundary=poll or interval.", key, decides=True)
+
+
+def _ignored(question: Question) -> Iterator[Check]:
+    for name, text in question.warnings.items():
+        yield Check("ignored setting", Result.FAILED, text, f"Remove {name}.", name)

@@ -1,0 +1,88 @@
+"""What validation says about the topics that a configuration names: internal topics are nobody's target.
+
+Only what stands in the configuration is known here. The task asks again for each topic that a record goes to
+(`fencing.records.topic_access`), since transforms and plugins make names up.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
+from fencing.ids import ConnectorName
+from fencing.records.topic_access import TopicAccess, offsets_topics
+from fencing.topics.cluster_state import ClusterState
+from ringfence.engine.platform_topics import topics_of
+from ringfence.worker_config import WorkerConfig
+
+Config = Mapping[str, str]
+State = Callable[[], ClusterState | None]
+"""The config topic as a worker knows it; None before it has been read."""
+Active = Callable[[], Mapping[ConnectorName, Collection[str]]]
+"""The topics that connectors have written to since their last reset (KIP-558)."""
+
+TARGETS = ("topic", DEAD_LETTERS)
+
+
+class TopicRules:
+    """One object a worker; thread-safe."""
+
+    def __init__(self, worker: WorkerConfig, state: State = lambda: None, active: Active = dict) -> None:
+        self._topics = topics_of(worker)
+        self._state = state
+        self._active = active
+
+    def access(self, connector: str) -> TopicAccess:
+        """Which topics the connector may write to, as it stands now."""
+        state = self._state()
+        if state is None:
+            return TopicAccess(self._topics)
+        return TopicAccess(self._topics, offsets_topics(state), state.connector(ConnectorName(connector)).topic_grant)
+
+    def errors_of(self, config: Config) -> dict[str, list[str]]:
+        """By the setting that names a topic which takes no records, or that is no place for offsets."""
+        internal = self.access("").internal
+        errors: dict[str, list[str]] = {}
+        for key in TARGETS:
+            for topic in targets(config, key):
+                if what := internal(topic):
+                    errors.setdefault(key, []).append(
+                        f"{key}: {topic} is {what}, which takes no records of connectors. Name another topic."
+                    )
+        own = config.get(OFFSETS_STORAGE_TOPIC, "").strip()
+        if own and (reason := self._no_place_for_offsets(own, config)):
+            errors[OFFSETS_STORAGE_TOPIC] = [f"{OFFSETS_STORAGE_TOPIC}: {reason}"]
+        return errors
+
+    def _no_place_for_offsets(self, own: str, config: Config) -> str:
+        """Several connectors may share one offsets topic (KIP-618), but no records may stand in it."""
+        if own.startswith("__"):
+            return f"{own} is a topic of Kafka's own. Name another one."
+        if own in targets(config, DEAD_LETTERS):
+            return f"{own} is where the connector's dead letters go: offsets need a topic of their own."
+        state = self._state()
+        for other in state.existing() if state is not None else ():
+            named = other.name != config.get("name") and other.config is not None
+            if named and any(own in targets(other.config or {}, key) for key in TARGETS):
+                return f"{own} holds the records of another connector: offsets need a topic of their own."
+        # Else anybody could close a topic to those who write there by a transform, in naming it here.
+        if any(own in topics for topics in self._active().values()):
+            return (
+                f"{own} holds records that a connector has written: offsets need a topic of their own. Name another "
+                "one, or reset that connector's active topics where it writes there no more."
+            )
+        return ""
+
+
+def targets(config: Config, key: str) -> list[str]:
+    """The topics that the setting names. Placeholders are resolved in the task only, which asks again."""
+    return [topic for each in config.get(key, "").split(",") if (topic := each.strip())]
+
+
+def add_to(validation: dict[str, Any], errors: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Kafka Connect's validation object with these errors."""
+    entries: dict[str, dict[str, Any]] = {str(entry["value"]["name"]): entry for entry in validation["configs"]}
+    for key, texts in errors.items():
+        entry = entries.get(key) or entries["name"]
+        entry["value"]["errors"].extend(texts)
+        validation["error_count"] += len(texts)
+    return validation

@@ -1,0 +1,99 @@
+"""What validation refuses besides what the plugin and the client settings say: preflight's certain failures.
+
+KIP-618 has the connector and the mode of the worker decide. Here all live workers' modes decide, and so does what a
+broker was asked and has answered: a permission that is missing, a transaction that may not be so long. Whatever nobody
+could find out in time refuses nothing.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, Final
+
+from fencing.clock import Deadline
+from fencing.ids import ConnectorName
+from ringfence.engine.preflight import cluster_checks, findings
+from ringfence.engine.preflight.client_overrides import entry_of
+from ringfence.engine.preflight.cluster_checks import Asker
+from ringfence.engine.preflight.findings import Check
+from ringfence.engine.preflight.report import known_tasks
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_THREADS: Final = 4
+PATIENCE_SECONDS: Final = 3.0
+"""The longest that a validation waits for brokers, once everything else is done."""
+
+Modes = Callable[[Deadline], Mapping[str, str] | None]
+
+
+class Asked:
+    """Questions under way. `within` may be called once."""
+
+    def __init__(self) -> None:
+        self.found: list[Check] = []
+        self.work: Future[None] | None = None
+
+    def within(self, seconds: float) -> list[Check]:
+        """What decides against the configuration, as far as it is known by then."""
+        try:
+            if self.work is not None:
+                self.work.result(max(0.0, seconds))
+        except FutureTimeout:
+            if self.work is not None:
+                self.work.cancel()
+            log.info("A configuration was validated before all brokers had answered: what is unknown refuses nothing")
+        return [check for check in list(self.found) if check.refuses]
+
+
+class Refusals:
+    """One object a worker; thread-safe. Questions run beside the plugin's own validation."""
+
+    def __init__(self, worker: WorkerConfig, modes: Modes) -> None:
+        """modes: the mode of each live worker, by name; None where that cannot be found out."""
+        self._worker = worker
+        self._modes = modes
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="refusals")
+
+    def ask(self, config: Mapping[str, str], limit: Deadline) -> Asked:
+        """Begin. A configuration without a name has other troubles: nothing is asked."""
+        asked = Asked()
+        if config.get("name", "").strip():
+            asked.work = self._pool.submit(self._ask, config, limit, asked.found.append)
+        return asked
+
+    def _ask(self, config: Mapping[str, str], limit: Deadline, found: Callable[[Check], None]) -> None:
+        """The root of the questions' thread: whatever goes wrong here decides against nobody."""
+        try:
+            self._check(config, limit, found)
+        except Exception:
+            log.exception("The preflight checks of connector %s were not finished", config["name"])
+
+    def _check(self, config: Mapping[str, str], limit: Deadline, found: Callable[[Check], None]) -> None:
+        if self._worker.mode == "enabled" and findings.insists(config):
+            behind = findings.lagging(self._modes(Deadline.after(limit.slice(5))), required=True)
+            if behind is not None:
+                found(behind)
+        name = ConnectorName(config["name"])
+        for check in cluster_checks.checks(Asker(config, self._worker, lambda: known_tasks(name, self._worker, limit))):
+            found(check)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def add_to(validation: dict[str, Any], refused: list[Check]) -> dict[str, Any]:
+    """Kafka Connect's validation object with these checks as errors of the settings that they belong to."""
+    entries: dict[str, dict[str, Any]] = {str(entry["value"]["name"]): entry for entry in validation["configs"]}
+    for check in refused:
+        target = entries.get(check.key)
+        if target is None and (target := entry_of(check.key)) is not None:
+            entries[check.key] = target
+            validation["configs"].append(target)
+        if target is None:
+            target = entries["name"]
+        target["value"]["errors"].append(f"{check.message} {check.remedy}".strip())
+        validation["error_count"] += 1
+    return validation

@@ -1,0 +1,135 @@
+"""The source offsets of the cluster's connectors, as the worker reads and writes them outside of tasks."""
+
+from collections.abc import Callable, Mapping
+
+from fencing.clock import Deadline
+from fencing.ids import ConnectorName
+from fencing.kafka.admin import topic_exists
+from fencing.kafka.client_settings import transaction_timeout_ms
+from fencing.kafka.plain_producer import PlainProducer
+from fencing.kafka.protocols import TransactionalClient
+from fencing.offsets.alteration import Records, guard_id, write
+from fencing.offsets.snapshot import OffsetsSnapshot
+from fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, read_offsets
+from fencing.offsets.stores import OffsetStores, prepared, read_merged, settled, stores_of
+from fencing.offsets.view import OffsetsView
+from fencing.task.clients import connector_producer
+from fencing.topics.cluster_state import ConnectorState
+from fencing.topics.config_log import ConfigLog
+from ringfence.worker_config import WorkerConfig
+
+Config = Mapping[str, str]
+
+# What somebody has just committed may still wait for its markers, and is to be seen.
+_PATIENCE_SECONDS = 0.25
+
+
+class ConnectorOffsets:
+    """Thread-safe: it holds settings only, and this worker's view of its offsets topic."""
+
+    def __init__(self, config: WorkerConfig, client_id: str, view: OffsetsView | None = None) -> None:
+        """`view`: from which a reading goes on; without one the whole topic is read."""
+        self._config = config
+        self._view = view
+        self._connection = config.connection(client_id)
+
+    @property
+    def worker_topic(self) -> str:
+        """The offsets topic that all connectors share but those with one of their own."""
+        return self._config.offsets_topic
+
+    def stores(self, config: Config, limit: Deadline) -> OffsetStores:
+        """Where the offsets of a connector of this configuration are kept. Raises `Invalid`, `Retriable`."""
+        return settled(self._stores(config), limit)
+
+    def prepared(self, config: Config, limit: Deadline) -> OffsetStores:
+        """The same, and a topic of its own is there afterwards: before a connector instance starts. Raises `Fatal`."""
+        return prepared(self._stores(config), self._config.settings, limit)
+
+    def _stores(self, config: Config) -> OffsetStores:
+        transactional = self._config.mode == "enabled"
+        return stores_of(
+            self._connection, self.worker_topic, self._config.settings, config, transactional=transactional
+        )
+
+    def read(self, name: ConnectorName, stores: OffsetStores, limit: Deadline) -> SourceOffsets:
+        """The merged view. What stands in the worker's topic only is read with the worker's credentials."""
+        if stores.own is None:
+            return self._of_worker(name, limit)
+        return read_merged(stores, name, limit, known=self._known(name), patience_s=_PATIENCE_SECONDS)
+
+    def _of_worker(self, name: ConnectorName, limit: Deadline) -> SourceOffsets:
+        known = self._known(name)
+        return read_offsets(self._connection, self.worker_topic, name, limit, known=known, patience_s=_PATIENCE_SECONDS)
+
+    def _known(self, name: ConnectorName) -> list[OffsetsSnapshot]:
+        known = self._view.snapshot(name) if self._view is not None else None
+        return [] if known is None else [known]
+
+    def await_view(self) -> None:
+        """Before a reading that is not urgent: while the worker's view of the topic is being read, and goes on."""
+        if self._view is not None:
+            self._view.wait()
+
+    def view(self, name: ConnectorName, config: Config, limit: Deadline) -> list[SourceOffset]:
+        """The merged view as people see it, ordered; a topic of its own that is not there yet is a gap all over."""
+        stores = self.stores(config, limit)
+        if stores.own is not None and not topic_exists(stores.admin, stores.own.name, limit):
+            found = self._of_worker(name, limit)
+        else:
+            found = self.read(name, stores, limit)
+        return sorted(found.present(), key=lambda each: canonical(each.partition))
+
+    def guard(self, name: ConnectorName) -> str:
+        """The transactional id under which `write` works."""
+        return guard_id(self._config.group_id, name)
+
+    def write(
+        self,
+        name: ConnectorName,
+        config: Config,
+        stores: OffsetStores,
+        decide: Callable[[ConnectorState, SourceOffsets], Records],
+        limit: Deadline,
+    ) -> int:
+        """Write to the effective topic, with the connector's own producer settings; how many records that were.
+
+        `decide` gets the connector at the end of the config topic and its offsets, both read after the init that shuts
+        others out; it raises `Conflict` where the offsets may not be written any more. Where the topic is the
+        connector's own, tombstones go to the worker's first.
+        """
+
+        def records() -> Records:
+            log = ConfigLog(self._connection, self._config.config_topic, limit)
+            try:
+                state = log.refresh(limit).connector(name)
+            finally:
+                log.close()
+            found = self.read(name, stores, limit)
+            due = decide(state, found)
+            self._tombstones_first(stores, found, due, limit)
+            return due
+
+        return write(lambda: self._producer(name, config), stores.effective.name, records, limit)
+
+    def _producer(self, name: ConnectorName, config: Config) -> TransactionalClient:
+        settings = self._config.settings
+        timeout_ms = transaction_timeout_ms(settings, config)
+        return connector_producer(self._connection, settings, config, self.guard(name), timeout_ms)
+
+    def _tombstones_first(self, stores: OffsetStores, known: SourceOffsets, due: Records, limit: Deadline) -> None:
+        if known.gaps is None:
+            return
+        by_key = {known.key_of(found.partition): found.partition for found in known.all()}
+        gone = [by_key[key] for key, value in due if value is None and key in by_key]
+        self.copy(stores, [(known.gaps.key_of(partition), None) for partition in gone], limit)
+
+    def copy(self, stores: OffsetStores, records: Records, limit: Deadline) -> None:
+        """Write to the worker's topic, without a transaction and with the worker's credentials."""
+        if not records:
+            return
+        writer = PlainProducer(stores.worker.reading)
+        try:
+            writer.write(stores.worker.name, records, limit)
+        finally:
+            writer.close()

@@ -1,0 +1,241 @@
+"""A connector's dead letters, as a worker reads and replays them: with the connector's credentials, or the worker's.
+
+A replay converts in a plugin process and writes here, with the connector's own producer settings.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from connectors.config_providers import ConfigProviders
+from connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
+from connectors.kafka_settings.java_names import Role
+from fencing.clock import SYSTEM_CLOCK, Deadline
+from fencing.dead_letters.listing import Page, Replay, Wanted, page
+from fencing.dead_letters.replay import Became, Converted, Replays, Result
+from fencing.errors import Fenced, FencingError, Invalid, UnknownOutcome
+from fencing.ids import ConnectorName, replay_transactional_id
+from fencing.kafka.client_settings import connection_of
+from fencing.kafka.tail import Limits, TailRecord
+from fencing.leader.fence_targets import ways
+from fencing.records.dead_letter import PREFIX, Letter, Place
+from fencing.records.errors import Call
+from fencing.records.topic_access import TopicAccess
+from fencing.records.topic_creation import TopicMaker
+from fencing.records.topic_creation import TopicRules as CreationRules
+from fencing.task.clients import connector_producer
+from ringfence.engine.base64_text import decoded, encoded
+from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+PAGE_SIZE: Final = 25
+AT_ONCE: Final = 2
+_SHOWN_BYTES: Final = 8192
+_TIMEOUT_MS: Final = 60_000
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_TOLD: Final = {
+    "stage": "stage",
+    "class": "class.name",
+    "error": "exception.class.name",
+    "message": "exception.message",
+    "trace": "exception.stacktrace",
+    "topic": "topic",
+    "task": "task.id",
+    "source_partition": "source.partition",
+    "source_offset": "source.offset",
+}
+
+Config = Mapping[str, str]
+
+
+class DeadLetters:
+    """One object a worker; thread-safe."""
+
+    def __init__(self, plugins: PluginHost, worker: WorkerConfig, topics: TopicRules | None = None) -> None:
+        self._plugins = plugins
+        self._worker = worker
+        self._topics = topics or TopicRules(worker)
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+
+    def page(
+        self,
+        config: Config,
+        stage: str,
+        by: str,
+        before: Mapping[int, int] | None,
+        limit: Deadline,
+        *,
+        committed_only: bool,
+    ) -> dict[str, object]:
+        """The newest letters that match, and `before` for the next page. Raises `Refusal`."""
+        topic, wanted = self._topic_of(config), Wanted(config["name"], stage, by)
+        resolved = ConfigProviders(self._worker.settings).attempt(config)[0]
+        try:
+            base = self._worker.connection("ringfence-dead-letters")
+            found_ways = ways(None, resolved.config, base, self._worker.settings)
+        except FencingError as error:
+            raise Refusal(400, resolved.hide(f"The cluster of topic {topic} cannot be reached: {error}")) from error
+        troubles = []
+        for way in found_ways:
+            limits = Limits(PAGE_SIZE, _SHOWN_BYTES)
+            try:
+                read = page(way.connection, topic, wanted, limit, limits, before=before, committed_only=committed_only)
+            except FencingError as error:
+                troubles.append(f"with {way.whose}: {error}")
+            else:
+                return {"topic": topic, **_shown(read)}
+        raise Refusal(500, resolved.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
+
+    def replay(
+        self, config: Config, chosen: Mapping[str, Any], told: Mapping[str, str], secret: Sequence[str], limit: Deadline
+    ) -> dict[str, object]:
+        """chosen: `places`, [partition, offset] each, or `stage` and `class` of all that match. Raises `Refusal`."""
+        if not self._places.acquire(blocking=False):
+            raise Refusal(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
+        try:
+            return self._replay(config, chosen, told, secret, limit)
+        finally:
+            self._places.release()
+
+    def _replay(
+        self, config: Config, chosen: Mapping[str, Any], told: Mapping[str, str], secret: Sequence[str], limit: Deadline
+    ) -> dict[str, object]:
+        name, topic = ConnectorName(config["name"]), self._topic_of(config)
+        settings = self._worker.settings
+        resolved = ConfigProviders(settings).attempt(config)[0]
+        base = self._worker.connection("ringfence-replay")
+        transactional_id = replay_transactional_id(self._worker.group_id, name)
+
+        def convert(letters: Sequence[Letter]) -> list[Converted]:
+            made = self._converted(config, letters, secret, topic, limit)
+            rules = CreationRules.of(config, settings)
+            if rules is not None:
+                admin = connection_of(Role.ADMIN, base, settings, resolved.config)
+                maker = TopicMaker(admin, rules, SYSTEM_CLOCK, lambda text: log.info("Replay of %s: %s", name, text))
+                for target in sorted({str(each.call[0]) for each in made if each.call is not None}):
+                    maker.ensure(target)
+            return made
+
+        try:
+            reading = connection_of(Role.CONSUMER, base, settings, resolved.config)
+            replays = Replays(
+                lambda: connector_producer(base, settings, resolved.config, transactional_id, _TIMEOUT_MS),
+                reading,
+                topic,
+                name,
+                limit,
+            )
+            if "places" in chosen:
+                places: list[Place] = [(int(partition), int(offset)) for partition, offset in chosen["places"]]
+                results = replays.chosen(places, convert, told)
+            else:
+                wanted = Wanted(name, str(chosen.get("stage") or ""), str(chosen.get("class") or ""))
+                results = replays.all(wanted, convert, told)
+        except Invalid as error:
+            raise Refusal(400, resolved.hide(f"Nothing was replayed: {error}")) from error
+        except Fenced as error:
+            log.info("A replay of connector %s was ended by a newer one: %s", name, error)
+            text = f"A newer replay of connector {name} has begun, which ended this one. Look at the letters again"
+            raise Refusal(409, text, retry=True) from error
+        except UnknownOutcome as error:
+            text = "Whether the records were written is not known yet. Look at the letters again: nothing that was "
+            raise Refusal(500, resolved.hide(f"{text}written is written twice by another replay. {error}")) from error
+        except FencingError as error:
+            raise Refusal(500, resolved.hide(f"Nothing was replayed: {error}")) from error
+        return {"topic": topic, "results": [_result(each) for each in results], "left": replays.left}
+
+    def _topic_of(self, config: Config) -> str:
+        topic = config.get(DEAD_LETTERS, "").strip()
+        name = config.get("name", "")
+        if not topic:
+            text = f"Connector {name} keeps no dead letters: set errors.tolerance=all and {DEAD_LETTERS}"
+            raise Refusal(400, text)
+        if what := self._topics.access(name).internal(topic):
+            raise Refusal(403, f"{DEAD_LETTERS}: {topic} is {what}: its records are not shown. Name another topic")
+        return topic
+
+    def _converted(
+        self, config: Config, letters: Sequence[Letter], secret: Sequence[str], topic: str, limit: Deadline
+    ) -> list[Converted]:
+        """By the connector's transforms and converters as they are now."""
+        if not letters:
+            return []
+        converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
+        refused = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
+        sent = [_sent(letter) for letter in letters]
+        made = self._plugins.replay(config, sent, converters, secret, refused, min(30.0, limit.remaining))
+        access = self._topics.access(config.get("name", ""))
+        return [_allowed(_received(each), access) for each in made]
+
+
+def _shown(found: Page) -> dict[str, object]:
+    return {
+        "letters": [_letter(record, replay) for record, replay in found.letters],
+        "partitions": [{"partition": each.partition, "first": each.first, "end": each.end} for each in found.stretches],
+        "partition_count": found.partitions,
+        "before": None if found.older is None else [[p, offset] for p, offset in sorted(found.older.items())],
+        "complete": found.complete,
+    }
+
+
+def _letter(record: TailRecord, replay: Replay) -> dict[str, object]:
+    ours = {name: value for name, value, _ in record.headers if name.startswith(PREFIX)}
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "seen": record.seen.value,
+        "replayed": replay.value,
+        **{key: (ours.get(PREFIX + name) or b"").decode("utf-8", "replace") for key, name in _TOLD.items()},
+        "key": encoded(record.key),
+        "key_size": record.key_size,
+        "value": encoded(record.value),
+        "value_size": record.value_size,
+        "headers": [
+            [name, encoded(value), size] for name, value, size in record.headers if not name.startswith(PREFIX)
+        ],
+    }
+
+
+def _result(result: Result) -> dict[str, object]:
+    partition, offset = result.place
+    became: Became = result.became
+    return {
+        "partition": partition,
+        "offset": offset,
+        "became": became.value,
+        "topic": result.topic,
+        "why": result.why,
+    }
+
+
+def _sent(letter: Letter) -> dict[str, object]:
+    return {
+        "place": list(letter.place),
+        "timestamp_ms": letter.timestamp_ms,
+        "key": encoded(letter.key),
+        "value": encoded(letter.value),
+        "headers": [[name, encoded(value)] for name, value in letter.headers],
+    }
+
+
+def _allowed(made: Converted, access: TopicAccess) -> Converted:
+    """The same, or why the record may not go to its topic."""
+    reason = access.refusal(str(made.call[0])) if made.call is not None else ""
+    return Converted(why=f"The record is not written: {reason}") if reason else made
+
+
+def _received(made: Mapping[str, Any]) -> Converted:
+    if made["why"]:
+        return Converted(why=str(made["why"]))
+    call = made["call"]
+    if call is None:
+        return Converted()
+    headers = [(str(name), decoded(value)) for name, value in call["headers"]]
+    produce = (call["topic"], decoded(call["value"]), decoded(call["key"]), call["partition"], None, None)
+    return Converted(cast(Call, (*produce, call["timestamp"], headers)))

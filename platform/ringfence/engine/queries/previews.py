@@ -1,0 +1,137 @@
+"""Previews of a source and trials of transforms, as a worker carries them out: with its offsets and its settings.
+
+A preview polls a source, so no task may do the same meanwhile: the config topic is read to its end first, and the
+connector of that name, and every other that reads the same source, must be at rest. That is what it says; between that
+look and the last poll, seconds later, somebody may start one.
+"""
+
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, cast
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError
+from fencing.ids import ConnectorName
+from fencing.topics.cluster_state import ClusterState, ConnectorState
+from fencing.topics.config_log import ConfigLog
+from fencing.topics.config_records import TargetState
+from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.worker_config import WorkerConfig
+
+AT_ONCE: Final = 2
+_MARGIN_SECONDS: Final = 5.0
+"""For the process to come up and the plugin to start, on top of the time for polls."""
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_TEXTS: Final = frozenset({"STRING", "LIST", "CLASS", "PASSWORD"})
+_NAMES_A_TOPIC: Final = re.compile(r"(^|\.)topic(\.|$)")
+"""Where records go. Several, `topics`, are what a connector of Kafka's reads."""
+
+Config = Mapping[str, str]
+Committed = list[tuple[Mapping[str, object], Mapping[str, object] | None]]
+
+
+class Previews:
+    """One object a worker; thread-safe."""
+
+    def __init__(self, plugins: PluginHost, worker: WorkerConfig) -> None:
+        self._plugins = plugins
+        self._worker = worker
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+
+    def preview(
+        self, config: Config, secret: Sequence[str], bounds: Mapping[str, float], limit: Deadline, *, fresh: bool
+    ) -> dict[str, object]:
+        """The first records after the committed source offsets, `fresh`: from the source's beginning.
+
+        Also `from`: the offsets that it began at. `{"busy": name}` where a connector that may run has the same source.
+        """
+        if not self._places.acquire(blocking=False):
+            raise Refusal(503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True)
+        try:
+            if (rival := self._rival(config, limit)) is not None:
+                return {"busy": rival}
+            offsets = [] if fresh else self._offsets(config, limit)
+            timeout = min(limit.remaining, bounds["seconds"] + _MARGIN_SECONDS)
+            found = self._plugins.preview(config, offsets, self._converters(), secret, bounds, timeout)
+            began = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
+            return {**found, "from": began}
+        finally:
+            self._places.release()
+
+    def try_transforms(
+        self, config: Config, record: Mapping[str, object], secret: Sequence[str], limit: Deadline
+    ) -> dict[str, object]:
+        """See `PluginHost.try_transforms`."""
+        return self._plugins.try_transforms(config, record, self._converters(), secret, min(10.0, limit.remaining))
+
+    def _converters(self) -> dict[str, str]:
+        """The worker's settings that a plugin process may know: which converters serve where a connector names none."""
+        return {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
+
+    def _rival(self, config: Config, limit: Deadline) -> str | None:
+        try:
+            log = ConfigLog(
+                self._worker.connection("ringfence-preview"), self._worker.config_topic, Deadline.after(limit.slice(10))
+            )
+            try:
+                state = log.refresh(Deadline.after(limit.slice(10)))
+            finally:
+                log.close()
+        except FencingError as error:
+            raise Refusal(503, f"Whether a task reads the source cannot be found out now: {error}") from error
+        class_name = config.get("connector.class", "").strip()
+        known = next((one for one in self._plugins.plugins() if class_name in cast("list[str]", one["names"])), None)
+        names = frozenset(cast("list[str]", known["names"])) if known else frozenset({class_name})
+        return rival_of(config, state, names, self._plugins.config_keys(class_name))
+
+    def _offsets(
+        self, config: Config, limit: Deadline
+    ) -> list[tuple[Mapping[str, object], Mapping[str, object] | None]]:
+        kept = ConnectorOffsets(self._worker, "ringfence-preview")
+        try:
+            found = kept.view(ConnectorName(config["name"]), config, limit)
+        except FencingError as error:
+            raise Refusal(500, f"The committed source offsets cannot be read now: {error}") from error
+        return [(each.partition, each.offset) for each in found]
+
+
+def rival_of(
+    config: Config, state: ClusterState, names: frozenset[str], keys: Iterable[Mapping[str, object]]
+) -> str | None:
+    """The first connector that is not at rest and reads what this configuration would read; None where there is none.
+
+    names: all that `connector.class` may say of the plugin; keys: its own settings. Another connector reads the same
+    source where all texts among them are equal, but for those that name a topic: numbers and switches tune, topics are
+    where records go. A plugin without such settings, one that makes its records up, shares nothing.
+    """
+    name = ConnectorName(config.get("name", ""))
+    if not at_rest(state.connector(name)):
+        return name
+    told = {str(key["name"]): str(key.get("default_value") or "") for key in keys if _says_where(key)}
+    if not told:
+        return None
+
+    def source(of: Config) -> list[str]:
+        return [of.get(key, default).strip() for key, default in told.items()]
+
+    wanted = source(config)
+    for other in state.existing():
+        theirs = other.config or {}
+        same = other.name != name and theirs.get("connector.class", "").strip() in names and source(theirs) == wanted
+        if same and not at_rest(other):
+            return other.name
+    return None
+
+
+def at_rest(connector: ConnectorState) -> bool:
+    """Nothing of it runs, and nothing of it can: stopped or not there, and its last round is over."""
+    if connector.round_pending or (connector.commit is not None and connector.commit.tasks):
+        return False
+    return connector.config is None or connector.target is TargetState.STOPPED
+
+
+def _says_where(key: Mapping[str, object]) -> bool:
+    return str(key.get("type")) in _TEXTS and not _NAMES_A_TOPIC.search(str(key["name"]))

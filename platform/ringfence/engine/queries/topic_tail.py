@@ -1,0 +1,65 @@
+"""The last records of a topic that a connector writes to, as a worker reads them: for the Topics tab."""
+
+from collections.abc import Mapping
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError
+from fencing.kafka.tail import Limits, Tail, tail
+from fencing.leader.fence_targets import ways
+from fencing.records.topic_access import TopicAccess
+from ringfence.engine.base64_text import encoded
+from ringfence.engine.leader.command_refused import Refusal
+from ringfence.worker_config import WorkerConfig
+
+
+def last_records(
+    topic: str,
+    config: Mapping[str, str],
+    worker: WorkerConfig,
+    access: TopicAccess,
+    limit: Deadline,
+    *,
+    committed_only: bool,
+) -> dict[str, object]:
+    """On the cluster that the connector writes to, with the first credentials that may read. Raises `Refusal`.
+
+    Never of an internal topic, whatever was written there once: it holds other people's secrets.
+    """
+    if what := access.internal(topic):
+        raise Refusal(403, f"{topic} is {what}: its records are not shown")
+    try:
+        found_ways = ways(None, config, worker.connection("ringfence-topic-preview"), worker.settings)
+    except FencingError as error:
+        raise Refusal(400, f"The cluster of topic {topic} cannot be reached: {error}") from error
+    troubles = []
+    for way in found_ways:
+        try:
+            return _as_json(tail(way.connection, topic, limit, Limits(), committed_only=committed_only))
+        except FencingError as error:
+            troubles.append(f"with {way.whose}: {error}")
+    raise Refusal(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
+
+
+def _as_json(found: Tail) -> dict[str, object]:
+    return {
+        "records": [
+            {
+                "partition": each.partition,
+                "offset": each.offset,
+                "timestamp_ms": each.timestamp_ms,
+                "seen": each.seen.value,
+                "key": encoded(each.key),
+                "key_size": each.key_size,
+                "value": encoded(each.value),
+                "value_size": each.value_size,
+                "headers": [[name, encoded(value), size] for name, value, size in each.headers],
+            }
+            for each in found.records
+        ],
+        "partitions": [
+            {"partition": each.partition, "first": each.first, "stable": each.stable, "end": each.end}
+            for each in found.stretches
+        ],
+        "partition_count": found.partitions,
+        "complete": found.complete,
+    }

@@ -1,0 +1,1 @@
+"""Source tasks on Spark: the driver, the launcher, the task's process."""

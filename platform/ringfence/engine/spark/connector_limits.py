@@ -1,0 +1,41 @@
+"""What this worker closes to connectors (`connectors.worker_limits`), out of its settings and its environment."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple
+from typing import Final
+
+from connectors.config_providers import PREFIX
+from connectors.egress import EGRESS_ALLOW
+from connectors.worker_limits import FILE_ROOTS, WorkerLimits, names
+from ringfence.engine.platform_topics import topics_of
+from ringfence.environment import database
+from ringfence.worker_config import WorkerConfig
+
+_FILES: Final = ("RINGFENCE_WORKER_CONFIG",)
+_SQLITE: Final = ("", "-wal", "-shm", "-journal")
+
+
+def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, str] | None = None) -> WorkerLimits:
+    """cluster_id: of the worker's Kafka. environment: this process's own."""
+    closed = sorted(set(_closed(worker.settings, os.environ if environment is None else environment)))
+    roots = names(worker.settings.get(FILE_ROOTS, ""))
+    egress = worker.settings[EGRESS_ALLOW]
+    return WorkerLimits(roots, tuple(closed), cluster_id, tuple(astuple(topics_of(worker))), egress)
+
+
+def _closed(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
+    """The data folder, the database, and whatever holds keys: the worker's own, and those of config providers."""
+    if data := environment.get("RINGFENCE_DATA", "").strip():
+        yield os.path.abspath(data)
+    stored = database(environment.get("RINGFENCE_DATABASE_URL", "sqlite:///ringfence.sqlite3"))
+    if stored["ENGINE"] == "django.db.backends.sqlite3":
+        yield from (f"{stored['NAME']}{end}" for end in _SQLITE)
+    for name, value in environment.items():
+        if value.strip() and (name in _FILES or (name.startswith("RINGFENCE_") and name.endswith("_FILE"))):
+            yield os.path.abspath(value.strip())
+    for name, value in settings.items():
+        if name.startswith(PREFIX) and name.endswith(".allowed.paths"):
+            yield from names(value)
+        elif name.endswith((".keystore.location", ".key.location")):
+            yield os.path.abspath(value.strip())

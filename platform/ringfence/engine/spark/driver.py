@@ -1,0 +1,194 @@
+"""The worker's Spark driver: one job with one partition per task attempt, each in a Python process of its own."""
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from py4j.protocol import INPUT_CONVERTER, Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+
+from connectors.secret_names import secret_by_name
+from fencing.ids import TaskId
+from fencing.task.plugin import Outcome
+from fencing.task.spec import TaskSpec
+from fencing.topics.connector_logs import about
+from fencing.topics.status import FAILED
+from ringfence.crashes import crash_told
+from ringfence.memory_limit import explained, memory_limit
+from ringfence.spark_settings import is_local, spark_settings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The job ended without an outcome: its process, executor or driver died. `reason` is for people."""
+
+    reason: str
+
+
+OnEnd = Callable[[TaskSpec, Outcome | Lost], None]
+
+
+class SparkHost:
+    """Submits attempts to Spark, and knows which of them run."""
+
+    def __init__(self, slots: int, worker: Mapping[str, str] | None = None) -> None:
+        """`slots` tasks at once; `worker`: the worker's settings, of which those of Spark count. Raises ValueError."""
+        self._threads: dict[tuple[TaskId, int, int], threading.Thread] = {}
+        settings = spark_settings(worker or {}, slots)
+        # PySpark's driver asks the environment first.
+        os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", sys.executable)
+        if is_local(settings):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        self._stopping = False
+        _forget_numpy()
+        with _secret_file(settings) as told:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {told} pyspark-shell" if told else "pyspark-shell"
+            self._spark = SparkContext(conf=SparkConf().setAll(list(_not_secret(settings).items())))
+        self._spark.setLogLevel("ERROR")
+
+    def watch(self, died: Callable[[], None]) -> None:
+        """Call `died` when the driver's JVM ends before `stop` was called: no job can be started any more."""
+
+        def wait() -> None:
+            gateway: Any = self._spark._gateway
+            gateway.proc.wait()
+            if not self._stopping:
+                log.error("The Spark driver's JVM has ended; this worker starts again")
+                died()
+
+        threading.Thread(target=wait, name="spark-watch", daemon=True).start()
+
+    def warm(self) -> None:
+        """Run an empty job, so that the daemon is up before the first task needs it."""
+        self._spark.parallelize([0], 1).map(_nothing).collect()
+
+    def submit(self, spec: TaskSpec, on_end: OnEnd) -> None:
+        """Start the attempt, on a thread of its own, on which `on_end` is called when it has ended, however it did."""
+        key = (spec.task, spec.placement.generation, spec.placement.attempt)
+        thread = threading.Thread(target=self._run, args=(spec, key, on_end), name=f"job-{spec.task}", daemon=True)
+        self._threads[key] = thread
+        thread.start()
+
+    def _run(self, spec: TaskSpec, key: tuple[TaskId, int, int], on_end: OnEnd) -> None:
+        result: Outcome | Lost
+        try:
+            self._spark.setJobGroup(group_of(spec), f"{spec.task} attempt {spec.placement.attempt}")
+            (answer,) = self._spark.parallelize([spec.dumps()], 1).map(_run_once).collect()
+            value = json.loads(answer)
+            result = Lost(value["lost"]) if "lost" in value else Outcome(**value)
+        except (PySparkException, Py4JError, OSError, ValueError) as error:
+            result = _end_of(str(error).strip(), spec)
+            if isinstance(result, Outcome):
+                log.error("%s: %s", spec.task, result.trace)  # noqa: TRY400 - the task's stack, not this thread's
+        finally:
+            self._threads.pop(key, None)
+        with about(spec.task.connector):
+            on_end(spec, result)
+
+    def end_tasks(self) -> None:
+        """Ask the tasks on this machine to commit and end (their processes are the grandchildren of the JVM)."""
+        for jvm in psutil.Process().children():
+            for daemon in jvm.children():
+                for task in daemon.children():
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        task.terminate()
+
+    def runs(self, spec: TaskSpec) -> bool:
+        """Whether the attempt's job has not ended yet."""
+        return (spec.task, spec.placement.generation, spec.placement.attempt) in self._threads
+
+    def cancel(self, spec: TaskSpec) -> None:
+        """Ask Spark to end the job; its Python process may live on for seconds, which fencing makes harmless."""
+        self._spark.cancelJobGroup(group_of(spec))
+
+    def join(self, seconds: float) -> None:
+        """Wait for the jobs that still run, at most `seconds` in all."""
+        for thread in list(self._threads.values()):
+            thread.join(seconds)
+
+    def stop(self) -> None:
+        """End the driver and its processes."""
+        self._stopping = True
+        self._spark.stop()
+
+
+def _not_secret(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if not secret_by_name(name)}
+
+
+@contextlib.contextmanager
+def _secret_file(settings: Mapping[str, str]) -> Iterator[str]:
+    """Spark's secret settings in a file for the driver's start, "" for none: the others go on its command line."""
+    secret = {name: value for name, value in settings.items() if secret_by_name(name)}
+    if not secret:
+        yield ""
+        return
+    with tempfile.TemporaryDirectory(prefix="ringfence-spark-") as folder:  # this user's alone
+        path = Path(folder) / "secrets.properties"
+        path.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in secret.items()))
+        yield str(path)
+
+
+def _escaped(value: str) -> str:
+    """As java.util.Properties reads it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _forget_numpy() -> None:
+    """Let Py4J not ask of each value that goes to Java whether it is NumPy's: the question alone loads PySpark's test
+    utilities with pandas and NumPy, 45 MiB and half a second of each worker. We hand over texts and numbers only."""
+    INPUT_CONVERTER[:] = [
+        one for one in INPUT_CONVERTER if not isinstance(one, NumpyScalarConverter | NumpyArrayConverter)
+    ]
+
+
+def group_of(spec: TaskSpec) -> str:
+    """The Spark job group of an attempt."""
+    return f"{spec.task}@{spec.placement.generation}.{spec.placement.attempt}"
+
+
+def _run_once(text: str) -> str:
+    from pyspark import TaskContext
+
+    from ringfence.engine.spark.task_process import run_task
+
+    context: Any = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        # The leader places attempts, not Spark, which begins one again whose executor was lost.
+        return json.dumps({"lost": "The executor that ran the attempt was lost"})
+    return run_task(text)
+
+
+def _nothing(value: int) -> int:
+    return value
+
+
+def _end_of(told: str, spec: TaskSpec) -> Outcome | Lost:
+    """What to make of a job that Spark gave up.
+
+    A process that died of its own fault (SIGSEGV, SIGABRT …) has failed like one whose plugin raised an error: begun
+    again it would crash again. One that was killed from outside is lost.
+    """
+    crash = crash_told(told)
+    if crash is None:
+        return Lost(_root_cause(told.splitlines()))
+    trace = explained(f"The task's process crashed. {crash}", memory_limit(spec.worker_settings))
+    return Outcome(FAILED, trace, left_open=True)
+
+
+def _root_cause(lines: list[str]) -> str:
+    told = [line.strip() for line in lines if "crashed unexpectedly" in line or "Error" in line or "Exception" in line]
+    return (told or lines or ["the job ended without an outcome"])[-1][:500]

@@ -1,0 +1,255 @@
+"""The worker's share of placement: follow the config topic, and start the attempts placed on this incarnation.
+
+An attempt ends by itself when it is superseded, since it follows the config topic, too; one that does not is fenced.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+from connectors.worker_limits import WorkerLimits
+from fencing.clock import Deadline
+from fencing.errors import FencingError, Retriable
+from fencing.ids import ConnectorName, TaskId
+from fencing.modes import MODE_KEY, Mode
+from fencing.offsets.snapshot import MOST_BYTES, OffsetsSnapshot
+from fencing.offsets.view import OffsetsView
+from fencing.task.plugin import Outcome
+from fencing.task.spec import TaskSpec
+from fencing.topics.cluster_state import ClusterState, ConnectorState, Placement
+from fencing.topics.config_log import ConfigLog
+from fencing.topics.log_levels import ClusterLevels
+from fencing.topics.reporter import Reporter
+from fencing.topics.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord
+from fencing.topics.topic_ids import TopicIds
+from ringfence.engine.platform_topics import topics_of
+from ringfence.engine.spark.driver import Lost, SparkHost, group_of
+from ringfence.memory_limit import MEMORY_LIMIT
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+_OVERDUE_SECONDS = 30.0
+_TELL_SECONDS = 5.0
+
+_FOR_TASKS = (
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    MODE_KEY,
+    "offset.flush.interval.ms",
+    "offset.flush.timeout.ms",
+    "transaction.timeout.ms",
+    "topic.tracking.enable",
+    MEMORY_LIMIT,
+)
+_PREFIXES = ("producer.", "consumer.", "admin.", "offset.storage.", "config.providers")
+
+
+class Launcher:
+    """Follows the config topic on a thread of its own (`run`)."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        worker: WorkerRecord,
+        reporter: Reporter,
+        limits: WorkerLimits | None = None,
+        view: OffsetsView | None = None,
+        ids: TopicIds | None = None,
+    ) -> None:
+        """limits: what the worker closes to connectors; None closes all files. view: of the offsets topic, of which an
+        attempt gets its connector's part; without one each attempt reads it all. ids: the cluster's topics; an attempt
+        ends where one of them is replaced."""
+        self._config = config
+        self._view = view
+        self._told_at = 0.0
+        self._topics = topics_of(config, ids)
+        self._worker = worker
+        self._reporter = reporter
+        self._connection = config.connection(f"ringfence-{worker.worker}")
+        self._spark: SparkHost | None = None
+        self._started: dict[TaskId, Placement] = {}
+        self._specs: list[TaskSpec] = []
+        self._overdue: dict[str, float] = {}
+        self._holding = False
+        self._settings = {
+            key: value
+            for key, value in config.settings.items()
+            if key in _FOR_TASKS or ".converter." in key or key.startswith(_PREFIXES)
+        } | (limits or WorkerLimits()).as_settings()
+        self._levels = ClusterLevels()
+        self.failure: str | None = None
+        self._log: ConfigLog | None = None
+
+    def state(self) -> ClusterState | None:
+        """The config topic as it was read last; None before. Any thread may ask."""
+        log_ = self._log
+        return None if log_ is None else log_.state
+
+    def run(self, spark: SparkHost, stop: threading.Event) -> None:
+        """Until `stop`."""
+        self._spark = spark
+        log_: ConfigLog | None = None
+        while not stop.is_set():
+            try:
+                if log_ is None:
+                    log_ = ConfigLog(self._connection, self._config.config_topic, Deadline.after(30))
+                    log_.refresh(Deadline.after(60))
+                    self._log = log_
+                    self._levels.follow(log_.state.loggers)
+                    self._start_placed(log_)
+                if log_.poll(0.2) or self._holding:
+                    self._levels.follow(log_.state.loggers)
+                    self._start_placed(log_)
+                self._cancel_overdue(log_)
+                self.failure = None
+            except Retriable as error:
+                log.info("The launcher waits: %s", error)
+            except FencingError as error:
+                if self.failure is None:
+                    log.exception("Placements cannot be read")
+                self.failure = str(error)
+                log_ = None
+                stop.wait(1.0)
+        if log_ is not None:
+            log_.close()
+
+    def _start_placed(self, log_: ConfigLog) -> None:
+        self._holding = False
+        waiting: list[tuple[TaskId, Placement]] = []
+        for connector in log_.state.existing():
+            for number, placement in connector.placements.items():
+                task = TaskId(connector.name, number)
+                mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
+                if mine and self._started.get(task) != placement and connector.may_run(number, placement):
+                    if self._must_wait(task):
+                        self._holding = True
+                        continue
+                    if self._view is not None and self._view.waiting:
+                        self._holding = True
+                        waiting.append((task, placement))
+                        continue
+                    self._started[task] = placement
+                    self._start(connector, task, placement)
+
+        self._tell_waiting(waiting)
+
+    def _tell_waiting(self, waiting: Sequence[tuple[TaskId, Placement]]) -> None:
+        """Attempts that start when the offsets topic is read: as many attempts would read it at once by themselves."""
+        if not waiting or self._view is None or time.monotonic() - self._told_at < _TELL_SECONDS:
+            return
+        self._told_at = time.monotonic()
+        for task, placement in waiting:
+            self._event(task, placement, "reading source offsets", self._view.told())
+            self._reporter.status(
+                TaskStatus(
+                    task,
+                    State.UNASSIGNED,
+                    placement.worker,
+                    placement.generation,
+                    placement.attempt,
+                    placement.incarnation,
+                    why=STARTING,
+                    since_ms=self._reporter.now_ms(),
+                    restarts=placement.restarts,
+                )
+            )
+
+    def _event(self, task: TaskId, placement: Placement, stage: str, message: str) -> None:
+        self._reporter.event(
+            "task",
+            task.connector,
+            task=task.task,
+            generation=placement.generation,
+            attempt=placement.attempt,
+            worker=placement.worker,
+            stage=stage,
+            message=message,
+        )
+
+    def _must_wait(self, task: TaskId) -> bool:
+        """Without transactions nothing fences an older attempt: the next one starts when it has ended here."""
+        assert self._spark is not None
+        if self._config.mode == Mode.ENABLED:
+            return False
+        return any(spec.task == task and self._spark.runs(spec) for spec in self._specs)
+
+    def _start(self, connector: ConnectorState, task: TaskId, placement: Placement) -> None:
+        assert self._spark is not None
+        config = connector.tasks[task.task].config
+        spec = TaskSpec(
+            self._connection,
+            self._config.group_id,
+            self._topics,
+            task,
+            placement,
+            config.get("task.class", ""),
+            connector.config or {},
+            config,
+            self._settings,
+            self._known(connector.name),
+        )
+        self._specs.append(spec)
+        log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
+        self._spark.submit(spec, self.ended)
+
+    def _known(self, connector: ConnectorName) -> OffsetsSnapshot | None:
+        known = self._view.snapshot(connector) if self._view is not None else None
+        if known is not None and known.size > MOST_BYTES:
+            log.info("Connector %s has %d MiB of source offsets: its tasks read them", connector, known.size >> 20)
+            return None
+        return known
+
+    def _cancel_overdue(self, log_: ConfigLog) -> None:
+        """A superseded attempt that does not end by itself (its plugin hangs) is ended by Spark: it holds a slot."""
+        assert self._spark is not None
+        self._specs = [spec for spec in self._specs if self._spark.runs(spec)]
+        for spec in self._specs:
+            if log_.state.connector(spec.task.connector).may_run(spec.task.task, spec.placement):
+                continue
+            since = self._overdue.setdefault(group_of(spec), time.monotonic())
+            if time.monotonic() - since > _OVERDUE_SECONDS:
+                log.warning("Task %s, attempt %d does not end; cancelling its job", spec.task, spec.placement.attempt)
+                self._spark.cancel(spec)
+                self._overdue[group_of(spec)] = time.monotonic()
+        running = {group_of(spec) for spec in self._specs}
+        self._overdue = {group: since for group, since in self._overdue.items() if group in running}
+
+    def ended(self, spec: TaskSpec, result: Outcome | Lost) -> None:
+        """An attempt has ended. A lost one is reported, so that the leader places it again."""
+        placement = spec.placement
+        if isinstance(result, Lost):
+            log.warning("Task %s, attempt %d was lost: %s", spec.task, placement.attempt, result.reason)
+            self._event(spec.task, placement, "lost", result.reason)
+            self._reporter.status(self._report(spec, State.UNASSIGNED, LOST, None, left_open=True))
+        elif result.trace is not None:
+            # Said by the task itself, too; once more in case its last report did not get out.
+            log.warning("Task %s, attempt %d failed: %s", spec.task, placement.attempt, result.trace.splitlines()[-1])
+            failed = self._report(spec, State.FAILED, result.reason, result.trace, left_open=result.left_open)
+            self._reporter.status(failed)
+        else:
+            log.info("Task %s, attempt %d ended: %s", spec.task, placement.attempt, result.reason)
+            if spec.mode is not Mode.ENABLED:
+                # The leader waits for this before it lets the next attempt start elsewhere: so it is said twice, too.
+                self._reporter.status(self._report(spec, State.UNASSIGNED, SUPERSEDED, None))
+
+    def _report(
+        self, spec: TaskSpec, state: State, why: str, trace: str | None, *, left_open: bool = False
+    ) -> TaskStatus:
+        placement = spec.placement
+        return TaskStatus(
+            spec.task,
+            state,
+            placement.worker,
+            placement.generation,
+            placement.attempt,
+            placement.incarnation,
+            trace,
+            ended=True,
+            why=why,
+            since_ms=self._reporter.now_ms(),
+            restarts=placement.restarts,
+            left_open=left_open,
+        )

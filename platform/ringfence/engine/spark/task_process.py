@@ -1,0 +1,146 @@
+"""The executor's side: from a task's spec to a running plugin. Runs in Spark's Python worker; needs Kafka only."""
+
+import json
+import logging
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from connectors import files, worker_limits
+from connectors.api import ConfigException, Schema, SourceRecord, SourceTask
+from connectors.columns import Column
+from connectors.config_providers import ConfigProviders
+from connectors.converters import header_converter, key_converter, value_converter
+from connectors.plugins import load_task_class
+from connectors.secret_names import hiding
+from connectors.transforms import build_transforms
+from fencing.ids import member_client_id
+from fencing.kafka.settings import Connection
+from fencing.records.errors import Stage
+from fencing.task.plugin import Outcome, Plugin
+from fencing.task.source_task import SourceTaskRun
+from fencing.task.spec import TaskSpec
+from fencing.topics.connector_logs import LogPublisher
+from fencing.topics.reporter import Reporter
+from ringfence.memory_limit import explained, limited, memory_limit
+
+log = logging.getLogger(__name__)
+
+
+class Configured(Protocol):
+    """What says which converters and transforms a connector has, as a `TaskSpec` does."""
+
+    @property
+    def connector_config(self) -> Mapping[str, str]: ...
+
+    @property
+    def worker_settings(self) -> Mapping[str, str]: ...
+
+
+class Conversion:
+    """A connector's converters and transforms, bound once (`fencing.records.record_path.Convert`)."""
+
+    def __init__(self, spec: Configured) -> None:
+        config, worker = spec.connector_config, spec.worker_settings
+        key, value = key_converter(config, worker), value_converter(config, worker)
+        headers = header_converter(config, worker)
+        chain = build_transforms(config)
+        self.key: Callable[[str, object, Schema | None], bytes | None] = key.from_record
+        self.value: Callable[[str, object, Schema | None], bytes | None] = value.from_record
+        self.headers: Callable[[str, Sequence[tuple[str, object]]], list[tuple[str, bytes | None]]] = (
+            headers.from_headers
+        )
+        self.transforms = bool(chain)
+        self.raw = not chain and value.to_bytes_is_identity and key.to_bytes_is_identity
+        self.column = self._column if all(transform.by_column for transform in chain) else None
+        self._columns = [transform.apply_column for transform in chain]
+        self._from_column = value.from_column
+        self._chain = [transform.apply for transform in chain]
+        self.transforms_by_class = [(type(transform).__name__, transform.apply) for transform in chain]
+        self.converter_classes = {
+            Stage.HEADER_CONVERTER: type(headers).__name__,
+            Stage.KEY_CONVERTER: type(key).__name__,
+            Stage.VALUE_CONVERTER: type(value).__name__,
+        }
+
+    def _column(self, column: Column) -> list[bytes | None] | None:
+        for apply in self._columns:
+            if not apply(column):
+                return None
+        return self._from_column(column)
+
+    def record(self, record: SourceRecord) -> SourceRecord | None:
+        """The record after all transforms; None where one dropped it."""
+        current: SourceRecord | None = record
+        for apply in self._chain:
+            if current is None:
+                return None
+            current = apply(current)
+        return current
+
+
+def run_task(text: str) -> str:
+    """Run the attempt that `TaskSpec.dumps` described to its end; its `Outcome` as JSON."""
+    spec = TaskSpec.loads(text)
+    worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
+    connection = spec.connection
+    name = member_client_id(spec.placement.worker, spec.placement.incarnation)
+    reporter = Reporter(
+        Connection(connection.bootstrap, connection.settings, f"{name}:{spec.task}"),
+        spec.topics.status,
+        spec.topics.events,
+    )
+    size = memory_limit(spec.worker_settings)
+    with limited(size):
+        outcome = run_spec(spec, reporter, tell_logs=True)
+    trace = None if outcome.trace is None else explained(outcome.trace, size)
+    return json.dumps({"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open})
+
+
+def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> Outcome:
+    """The same, with the reporter given. References to config providers are resolved here, for this attempt only.
+
+    `tell_logs`: this process runs nothing else, and what it logs is told in the events topic.
+    """
+    providers = ConfigProviders(spec.worker_settings)
+    connector, errors = providers.attempt(spec.connector_config)
+    task, more = providers.attempt(spec.task_config)
+    closed = files.refused({**connector.config, **task.config})
+    problems = [*errors.values(), *more.values(), *closed.values()]
+
+    def make() -> SourceTask:
+        if problems:
+            raise ConfigException(problems[0])
+        return load_task_class(spec.task_class)()
+
+    def redact(text: str) -> str:
+        return named(task.hide(connector.hide(text)))
+
+    spec = replace(spec, connector_config=connector.config, task_config=task.config)
+    config = {**spec.connector_config, **spec.task_config}
+    named = hiding(config)
+    plugin = Plugin(make, config, Conversion(spec), _version(spec.task_class), redact)
+    placement = spec.placement
+    tags = {"task": spec.task.task, "generation": placement.generation, "attempt": placement.attempt}
+    logs = LogPublisher(reporter.event, spec.task.connector, {**tags, "worker": placement.worker}, redact)
+    run = SourceTaskRun(spec, plugin, reporter, on_level=logs.follow)
+    if threading.current_thread() is threading.main_thread():
+        # The worker stops: commit what is open, so that readers need not wait for the transaction to time out.
+        signal.signal(signal.SIGTERM, lambda _signal, _frame: run.end())
+    if not tell_logs:
+        return run.run()
+    logs.install()
+    try:
+        return run.run()
+    finally:
+        logs.uninstall()
+
+
+def _version(task_class: str) -> str | None:
+    """The task's version. One that cannot be loaded fails when the run makes an instance, with its trace."""
+    try:
+        return load_task_class(task_class).version
+    except (ImportError, TypeError):
+        return None

@@ -1,0 +1,1 @@
+"""What the API and the pages share: errors, masked secrets."""

@@ -1,0 +1,57 @@
+"""Error pages for people under `/ui/` and `/console/`, JSON everywhere else."""
+
+import logging
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from ringfence.http.errors import DATABASE_AWAY, json_error
+
+log = logging.getLogger(__name__)
+
+
+def is_page(request: HttpRequest) -> bool:
+    """Whether a person looks at the answer."""
+    return request.path_info in ("/ui", "/console") or request.path_info.startswith(("/ui/", "/console/"))
+
+
+def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:
+    """A page for a person, JSON for a tool."""
+    if is_page(request):
+        return render(request, "ringfence/error.html", {"code": code, "title": title, "text": text}, status=code)
+    return json_error(code, text)
+
+
+def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    """In plain words that the database does not answer."""
+    log.error("The database does not answer: %s", error)
+    text = DATABASE_AWAY.format(error=type(error).__name__)
+    return answer(request, 503, "The database does not answer", text)
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return answer(request, 400, "This request cannot be read", "HTTP 400 Bad Request")
+
+
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return answer(request, 403, "Not allowed", "HTTP 403 Forbidden")
+
+
+def refused(request: HttpRequest, text: str) -> HttpResponse:
+    """A verb is missing, and the text says which; htmx puts it beside the control."""
+    if is_page(request) and request.headers.get("HX-Request") == "true":
+        return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": text}, status=403)
+    return answer(request, 403, "Not allowed", text)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    return answer(request, 403, "This page is too old", "The page's form token is not valid: reload it and try again.")
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    return answer(request, 404, "There is nothing here", f"HTTP 404 Not Found: {request.path}")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    text = "Internal error. Whether the request was carried out is unknown; the server's log has the trace."
+    return answer(request, 500, "Something went wrong", text)

@@ -1,0 +1,106 @@
+"""Secrets never leave (invariant 10): masked by type and by name, and a mask that comes back means "keep"."""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+
+from connectors.api.config_types import HIDDEN
+from connectors.secret_names import secret_by_name
+from ringfence.dispatch import Refused, config_keys
+from ringfence.http.errors import bad_request
+from ringfence.projection.models import PluginSecrets
+
+# `${file:/etc/x:password}`: says where a secret is, and is none itself.
+_REFERENCE = re.compile(r"^\s*\$\{[^{}]+\}\s*$")
+# What may be shown of a connector whose plugin nobody can tell us about.
+_HARMLESS = re.compile(
+    r"^(name|connector\.class|tasks\.max|topic|topics|topic\..*|.*\.converter|.*\.class|.*\.type|transforms|predicates|"
+    r"exactly\.once\.support|transaction\.boundary(\.interval\.ms)?|offsets\.storage\.topic|errors\.tolerance|file|throughput)$"
+)
+_LOOK_UP_SECONDS = 3.0
+_SILENCE_SECONDS = 15.0
+_asked_in_vain: dict[str, float] = {}
+
+
+class Masker:
+    """Masks configurations; asks for each plugin class once. One per request."""
+
+    def __init__(self, classes: Iterable[str] = ()) -> None:
+        rows = PluginSecrets.objects.filter(class_name__in=set(classes))
+        self._known: dict[str, frozenset[str] | None] = {
+            row.class_name: frozenset(json.loads(row.names)) for row in rows
+        }
+
+    def secret(self, class_name: str, key: str) -> bool:
+        if secret_by_name(key):
+            return True
+        names = self._names(class_name)
+        return key in names if names is not None else not _HARMLESS.match(key)
+
+    def _names(self, class_name: str) -> frozenset[str] | None:
+        if class_name not in self._known:
+            self._known[class_name] = _look_up(class_name)
+        return self._known[class_name]
+
+    def masked(self, config: Mapping[str, str], class_name: str | None = None) -> dict[str, str]:
+        """The configuration with every secret value replaced by the mask. Texts that only refer to one are shown."""
+        known_class = config.get("connector.class", "") if class_name is None else class_name
+        return {
+            key: HIDDEN if value and not _REFERENCE.match(value) and self.secret(known_class, key) else value
+            for key, value in config.items()
+        }
+
+    def scrubbed(self, text: str, config: Mapping[str, str]) -> str:
+        """A text, a trace for example, without the secret values of that configuration."""
+        if not text:
+            return text
+        class_name = config.get("connector.class", "")
+        for key, value in config.items():
+            if len(value) >= 4 and value in text and not _REFERENCE.match(value) and self.secret(class_name, key):
+                text = text.replace(value, HIDDEN)
+        return text
+
+
+def hidden(config: Mapping[str, str]) -> dict[str, str]:
+    """The configuration for somebody who may not read it: sent back, every mask keeps what is stored."""
+    return {key: value if key in ("name", "connector.class") or not value else HIDDEN for key, value in config.items()}
+
+
+def has_mask(config: Mapping[str, str]) -> bool:
+    return HIDDEN in config.values()
+
+
+def unmasked(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """The configuration with each mask replaced by what is stored. A mask is never stored itself."""
+    result = dict(config)
+    for key, value in config.items():
+        if value == HIDDEN:
+            if key not in stored:
+                raise bad_request(
+                    f"The value of {key} is the mask {HIDDEN}, and there is no stored value that it could stand for: "
+                    "send the value itself."
+                )
+            result[key] = stored[key]
+    return result
+
+
+def remember(class_name: str, names: Iterable[str]) -> None:
+    """Keep which settings of a plugin are secret."""
+    PluginSecrets.objects.update_or_create(class_name=class_name, defaults={"names": json.dumps(sorted(names))})
+
+
+def _look_up(class_name: str) -> frozenset[str] | None:
+    """Ask a worker; None where nobody can tell, and then only harmless settings are shown."""
+    if not class_name:
+        return frozenset()
+    if time.monotonic() < _asked_in_vain.get(class_name, 0.0):
+        return None
+    try:
+        keys = config_keys(class_name, timeout=_LOOK_UP_SECONDS)
+    except Refused:
+        _asked_in_vain[class_name] = time.monotonic() + _SILENCE_SECONDS
+        return None
+    names = frozenset(str(key["name"]) for key in keys if key.get("type") == "PASSWORD")
+    remember(class_name, names)
+    return names

@@ -1,0 +1,1 @@
+"""What every request passes: who asks, and whether they may."""

@@ -1,0 +1,174 @@
+"""Who may come in, and what they may do there: before every view, of pages and API alike."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.utils.deprecation import MiddlewareMixin
+from rest_framework.authentication import CSRFCheck
+
+from ringfence import quotas
+from ringfence.access.authorise import Forbidden
+from ringfence.access.identify import Nobody, identify
+from ringfence.access.principal import Principal
+from ringfence.access.routes import Need, Reach, declared, methods_of, need_of
+from ringfence.audit.trail import Draft
+from ringfence.http.error_pages import answer, database_away, is_page, refused
+from ringfence.http.errors import json_error
+
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class AccessMiddleware(MiddlewareMixin):
+    """1 refuse other sites' pages, 2 find out who asks, 3 compare with what the route declares, 4 audit writes.
+
+    Sets `request.ringfence_principal`, and `request.ringfence_draft` for writes.
+    """
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        quotas.asking.set(quotas.NOBODY)  # this thread has answered others before
+        try:
+            host = request.get_host()
+        except DisallowedHost:
+            return json_error(
+                400,
+                "This server is not known by that host name. Use the address it printed at its start, or name the host "
+                "in RINGFENCE_ALLOWED_HOSTS.",
+            )
+        if request.method not in _SAFE_METHODS and _foreign(request, host):
+            return json_error(403, "Requests that change something are not taken from pages of other sites.")
+        return None
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> HttpResponse | None:
+        """None lets the view run. Without the database nobody can be told from anybody, and no write be audited."""
+        try:
+            return self._checked(request, view, kwargs)
+        except (OperationalError, InterfaceError) as error:
+            return database_away(request, error)
+
+    def _checked(self, request: HttpRequest, view: Callable[..., Any], kwargs: dict[str, Any]) -> HttpResponse | None:
+        method = str(request.method)
+        need = need_of(view, method)
+        if need is not None and need.reach in (Reach.PUBLIC, Reach.SIGNED):
+            return None
+        if need is None and any(declared_one.reach is Reach.PUBLIC for declared_one in declared(view).values()):
+            return _undeclared(request, view)
+        who = identify(request)
+        if isinstance(who, Nobody):
+            return _unknown(request, who)
+        request.ringfence_principal = who  # type: ignore[attr-defined]
+        quotas.asking.set(who.name)
+        if need is None:
+            return _undeclared(request, view)
+        if who.via.startswith("session") and method not in _SAFE_METHODS and not is_page(request):
+            reason = _csrf(request)
+            if reason:
+                return json_error(403, f"A write from a session needs its CSRF token ({reason}). Tokens need none.")
+        name = str(kwargs["name"]) if need.reach is Reach.CONNECTOR else None
+        draft = None
+        if need.writes:
+            draft = Draft(request, who, need.verbs[0])
+            request.ringfence_draft = draft  # type: ignore[attr-defined]
+            if need.reach is not Reach.SOMEWHERE:  # or the view says which connectors it is about
+                draft.about(name or "")
+        missing = _missing(who, need, name)
+        return refused(request, missing.message) if missing else None
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        draft = getattr(request, "ringfence_draft", None)
+        if draft is not None:
+            draft.finish(response)
+        if response.status_code == 404 and request.resolver_match is None:
+            return self._nowhere(request, response)
+        return response
+
+    def _nowhere(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Which routes there are is told to those who are logged in."""
+        if request.path_info.startswith(settings.STATIC_URL):
+            return response
+        try:
+            who = identify(request)
+        except (OperationalError, InterfaceError) as error:
+            return database_away(request, error)
+        return _unknown(request, who) if isinstance(who, Nobody) else response
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Of pages; the API's exception handler answers for its own."""
+        return refused(request, exception.message) if isinstance(exception, Forbidden) else None
+
+
+def _missing(who: Principal, need: Need, name: str | None) -> Forbidden | None:
+    """The first verb that is missing, as the refusal that says so."""
+    for verb in need.verbs:
+        match need.reach:
+            case Reach.CONNECTOR:
+                allowed = name is not None and who.may(verb, name)
+            case Reach.SOMEWHERE:
+                allowed = who.may_somewhere(verb)
+            case _:
+                allowed = who.may_everywhere(verb)
+        if not allowed:
+            return Forbidden(who, verb, "any" if need.reach is Reach.SOMEWHERE else name)
+    return None
+
+
+def _undeclared(request: HttpRequest, view: Callable[..., Any]) -> HttpResponse | None:
+    """A method that no view answers gets its 405 there. Anything else is our mistake, and closed."""
+    answered = methods_of(view)
+    if answered is not None and request.method not in answered:
+        return None
+    if answered is None and declared(view):
+        response = answer(request, 405, "Not like this", "HTTP 405 Method Not Allowed")
+        response["Allow"] = ", ".join(declared(view))
+        return response
+    return refused(request, "This route declares no verb, so nobody may use it: report this as a bug.")
+
+
+def _unknown(request: HttpRequest, nobody: Nobody) -> HttpResponse:
+    if nobody.wait:
+        text = f"Too many wrong tokens from this address: wait {nobody.wait} s, then send the right one."
+        response = answer(request, 429, "Too many tries", text)
+        response["Retry-After"] = str(nobody.wait)
+        return response
+    if is_page(request) and "Authorization" not in request.headers:
+        return HttpResponseRedirect(_login(request))
+    response = answer(
+        request,
+        401,
+        "A token is required",
+        "A token is required: Authorization: Bearer TOKEN, or HTTP Basic with the token as password.",
+    )
+    response["WWW-Authenticate"] = 'Basic realm="Ringfence", charset="UTF-8"'
+    return response
+
+
+def _login(request: HttpRequest) -> str:
+    """The login page, which leads back to the page that was asked for."""
+    if request.method != "GET" or request.headers.get("HX-Request") == "true":
+        return str(settings.LOGIN_URL)
+    raw = getattr(request, "scope", {}).get("raw_path")
+    path = raw.decode("ascii", "replace") if raw else request.get_full_path().partition("?")[0]
+    query = request.META.get("QUERY_STRING", "")
+    return f"{settings.LOGIN_URL}?{urlencode({'next': f'{path}?{query}' if query else path})}"
+
+
+def _foreign(request: HttpRequest, host: str) -> bool:
+    """Whether a browser sent this from another site's page; tools send neither of these headers."""
+    if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        return True
+    origin = request.headers.get("Origin")
+    return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+
+
+def _csrf(request: HttpRequest) -> str:
+    """Why the CSRF token is not right, "" where it is. Views of the API are exempt from Django's own check."""
+    check = CSRFCheck(lambda _: HttpResponse())
+    check.process_request(request)
+    reason = check.process_view(request, lambda _: HttpResponse(), (), {})
+    return str(reason) if reason else ""

@@ -1,8 +1,0 @@
-"""Django's registration of the projection."""
-
-from django.apps import AppConfig
-
-
-class MirrorConfig(AppConfig):
-    name = "ringfence.mirror"
-    label = "mirror"

@@ -1,0 +1,200 @@
+"""The config topic as rows: connectors, tasks, generations."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fencing.errors import Unreadable
+from fencing.ids import ConnectorName
+from fencing.topics.cluster_state import ClusterState, ConnectorState, Fold
+from fencing.topics.config_records import (
+    CommitRecord,
+    ConnectorRecord,
+    DrainRecord,
+    TargetState,
+    TaskCountRecord,
+    UnknownKey,
+    connector_of,
+    decode,
+)
+from fencing.topics.log_levels import LoggerRecord
+from ringfence.encryption import encrypt_text
+from ringfence.projection.clean_text import clean
+from ringfence.projection.health import refresh
+from ringfence.projection.models import Connector, DrainedWorker, Event, GenerationRow, LogLevel, Task, pack
+from ringfence.projection.records import Record
+from ringfence.projection.signals import WrittenConfig, configurations_read
+
+_CONNECTOR_FIELDS = (
+    "known", "config", "config_offset", "class_name", "type", "target", "generation", "task_count", "stale",
+    "fencing", "unreadable", "log_level", "log_level_until_ms",
+)  # fmt: skip
+_GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What a run of config records changes: the state after them, and what only shows while folding."""
+
+    state: ClusterState
+    touched: frozenset[str] = frozenset()
+    generations: Sequence[GenerationRow] = field(default_factory=tuple)
+    fenced: Sequence[tuple[str, int, int]] = field(default_factory=tuple)
+    """(connector, generation, time) of the count records that end a round."""
+    warnings: Sequence[tuple[int, str]] = field(default_factory=tuple)
+    """(time, text) of what could not be understood."""
+    levels: Mapping[str, LogLevel] = field(default_factory=dict)
+    configs: Sequence[WrittenConfig] = field(default_factory=tuple)
+    drains: Sequence[DrainRecord] = field(default_factory=tuple)
+
+
+def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:
+    """Fold records into the state. Nothing is skipped in silence: the unreadable is marked or warned about."""
+    touched: set[str] = set()
+    folding = Fold(state)
+    generations: list[GenerationRow] = []
+    fenced: list[tuple[str, int, int]] = []
+    warnings: list[tuple[int, str]] = []
+    levels: dict[str, LogLevel] = {}
+    configs: list[WrittenConfig] = []
+    drains: list[DrainRecord] = []
+    for record in records:
+        connector = connector_of(record.key or b"")
+        try:
+            decoded = decode(record.key, record.value)
+        except Unreadable as error:
+            reason = f"{topic}, offset {record.offset}: {error}"
+            warnings.append((record.timestamp_ms, reason))
+            if connector is not None:
+                folding.mark_unreadable(record.offset, connector, reason)
+                touched.add(connector)
+            continue
+        folding.apply(record.offset, decoded)
+        match decoded:
+            case UnknownKey(key) if record.value is not None:
+                warnings.append((record.timestamp_ms, f"{topic}, offset {record.offset}: unknown key {key!r} is kept"))
+            case LoggerRecord(logger, level):
+                levels[logger] = LogLevel(
+                    logger=clean(logger), level=clean(level or "")[:16], config_offset=record.offset
+                )
+            case DrainRecord():
+                drains.append(decoded)
+            case CommitRecord(name, tasks):
+                row = GenerationRow(connector=name, generation=record.offset, tasks=tasks, stage="pending")
+                row.committed_ms, row.config_offset = record.timestamp_ms, folding.connector(name).config_offset
+                generations.append(row)
+            case ConnectorRecord(name, config) if config is not None:
+                configs.append(WrittenConfig(name, record.offset, record.timestamp_ms, config))
+            case TaskCountRecord(name, _, generation, _) if generation is not None:
+                fenced.append((name, generation, record.timestamp_ms))
+            case _:
+                pass
+        if connector is not None:
+            touched.add(connector)
+    return ConfigChange(folding.state, frozenset(touched), generations, fenced, warnings, levels, configs, drains)
+
+
+def write(change: ConfigChange) -> set[str]:
+    """Write the rows of a change and return the connectors to tell about. Inside the projector's transaction."""
+    states = [change.state.connector(ConnectorName(name)) for name in change.touched]
+    Connector.objects.bulk_create(
+        [_connector_row(state) for state in states],
+        update_conflicts=True,
+        update_fields=_CONNECTOR_FIELDS,
+        unique_fields=["name"],
+        batch_size=80,
+    )
+    Task.objects.filter(connector__in=change.touched).update(known=False)
+    Task.objects.bulk_create(
+        [row for state in states for row in _task_rows(state)],
+        update_conflicts=True,
+        update_fields=("known", "config"),
+        unique_fields=["connector", "number"],
+        batch_size=80,
+    )
+    _write_generations(change)
+    configurations_read.send(sender=None, written=change.configs)
+    for drain in change.drains:
+        DrainedWorker.objects.filter(worker=drain.worker).delete()
+        if drain.incarnation is not None:
+            told = {"incarnation": clean(drain.incarnation), "since_ms": drain.since_ms}
+            DrainedWorker.objects.create(worker=drain.worker, **told)
+    Event.objects.bulk_create(
+        Event(type="warning", time_ms=time_ms, summary=clean(text), body=pack({"message": text}))
+        for time_ms, text in change.warnings
+    )
+    LogLevel.objects.bulk_create(
+        change.levels.values(),
+        update_conflicts=True,
+        update_fields=("level", "config_offset"),
+        unique_fields=["logger"],
+        batch_size=200,
+    )
+    refresh(set(change.touched))
+    return set(change.touched)
+
+
+def _write_generations(change: ConfigChange) -> None:
+    for row in change.generations:
+        # The older ones' rounds, had they any left to do, are part of the new one's.
+        GenerationRow.objects.filter(connector=row.connector, ended_ms=0).exclude(generation=row.generation).update(
+            stage="superseded", ended_ms=row.committed_ms
+        )
+        GenerationRow.objects.bulk_create(
+            [row],
+            update_conflicts=True,
+            update_fields=_GENERATION_FIELDS,
+            unique_fields=["connector", "generation"],
+        )
+    for connector, generation, time_ms in change.fenced:
+        GenerationRow.objects.filter(connector=connector, generation=generation).update(stage="done", ended_ms=time_ms)
+
+
+def _connector_row(state: ConnectorState) -> Connector:
+    config = dict(state.config or {})
+    known = state.config is not None or state.unreadable is not None
+    target = "RUNNING" if state.target is TargetState.RUNNING else str(state.target)
+    return Connector(
+        name=state.name,
+        known=known,
+        config=encrypt_text(pack(config), f"connector {state.name}"),
+        config_offset=state.config_offset,
+        class_name=clean(config.get("connector.class", "")),
+        type="source",
+        target=target,
+        generation=-1 if state.generation is None else state.generation,
+        task_count=state.commit.tasks if state.commit and known else 0,
+        stale=state.tasks_stale,
+        fencing=known and state.round_pending,
+        unreadable=clean(state.unreadable or ""),
+        log_level=clean(state.log_level.level or "")[:8] if state.log_level else "",
+        log_level_until_ms=min(state.log_level.until_ms, 2**62) if state.log_level else 0,
+    )
+
+
+def _task_rows(state: ConnectorState) -> Iterable[Task]:
+    if state.config is None or state.commit is None:
+        return
+    for number in range(state.commit.tasks):
+        task = state.tasks.get(number)
+        config = encrypt_text(pack(dict(task.config) if task else {}), f"task {state.name}-{number}")
+        yield Task(connector=state.name, number=number, known=True, config=config)
+
+
+def remove_others(state: ClusterState) -> set[str]:
+    """Remove what the topic, read to its end, does not say; returns the connectors that went.
+
+    Another topic may have taken this one's place, and the news of a deletion may be compacted away before it is read.
+    Inside the transaction.
+    """
+    there = {one.name for one in state.connectors.values() if one.config is not None or one.unreadable is not None}
+    gone = set(Connector.objects.filter(known=True).values_list("name", flat=True)) - there
+    if gone:
+        write(ConfigChange(state, frozenset(gone)))
+    LogLevel.objects.exclude(logger__in=[clean(logger) for logger in state.loggers]).delete()
+    DrainedWorker.objects.exclude(worker__in=list(state.drained)).delete()
+    return gone
+
+
+def begin() -> None:
+    """Before a topic that has taken another one's place is read: its offsets, and so its generations, are others."""
+    GenerationRow.objects.all().delete()

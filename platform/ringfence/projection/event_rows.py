@@ -1,0 +1,109 @@
+"""The events topic as rows: live numbers of tasks, their minutes, rounds, and a timeline for people."""
+
+from collections.abc import Sequence
+
+from django.db.models import F
+
+from fencing.topics.events import Event as Report
+from fencing.topics.events import decode
+from ringfence.projection import hanging_rows, log_rows, minutes, progress, stalls
+from ringfence.projection.minutes import Minutes
+from ringfence.projection.models import Connector, Event, GenerationRow, pack
+from ringfence.projection.progress import number, text
+from ringfence.projection.records import Record
+
+KEPT_MS = 7 * 24 * 3600 * 1000
+
+
+def write(records: Sequence[Record]) -> set[str]:
+    """Write reports; returns the connectors they speak of. Inside the transaction."""
+    reports = [report for report in (decode(record.value) for record in records) if report is not None]
+    history = Minutes()
+    moved = progress.write([report for report in reports if report["type"] == "progress"], history)
+    told = [report for report in reports if report["type"] != "progress"]
+    for report in told:
+        if report["type"] == "round":
+            _write_round(report, history)
+        if report["type"] == "hanging":
+            hanging_rows.write(report)
+    history.write()
+    stalls.moving(moved)
+    log_rows.write([report for report in told if report["type"] == "log"])
+    Event.objects.bulk_create([_event_row(report) for report in told if _in_timeline(report)], batch_size=100)
+    return {text(report, "connector") for report in reports} - {""}
+
+
+def _in_timeline(report: Report) -> bool:
+    """Not what is shown elsewhere as it stands now: log lines, and the list of what hangs."""
+    return report["type"] != "log" and (report["type"], report.get("stage")) != ("hanging", "found")
+
+
+def _write_round(report: Report, history: Minutes) -> None:
+    stage, time_ms = text(report, "stage"), number(report, "time_ms")
+    row, _ = GenerationRow.objects.get_or_create(
+        connector=text(report, "connector"), generation=number(report, "generation", -1)
+    )
+    row.stage, row.message = stage, text(report, "message")
+    row.started_ms = row.started_ms or time_ms
+    row.tasks = row.tasks or number(report, "tasks")
+    row.took_ms = number(report, "ms") or row.took_ms
+    fenced = report.get("fenced")
+    if isinstance(fenced, list) and fenced:
+        row.fenced = pack(fenced)
+    if stage in ("done", "failed", "cancelled"):
+        row.ended_ms = time_ms
+    if stage == "done":
+        ids = len(fenced) if isinstance(fenced, list) else 0
+        Connector.objects.filter(name=row.connector).update(
+            rounds_total=F("rounds_total") + 1, fenced_total=F("fenced_total") + ids
+        )
+        known = Connector.objects.filter(name=row.connector).values_list("state", "since_ms").first()
+        history.fenced(row.connector, time_ms, *(known or ("", 0)))
+    row.save()
+
+
+def _event_row(report: Report) -> Event:
+    task = report.get("task")
+    return Event(
+        connector=text(report, "connector"),
+        task=task if isinstance(task, int) else None,
+        type=text(report, "type")[:32],
+        time_ms=number(report, "time_ms"),
+        summary=summary(report),
+        body=pack(report),
+    )
+
+
+def summary(report: Report) -> str:
+    """One plain line for the timeline."""
+    message = text(report, "message")
+    match text(report, "type"):
+        case "round":
+            fenced = report.get("fenced")
+            ids = f", {len(fenced)} ids fenced" if isinstance(fenced, list) and fenced else ""
+            took = f" in {number(report, 'ms')} ms" if number(report, "ms") else ""
+            line = f"Generation {number(report, 'generation')}: {text(report, 'stage')}{ids}{took}"
+        case "task":
+            line = f"Task {number(report, 'task')}: {text(report, 'stage')} (attempt {number(report, 'attempt')})"
+        case "leader":
+            line = f"{text(report, 'worker')} {text(report, 'stage')}"
+        case "command":
+            user = f" by {text(report, 'user')}" if text(report, "user") else ""
+            line = f"{text(report, 'kind').replace('_', ' ').capitalize()}{user}: {text(report, 'outcome')}"
+        case "hanging":
+            ended = text(report, "stage") == "ended"
+            line = f"Hanging transaction ended by the {text(report, 'by')}" if ended else "Hanging transactions found"
+        case other:
+            line = other
+    return f"{line}. {message}" if message else line
+
+
+def prune(now_ms: int) -> None:
+    """Drop what is too old to be shown."""
+    Event.objects.filter(time_ms__lt=now_ms - KEPT_MS).delete()
+    log_rows.prune(now_ms - KEPT_MS)
+    minutes.prune(now_ms)
+
+
+def forget() -> None:
+    """A new events topic goes on with the old rows: they are history, not state."""

@@ -1,0 +1,101 @@
+"""One word about a connector, derived from what is asked for and how its tasks are; as Redpanda Console does.
+
+The number is the severity: lists show the highest first.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from ringfence.projection.models import Connector, Minute, Task
+
+
+class Health(StrEnum):
+    """Derived health, most severe first."""
+
+    UNHEALTHY = "UNHEALTHY"
+    DEGRADED = "DEGRADED"
+    STALLED = "STALLED"
+    UNKNOWN = "UNKNOWN"
+    FENCING = "FENCING"
+    RESTARTING = "RESTARTING"
+    STARTING = "STARTING"
+    PAUSING = "PAUSING"
+    STOPPING = "STOPPING"
+    HEALTHY = "HEALTHY"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+SEVERITY = {
+    Health.UNHEALTHY: 90,
+    Health.DEGRADED: 80,
+    Health.STALLED: 75,
+    Health.UNKNOWN: 70,
+    Health.FENCING: 60,
+    Health.RESTARTING: 60,
+    Health.STARTING: 50,
+    Health.PAUSING: 50,
+    Health.STOPPING: 50,
+    Health.HEALTHY: 30,
+    Health.PAUSED: 20,
+    Health.STOPPED: 10,
+}
+
+_KNOWN_STATES = {"", "RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING"}
+
+
+def health_of(connector: Connector, tasks: Sequence[str]) -> Health:
+    """`tasks`: the states of the newest generation's tasks, "" for one that has none yet."""
+    failed = tasks.count("FAILED")
+    if connector.unreadable or connector.state == "FAILED" or (tasks and failed == len(tasks)):
+        return Health.UNHEALTHY
+    if connector.state not in _KNOWN_STATES or any(state not in _KNOWN_STATES for state in tasks):
+        return Health.UNKNOWN
+    if connector.target == "STOPPED":
+        return Health.STOPPED if connector.state == "STOPPED" and not tasks else Health.STOPPING
+    if failed:
+        return Health.DEGRADED
+    if connector.fencing:
+        return Health.FENCING
+    if connector.target == "PAUSED":
+        resting = connector.state == "PAUSED" and all(state == "PAUSED" for state in tasks)
+        return Health.PAUSED if resting else Health.PAUSING
+    if "RESTARTING" in (connector.state, *tasks):
+        return Health.RESTARTING
+    if connector.state == "RUNNING" and not connector.stale and all(state == "RUNNING" for state in tasks):
+        if not tasks:
+            return Health.UNHEALTHY
+        return Health.STALLED if connector.stalled else Health.HEALTHY
+    return Health.STARTING
+
+
+def refresh(names: set[str]) -> None:
+    """Derive health, severity and counts of these connectors anew from their rows; drop those that are gone.
+
+    Three queries for any number of names. Inside the transaction that changed them.
+    """
+    Task.objects.filter(connector__in=names, known=False, state="", reported_ms=0).delete()
+    states: dict[str, list[str]] = {}
+    rows = Task.objects.filter(connector__in=names, known=True).order_by("connector", "number")
+    for name, state in rows.values_list("connector", "state"):
+        states.setdefault(name, []).append(state)
+    connectors = list(Connector.objects.filter(name__in=names))
+    for connector in connectors:
+        tasks = states.get(connector.name, [])
+        health = health_of(connector, tasks)
+        connector.health, connector.severity = health, SEVERITY[health]
+        connector.stalled = health is Health.STALLED
+        connector.tasks_running, connector.tasks_failed = tasks.count("RUNNING"), tasks.count("FAILED")
+    # An upsert that always meets its row: many times as fast as bulk_update, which writes a CASE for each field.
+    Connector.objects.bulk_create(
+        connectors,
+        update_conflicts=True,
+        update_fields=("health", "severity", "stalled", "tasks_running", "tasks_failed"),
+        unique_fields=["name"],
+        batch_size=80,
+    )
+    gone = [connector.name for connector in connectors if not connector.known and not connector.state]
+    if gone:
+        Connector.objects.filter(name__in=gone).delete()
+        Task.objects.filter(connector__in=gone).delete()
+        Minute.objects.filter(connector__in=gone).delete()

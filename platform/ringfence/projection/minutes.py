@@ -1,0 +1,233 @@
+"""What each task did in each minute: the table behind strips, curves and "longer than usual".
+
+A row is written only for a minute in which something happened; `strips` fills the minutes between. The rows of a
+connector itself (its state, its fencing rounds) have task ITSELF; those of connector EVERYTHING hold the sums of all
+tasks of all connectors, so that a curve of the whole cluster need not add them up.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ringfence.projection.models import Connector, Minute, Task
+
+ITSELF = -1
+EVERYTHING = ""
+KEPT = 26 * 60
+"""Minutes that are kept: a day and a little, so that what happens once a day is seen twice."""
+MOST_ROWS = 500_000
+"""With more rows than this the oldest minutes go earlier, but never those of the last SHOWN + 1."""
+SHOWN = 60
+
+COUNTS = ("records", "commits", "aborted", "errors", "fences", "restarts", "failed")
+_WORST_FIRST = ("FAILED", "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED", "RUNNING", "")
+UNKNOWN = "UNKNOWN"
+"""Stands for a state that nobody knows, where only the worst is told."""
+_RANK = {state: rank for rank, state in enumerate(_WORST_FIRST)}
+
+Key = tuple[str, int]
+"""(connector, task): task ITSELF for the connector."""
+States = dict[Key, tuple[str, int]]
+"""The state of each connector and task that there is, and since when."""
+
+
+def worst(states: Iterable[str]) -> str:
+    """The state that a person must see first; one that nobody knows is the worst of all. "" for none."""
+    return min(states, key=lambda state: _RANK.get(state, -1), default="")
+
+
+def minute_of(time_ms: int) -> int:
+    """Minutes since the epoch."""
+    return time_ms // 60_000
+
+
+def _before(state: str, since_ms: int, time_ms: int) -> str:
+    """The state in which the minute of `time_ms` began, as far as this state tells; else "" for unknown."""
+    return state if since_ms and minute_of(since_ms) < minute_of(time_ms) else ""
+
+
+@dataclass(slots=True)
+class _Gain:
+    """What is to be added to a row. `began`: the state in which the minute began, where this gain is its first."""
+
+    began: str
+    state: str
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+
+
+class Minutes:
+    """What one batch of records adds. Collects, then writes once, inside the batch's transaction."""
+
+    def __init__(self) -> None:
+        self._gains: dict[tuple[str, int, int], _Gain] = {}
+
+    def _gain(self, key: Key, time_ms: int, began: str, state: str) -> dict[str, int]:
+        gain = self._gains.setdefault((*key, minute_of(time_ms)), _Gain(began, state))
+        gain.state = worst((gain.state, state))
+        return gain.counts
+
+    def reported(self, task: Task, time_ms: int, gained: Mapping[str, int]) -> None:
+        """A progress report, which only a task at work sends. `gained`: records, transactions, aborted, errors."""
+        # The row may know a later state than the report's: topics are read side by side.
+        state = "PAUSED" if task.state == "PAUSED" and task.since_ms <= time_ms else "RUNNING"
+        own = self._gain((task.connector, task.number), time_ms, _before(state, task.since_ms, time_ms), state)
+        every = self._gain((EVERYTHING, ITSELF), time_ms, "", "")
+        for counts in (own, every):
+            counts["records"] += gained["records"]
+            counts["commits"] += gained["transactions"]
+            counts["aborted"] += gained["aborted"]
+            counts["errors"] += gained["errors"]
+
+    def changed(self, key: Key, before: str, now: str, time_ms: int, *, again: bool = False) -> None:
+        """A change of state. `before`: "" for none; `again`: it is another attempt of the same generation."""
+        if before == now and not again:
+            return
+        counts = self._gain(key, time_ms, before, worst((before, now)) if before else now)
+        gain = self._gains[*key, minute_of(time_ms)]
+        gain.began = gain.began or before
+        counts["restarts"] += again
+        counts["failed"] += now == "FAILED" != before
+
+    def fenced(self, connector: str, time_ms: int, state: str, since_ms: int) -> None:
+        """A fencing round is done. `state`: the connector's, since when."""
+        self._gain((connector, ITSELF), time_ms, _before(state, since_ms, time_ms), state)["fences"] += 1
+
+    def write(self) -> None:
+        """Add to the rows; two queries for any number of them up to a hundred."""
+        if not self._gains:
+            return
+        connectors, minutes = {key[0] for key in self._gains}, {key[2] for key in self._gains}
+        rows = {
+            (row.connector, row.task, row.minute): row
+            for row in Minute.objects.filter(connector__in=connectors, minute__in=minutes)
+        }
+        for key, gain in self._gains.items():
+            row = rows.get(key)
+            if row is None:
+                row = rows[key] = Minute(connector=key[0], task=key[1], minute=key[2], began=gain.began)
+            row.state = worst((row.state, gain.state))
+            for name, count in gain.counts.items():
+                setattr(row, name, getattr(row, name) + count)
+        Minute.objects.bulk_create(
+            [rows[key] for key in self._gains],
+            update_conflicts=True,
+            update_fields=("state", *COUNTS),
+            unique_fields=["connector", "minute", "task"],
+            batch_size=60,
+        )
+
+
+class Cell(NamedTuple):
+    """A minute of a strip. `state`: the worst in it, "" where there was no task, or nobody knows."""
+
+    minute: int
+    state: str = ""
+    records: int = 0
+    commits: int = 0
+    aborted: int = 0
+    errors: int = 0
+    fences: int = 0
+    restarts: int = 0
+    failed: int = 0
+
+
+def strips(names: Iterable[str], now_ms: int, count: int = SHOWN, now: States | None = None) -> dict[Key, list[Cell]]:
+    """The last `count` minutes, the oldest first, of these connectors, and of each task that they have or had then.
+
+    Three queries for any number of names, or one where the states of now are at hand. The running minute is the last
+    cell.
+    """
+    names = list(names)
+    last = minute_of(now_ms)
+    rows: dict[Key, dict[int, tuple[str, Cell]]] = {}
+    found = Minute.objects.filter(connector__in=names, minute__gt=last - count, minute__lte=last)
+    # Tuples, not objects: a page that is open asks for some hundred of them again and again.
+    for name, task, began, *cell in found.values_list("connector", "task", "began", "minute", "state", *COUNTS):
+        rows.setdefault((name, task), {})[cell[0]] = began, Cell._make(cell)
+    now, minutes = _now(names) if now is None else now, range(last - count + 1, last + 1)
+    return {key: _filled(rows.get(key, {}), minutes, now.get(key)) for key in sorted(rows.keys() | now.keys())}
+
+
+def _now(names: Sequence[str]) -> States:
+    now: States = {}
+    for name, state, since in Connector.objects.filter(name__in=names).values_list("name", "state", "since_ms"):
+        now[name, ITSELF] = state, since
+    tasks = Task.objects.filter(connector__in=names, known=True)
+    for name, number, state, since in tasks.values_list("connector", "number", "state", "since_ms"):
+        now[name, number] = state, since
+    return now
+
+
+def _filled(rows: Mapping[int, tuple[str, Cell]], minutes: range, now: tuple[str, int] | None) -> list[Cell]:
+    """From the newest to the oldest: a minute without a row was in the state in which the next row's minute began."""
+    cells: list[Cell] = []
+    state, since_ms = now or ("", 0)
+    for minute in reversed(minutes):
+        row = rows.get(minute)
+        if row is not None:
+            state, cell = row
+            cells.append(cell)
+        else:
+            # Without any row, nothing is known of the time before the state that it is in.
+            cells.append(Cell(minute, state if rows or minute >= minute_of(since_ms) else ""))
+    return cells[::-1]
+
+
+def joined(strips: Sequence[Sequence[Cell]]) -> list[Cell]:
+    """One strip of several that cover the same minutes: the worst state, the sums. [] for none."""
+    joint = []
+    for cells in zip(*strips, strict=True):
+        minutes, states, *counts = zip(*cells, strict=True)
+        joint.append(Cell(minutes[0], worst(states), *map(sum, counts)))
+    return joint
+
+
+@dataclass(slots=True)
+class Hour:
+    """A connector and its tasks together, minute by minute: the worst state, rounds that ended, attempts begun anew."""
+
+    states: list[str]
+    fences: list[int]
+    restarts: list[int]
+
+
+def hours(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[str, Hour]:
+    """The joined strips of each connector, without other numbers: for lists of many. Three queries."""
+    names = list(names)
+    last = minute_of(now_ms)
+    first, blank = last - count + 1, len(_WORST_FIRST) - 1
+    found = {name: Hour([], [0] * count, [0] * count) for name in names}
+    ranks = {name: [blank] * count for name in names}
+    # RUNNING is the least of all states: it is the worst of a minute only where the whole minute was like that. Such a
+    # minute looks the same without its row, which spares most of them.
+    rows = Minute.objects.filter(connector__in=names, minute__gte=first, minute__lte=last)
+    rows = rows.exclude(state="RUNNING", began="RUNNING", fences=0, restarts=0)
+    changes: dict[Key, list[tuple[int, str, str]]] = {}
+    columns = ("connector", "task", "minute", "state", "began", "fences", "restarts")
+    for name, task, minute, state, began, fences, restarts in rows.order_by("-minute").values_list(*columns):
+        changes.setdefault((name, task), []).append((minute - first, state, began))
+        found[name].fences[minute - first] += fences
+        found[name].restarts[minute - first] += restarts
+    now = _now(names)
+    for key in changes.keys() | now.keys():
+        state, since_ms = now.get(key, ("", 0))
+        filled: list[int] = []
+        before = count
+        for at, worst_state, began in changes.get(key, ()):
+            filled += [_RANK.get(state, -1)] * (before - at - 1) + [_RANK.get(worst_state, -1)]
+            state, before = began, at
+        unknown = 0 if key in changes else min(before, max(0, minute_of(since_ms) - first))
+        filled += [_RANK.get(state, -1)] * (before - unknown) + [blank] * unknown
+        ranks[key[0]] = list(map(min, ranks[key[0]], reversed(filled)))
+    for name, worst_ranks in ranks.items():
+        found[name].states = [_WORST_FIRST[rank] if rank >= 0 else UNKNOWN for rank in worst_ranks]
+    return found
+
+
+def prune(now_ms: int) -> None:
+    """Drop what is too old, or too much."""
+    minute = minute_of(now_ms)
+    Minute.objects.filter(minute__lt=minute - KEPT).delete()
+    if Minute.objects.count() > MOST_ROWS:
+        newest = Minute.objects.order_by("-minute").values_list("minute", flat=True)
+        Minute.objects.filter(minute__lte=min(newest[MOST_ROWS], minute - SHOWN - 1)).delete()

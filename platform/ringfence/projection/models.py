@@ -1,0 +1,342 @@
+"""Rows made from the config, offsets, status and events topics. Only the projector writes them.
+
+Tables name connectors by text, not by foreign key: records of one topic may come before those of another. JSON is
+kept as ASCII text, since PostgreSQL's jsonb refuses characters that a config may hold. Times are milliseconds since
+the epoch, 0 for "never".
+"""
+
+import json
+from typing import Any, ClassVar, cast
+from urllib.parse import quote
+
+from django.db import models
+
+from ringfence.encryption import decrypt_text
+from ringfence.projection.clean_text import loads_clean
+
+
+def pack(value: object) -> str:
+    """A value as compact ASCII JSON text, keys sorted, so that equal values are equal texts."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+
+
+class TopicPosition(models.Model):
+    """How far a topic's partition is applied: the next offset. `role`: config, offsets, status or events."""
+
+    role = models.CharField(max_length=16)
+    partition = models.IntegerField()
+    topic = models.TextField()
+    topic_id = models.TextField()
+    applied_offset = models.BigIntegerField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["role", "partition"], name="one_position")]
+
+
+class Connector(models.Model):
+    """A connector: what is asked for (config topic) and how it is (status topic), side by side.
+
+    `known`: the config topic has it; a row without is only a status that waits for its config or for its tombstone.
+    `health`, `severity` and the counts are derived from this row and its tasks at each change of either.
+    `stalled`: it runs, but moves nothing for longer than usual; `usual_pause`: the minutes that were (`mirror.stalls`).
+    `log_level`: what its tasks tell of what they log until then, "" for what is usual.
+    `rounds_total`: fencing rounds that were finished; `fenced_total`: transactional ids that they fenced.
+    `hanging_ended_total`: hanging transactions that were ended.
+    """
+
+    name = models.TextField(primary_key=True)
+    known = models.BooleanField(default=False)
+    config = models.TextField(default="{}")
+    config_offset = models.BigIntegerField(default=-1)
+    class_name = models.TextField(default="")
+    type = models.CharField(max_length=16, default="source")
+    target = models.CharField(max_length=16, default="RUNNING")
+    generation = models.BigIntegerField(default=-1)
+    task_count = models.IntegerField(default=0)
+    stale = models.BooleanField(default=False)
+    fencing = models.BooleanField(default=False)
+    unreadable = models.TextField(default="")
+    log_level = models.CharField(max_length=8, default="")
+    log_level_until_ms = models.BigIntegerField(default=0)
+
+    state = models.CharField(max_length=16, default="")
+    worker = models.TextField(default="")
+    trace = models.TextField(default="")
+    version = models.TextField(default="")
+    state_generation = models.BigIntegerField(default=-1)
+    since_ms = models.BigIntegerField(default=0)
+
+    health = models.CharField(max_length=16, default="UNKNOWN")
+    severity = models.SmallIntegerField(default=0)
+    tasks_running = models.IntegerField(default=0)
+    tasks_failed = models.IntegerField(default=0)
+    stalled = models.BooleanField(default=False)
+    usual_pause = models.IntegerField(default=0)
+
+    rounds_total = models.BigIntegerField(default=0)
+    fenced_total = models.BigIntegerField(default=0)
+    hanging_ended_total = models.BigIntegerField(default=0)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["known", "severity", "name"], name="connector_list")]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The configuration as it is in the config topic: secrets in clear. Never hand it out unmasked.
+
+        Raises `NoKey`.
+        """
+        return loads_clean(decrypt_text(self.config, f"connector {self.name}"))
+
+    @property
+    def path(self) -> str:
+        """The name as one segment of a path."""
+        return quote(self.name, safe="")
+
+
+class Task(models.Model):
+    """A task: its config, its newest status, and what it last reported about itself.
+
+    `known`: it belongs to the newest generation. The live numbers are those of `live_attempt` of `live_generation`;
+    `records_total` goes on over attempts; `recent` is JSON: [second, records of that report] of the last reports, with
+    the transactions that ended since the one before, if any (`mirror.progress`).
+    `measures` (the rest of the newest report) and `totals` (counts that go on over attempts): see `mirror.measures`.
+    `restarts`: automatic ones in a row; `next_restart_ms`: the next one's time; `auto_restarts`: all that were seen.
+    """
+
+    connector = models.TextField()
+    number = models.IntegerField()
+    known = models.BooleanField(default=False)
+    config = models.TextField(default="{}")
+
+    state = models.CharField(max_length=16, default="")
+    worker = models.TextField(default="")
+    trace = models.TextField(default="")
+    version = models.TextField(default="")
+    generation = models.BigIntegerField(default=-1)
+    attempt = models.IntegerField(default=0)
+    why = models.TextField(default="")
+    since_ms = models.BigIntegerField(default=0)
+    restarts = models.IntegerField(default=0)
+    next_restart_ms = models.BigIntegerField(default=0)
+    auto_restarts = models.BigIntegerField(default=0)
+
+    live_generation = models.BigIntegerField(default=-1)
+    live_attempt = models.IntegerField(default=-1)
+    reported_ms = models.BigIntegerField(default=0)
+    records = models.BigIntegerField(default=0)
+    records_total = models.BigIntegerField(default=0)
+    rate = models.FloatField(default=0)
+    bytes = models.BigIntegerField(default=0)
+    transactions = models.BigIntegerField(default=0)
+    aborted = models.BigIntegerField(default=0)
+    errors = models.BigIntegerField(default=0)
+    open_records = models.BigIntegerField(default=0)
+    open_since_ms = models.BigIntegerField(default=0)
+    last_poll_ms = models.BigIntegerField(default=0)
+    last_commit_ms = models.BigIntegerField(default=0)
+    commit_ms = models.FloatField(default=0)
+    producer_id = models.BigIntegerField(default=-1)
+    epoch = models.IntegerField(default=-1)
+    recent = models.TextField(default="[]")
+    measures = models.TextField(default="{}")
+    totals = models.TextField(default="{}")
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "number"], name="one_task")]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The task's configuration: secrets in clear. Raises `NoKey`."""
+        return loads_clean(decrypt_text(self.config, f"task {self.connector}-{self.number}"))
+
+
+class GenerationRow(models.Model):
+    """A generation of a connector and its fencing round: `pending`, then the round's stages, then `done`."""
+
+    connector = models.TextField()
+    generation = models.BigIntegerField()
+    tasks = models.IntegerField(default=0)
+    config_offset = models.BigIntegerField(default=-1)
+    committed_ms = models.BigIntegerField(default=0)
+    stage = models.TextField(default="")
+    started_ms = models.BigIntegerField(default=0)
+    ended_ms = models.BigIntegerField(default=0)
+    took_ms = models.BigIntegerField(default=0)
+    fenced = models.TextField(default="[]")
+    message = models.TextField(default="")
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "generation"], name="one_generation")]
+
+    @property
+    def fenced_ids(self) -> list[dict[str, Any]]:
+        """The transactional ids that the round fenced: {"id", "producer_id", "epoch"}."""
+        return cast(list[dict[str, Any]], json.loads(self.fenced))
+
+
+class SourceOffset(models.Model):
+    """A committed source offset. `partition` is packed JSON, so equal partitions are equal texts."""
+
+    connector = models.TextField()
+    partition = models.TextField()
+    offset = models.TextField()
+    updated_ms = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "partition"], name="one_source_offset")]
+
+
+class Event(models.Model):
+    """Something worth telling about a connector ("" for the cluster). `summary` is one plain line."""
+
+    connector = models.TextField(default="")
+    task = models.IntegerField(null=True)
+    type = models.CharField(max_length=32)
+    time_ms = models.BigIntegerField()
+    summary = models.TextField(default="")
+    body = models.TextField(default="{}")
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["connector", "-time_ms"], name="event_list"),
+            models.Index(fields=["time_ms"], name="event_age"),
+        ]
+
+
+class Minute(models.Model):
+    """What a task did in one minute (minutes since the epoch); written and read by `mirror.minutes`.
+
+    `state`: the worst in it; `began`: the one in which it began. `fences`: rounds that ended; `restarts`: attempts that
+    began anew in their generation; `failed`: times that it failed.
+    """
+
+    connector = models.TextField()
+    task = models.IntegerField()
+    minute = models.BigIntegerField()
+    state = models.CharField(max_length=16, default="")
+    began = models.CharField(max_length=16, default="")
+    records = models.BigIntegerField(default=0)
+    commits = models.BigIntegerField(default=0)
+    aborted = models.BigIntegerField(default=0)
+    errors = models.BigIntegerField(default=0)
+    fences = models.IntegerField(default=0)
+    restarts = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "minute", "task"], name="one_minute")]
+        indexes: ClassVar = [models.Index(fields=["minute"], name="minute_age")]
+
+
+class Worker(models.Model):
+    """A member of the worker group, as it described itself."""
+
+    worker = models.TextField(primary_key=True)
+    incarnation = models.TextField()
+    mode = models.CharField(max_length=16)
+    slots = models.IntegerField()
+    version = models.TextField()
+    since_ms = models.BigIntegerField()
+
+
+class DrainedWorker(models.Model):
+    """A worker that gets no tasks, in this incarnation only: a worker that came back under its id does."""
+
+    worker = models.TextField(primary_key=True)
+    incarnation = models.TextField()
+    since_ms = models.BigIntegerField(default=0)
+
+
+class Startups(models.Model):
+    """How many connector instances and tasks a worker has started, as far as the status topic was seen."""
+
+    worker = models.TextField(primary_key=True)
+    connector_successes = models.BigIntegerField(default=0)
+    connector_failures = models.BigIntegerField(default=0)
+    task_attempts = models.BigIntegerField(default=0)
+    task_successes = models.BigIntegerField(default=0)
+    task_failures = models.BigIntegerField(default=0)
+
+
+class ClusterInfo(models.Model):
+    """One row (id 1): who leads, for people to see, the Kafka cluster's id, and its topics (`mirror.topic_memory`).
+
+    `topic_ids`: JSON of `fencing.topics.topic_ids`; `topics_lost`: why the cluster stands still, "" where it does not.
+    """
+
+    leader = models.TextField(default="")
+    incarnation = models.TextField(default="")
+    group_generation = models.IntegerField(default=-1)
+    since_ms = models.BigIntegerField(default=0)
+    kafka_cluster_id = models.TextField(default="")
+    topic_tracking = models.BooleanField(default=True)
+    topic_ids = models.TextField(default="")
+    topics_lost = models.TextField(default="")
+    topics_lost_ms = models.BigIntegerField(default=0)
+
+
+class HangingTransaction(models.Model):
+    """Open on a partition, unknown to every coordinator, and not ended yet: as the leader saw it last (KIP-664).
+
+    last_ms: of its newest records; connectors: JSON, those that write to the topic, none where it is the platform's
+    own; why_not: why it was not ended.
+    """
+
+    cluster = models.TextField()
+    topic = models.TextField()
+    partition = models.IntegerField()
+    producer_id = models.BigIntegerField()
+    epoch = models.IntegerField(default=0)
+    start_offset = models.BigIntegerField(default=0)
+    last_ms = models.BigIntegerField(default=0)
+    transactional_id = models.TextField(default="")
+    connectors = models.TextField(default="[]")
+    why_not = models.TextField(default="")
+
+
+class LogLine(models.Model):
+    """A line that a connector's task logged, or a worker about it. The newest of each connector are kept.
+
+    `severity`: Python's number of the level, so that levels compare; task, generation, attempt: -1 for a worker's.
+    """
+
+    connector = models.TextField()
+    time_ms = models.BigIntegerField()
+    level = models.CharField(max_length=8)
+    severity = models.SmallIntegerField()
+    task = models.IntegerField(default=-1)
+    generation = models.BigIntegerField(default=-1)
+    attempt = models.IntegerField(default=-1)
+    worker = models.TextField(default="")
+    logger = models.TextField(default="")
+    message = models.TextField(default="")
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["connector", "-id"], name="log_list")]
+
+
+class ActiveTopic(models.Model):
+    """A topic that a connector has written to since its last reset (KIP-558)."""
+
+    connector = models.TextField()
+    topic = models.TextField()
+    since_ms = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "topic"], name="one_active_topic")]
+
+
+class LogLevel(models.Model):
+    """The newest log level that was set for the whole cluster, and the config-topic offset of its record."""
+
+    logger = models.TextField(primary_key=True)
+    level = models.CharField(max_length=16, default="")
+    config_offset = models.BigIntegerField()
+
+
+class PluginSecrets(models.Model):
+    """Which settings of a plugin are secret (type PASSWORD), as the plugin process last said. JSON list of names."""
+
+    class_name = models.TextField(primary_key=True)
+    names = models.TextField(default="[]")

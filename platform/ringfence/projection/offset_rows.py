@@ -1,0 +1,55 @@
+"""The offsets topic as rows. Keys are compared parsed: `["connector", {source partition}]`."""
+
+import json
+from collections.abc import Sequence
+
+from ringfence.projection.clean_text import clean
+from ringfence.projection.models import SourceOffset, pack
+from ringfence.projection.records import Record
+
+
+def parse_key(key: bytes | None) -> tuple[str, str] | None:
+    """Connector and packed source partition; None for a key of another form, which Kafka Connect passes over, too."""
+    try:
+        loaded = json.loads(key or b"null")
+    except ValueError:
+        return None
+    match loaded:
+        case [str(connector), dict(partition)]:
+            return clean(connector), pack(partition)
+        case [str(connector), None]:
+            return clean(connector), "null"
+        case _:
+            return None
+
+
+def write(records: Sequence[Record]) -> set[str]:
+    """Write the newest offset of each source partition; a tombstone deletes. Inside the transaction."""
+    newest: dict[tuple[str, str], SourceOffset | None] = {}
+    for record in records:
+        key = parse_key(record.key)
+        if key is None:
+            continue
+        try:
+            value = json.loads(record.value or b"null")
+        except ValueError:
+            continue
+        connector, partition = key
+        row = SourceOffset(connector=connector, partition=partition, offset=pack(value), updated_ms=record.timestamp_ms)
+        newest[key] = row if isinstance(value, dict) else None
+    SourceOffset.objects.bulk_create(
+        [row for row in newest.values() if row is not None],
+        update_conflicts=True,
+        update_fields=("offset", "updated_ms"),
+        unique_fields=["connector", "partition"],
+        batch_size=200,
+    )
+    for (connector, partition), written in newest.items():
+        if written is None:
+            SourceOffset.objects.filter(connector=connector, partition=partition).delete()
+    return {connector for connector, _ in newest}
+
+
+def forget() -> None:
+    """Empty what came from the offsets topic, for a topic that was created anew."""
+    SourceOffset.objects.all().delete()

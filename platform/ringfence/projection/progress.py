@@ -1,0 +1,109 @@
+"""Progress reports of tasks: cumulative since an attempt's start, turned into live numbers and differences."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from fencing.topics.events import Event as Report
+from ringfence.projection import task_metrics as measures
+from ringfence.projection.clean_text import clean
+from ringfence.projection.minutes import Minutes
+from ringfence.projection.models import Task, pack
+
+RECENT = 120
+"""Reports kept per task for the pictures of records per second and of transactions."""
+
+_LIVE_FIELDS = (
+    "live_generation", "live_attempt", "reported_ms", "records", "records_total", "rate", "bytes", "transactions",
+    "aborted", "errors", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms", "commit_ms",
+    "producer_id", "epoch", "recent", "measures", "totals",
+)  # fmt: skip
+_COUNTERS = ("records", "transactions", "aborted", "errors")
+
+
+def number(report: Report, name: str, default: int = 0) -> int:
+    """A whole number of a report; `default` for anything else."""
+    value = report.get(name)
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+def text(report: Report, name: str) -> str:
+    """A text of a report; "" for anything else."""
+    value = report.get(name)
+    return clean(value) if isinstance(value, str) else ""
+
+
+def write(reports: Sequence[Report], history: Minutes) -> set[str]:
+    """Bring the tasks' live numbers forward, and tell `history`. Inside the transaction.
+
+    Returns the connectors that moved records.
+    """
+    reports = [report for report in reports if text(report, "connector") and number(report, "task", -1) >= 0]
+    if not reports:
+        return set()
+    names = {text(report, "connector") for report in reports}
+    tasks = {(task.connector, task.number): task for task in Task.objects.filter(connector__in=names)}
+    changed: dict[tuple[str, int], Task] = {}
+    moved: set[str] = set()
+    for report in reports:
+        key = (text(report, "connector"), number(report, "task"))
+        task = tasks.setdefault(key, Task(connector=key[0], number=key[1]))
+        gained = advance(task, report)
+        if gained is None:
+            continue
+        changed[key] = task
+        if gained["records"]:
+            moved.add(task.connector)
+        history.reported(task, task.reported_ms, gained)
+    Task.objects.bulk_create(
+        changed.values(),
+        update_conflicts=True,
+        update_fields=_LIVE_FIELDS,
+        unique_fields=["connector", "number"],
+        batch_size=50,
+    )
+    return moved
+
+
+def advance(task: Task, report: Report) -> dict[str, int] | None:
+    """Set the task's live numbers from a report; returns what each counter gained since the last one.
+
+    None for a report of an attempt that a newer one has replaced: a zombie may report for a while.
+    """
+    attempt = (number(report, "generation", -1), number(report, "attempt", -1))
+    newest = max((task.live_generation, task.live_attempt), (task.generation, -1))
+    if attempt < newest:
+        return None
+    same = attempt == (task.live_generation, task.live_attempt)
+    gained = {name: number(report, name) - (getattr(task, name) if same else 0) for name in _COUNTERS}
+    gained = {name: max(0, count) for name, count in gained.items()}
+    time_ms = number(report, "time_ms")
+    ended = _ended(task, report, gained, same=same)
+    seconds = (time_ms - task.reported_ms) / 1000 if same and task.reported_ms else 0
+    task.rate = gained["records"] / seconds if seconds > 0.05 else (task.rate if same else 0)
+    measures.advance(task, report, gained, seconds, same=same)
+    task.live_generation, task.live_attempt = attempt
+    task.records_total += gained["records"]
+    task.reported_ms = time_ms
+    task.commit_ms = float(number(report, "commit_ms"))
+    for name in (*_COUNTERS, "bytes", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms"):
+        setattr(task, name, number(report, name))
+    task.producer_id, task.epoch = number(report, "producer_id", -1), number(report, "epoch", -1)
+    task.recent = pack([*json.loads(task.recent), [time_ms // 1000, gained["records"], *ended]][-RECENT:])
+    return gained
+
+
+def _ended(task: Task, report: Report, gained: Mapping[str, int], *, same: bool) -> list[int]:
+    """The transactions that ended since the report before, [] for none: from, to, committed, aborted, their records.
+
+    A report is at most one a second, so short transactions come together. From: when the one that was open in the
+    report before was opened, else the time of that report, else the attempt's start. To: the last commit; where one
+    was aborted, the time of this report. Call it before the task's live numbers are set.
+    """
+    committed, aborted = gained["transactions"], gained["aborted"]
+    if not committed and not aborted:
+        return []
+    time_ms, last_commit_ms = number(report, "time_ms"), number(report, "last_commit_ms")
+    began = (task.open_since_ms or task.reported_ms) if same else time_ms - number(report, "life_ms")
+    ended = last_commit_ms if not aborted and began < last_commit_ms < time_ms else time_ms
+    records = (task.open_records if same else 0) + gained["records"] - number(report, "open_records")
+    return [min(began, ended), ended, committed, aborted, max(0, records)]

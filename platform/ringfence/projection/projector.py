@@ -1,0 +1,261 @@
+"""Keeps the database up to date with the four topics, exactly once.
+
+For each topic: 1 read the stored position and topic id, 2 a topic id that differs: see below,
+3 read committed records from the position, 4 write the rows and move the position by compare-and-set in one database
+transaction, 5 tell the open pages. A lost compare-and-set means that another projector runs: start over from 1.
+
+A config or offsets topic with another id than before is read only where a person has accepted it (`fencing.topics.topic_ids`);
+else the rows stay as they are, and the loss is told. What an accepted topic does not say is removed when its end is
+reached, not before: the lists are never empty for want of reading.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connection, transaction
+
+from fencing.clock import Deadline
+from fencing.errors import FencingError, Retriable, TopicLost
+from fencing.kafka.admin import cluster_id, end_offsets
+from fencing.kafka.topic_watch import TopicWatch
+from fencing.topics.cluster_state import ClusterState
+from fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
+from fencing.topics.topic_log import Isolation, TopicLog
+from ringfence.projection import config_rows, event_rows, offset_rows, positions, status_rows, topic_memory
+from ringfence.projection.change_notifications import Notice
+from ringfence.projection.models import ClusterInfo
+from ringfence.projection.positions import Stand, Superseded
+from ringfence.projection.records import Record
+from ringfence.projection.signals import housekeeping_due
+from ringfence.projection.stalls import Stalls
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+Notify = Callable[[Notice], None]
+
+_WAIT_SECONDS = 0.05
+_BATCH = 500
+_PRUNE_SECONDS = 300.0
+_IDLE_MOVE_SECONDS = 0.25
+_STALL_SECONDS = 15.0
+_WATCH_SECONDS = 1.0
+_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How the records of a role become rows, and how the rows are emptied."""
+
+    write: Callable[[Sequence[Record]], set[str]]
+    forget: Callable[[], None]
+
+
+_ROWS = {
+    "offsets": Rows(offset_rows.write, offset_rows.forget),
+    "status": Rows(status_rows.write, status_rows.forget),
+    "events": Rows(event_rows.write, event_rows.forget),
+}
+
+
+class Projection:
+    """One topic's rows and position. Needs no Kafka: `apply` takes records and where the reader stands after them."""
+
+    def __init__(self, role: str, topic: str, topic_id: str, ids: TopicIds | None = None) -> None:
+        """Reads the stand, and begins anew where the rows came from another topic of that role.
+
+        `ids`: the topics that the cluster goes by. Raises `TopicLost` for a precious topic that it does not go by.
+        """
+        self.role, self.topic, self.topic_id = role, topic, topic_id
+        self._state = ClusterState()
+        stand = positions.stand(role)
+        if stand.topic_id and (stand.topic_id, stand.topic) != (topic_id, topic):
+            replaced = role in PRECIOUS and stand.topic == topic
+            if replaced and not topic_memory.accepts(ids, role, Topic(topic, topic_id)):
+                raise TopicLost(explanation([Loss(role, topic, stand.topic_id, topic_id)]))
+            log.warning("The %s topic is another one than before (%s, id %s): made anew", role, topic, topic_id)
+            with transaction.atomic():
+                positions.begin(role, topic, topic_id)
+                (config_rows.begin if role == "config" else _ROWS[role].forget)()
+            stand = positions.stand(role)
+        self._stand = Stand(topic, topic_id, dict(stand.offsets or {}))
+
+    @property
+    def start(self) -> dict[int, int]:
+        """Where to read from: the config topic from its beginning, since its fold lives in memory."""
+        return {} if self.role == "config" else dict(self._stand.offsets or {})
+
+    def behind(self, reached: Mapping[int, int]) -> bool:
+        """Whether `reached` is past what is stored."""
+        return any(offset > self._stand.next_offset(p) for p, offset in reached.items())
+
+    def apply(self, records: Sequence[Record], reached: Mapping[int, int]) -> set[str]:
+        """Write the rows of these records and store `reached`. Returns the connectors that changed.
+
+        Raises Superseded, and then nothing is written.
+        """
+        known = self._stand.offsets or {}
+        new = [record for record in records if record.offset >= self._stand.next_offset(record.partition)]
+        reached = {p: max(offset, known.get(p, 0)) for p, offset in reached.items()}
+        state = self._state
+        if self.role == "config":
+            old = [record for record in records if record.offset < self._stand.next_offset(record.partition)]
+            state = config_rows.fold(state, old, self.topic).state
+        with transaction.atomic():
+            positions.move(self.role, self.topic, self.topic_id, known, reached)
+            if self.role == "config":
+                change = config_rows.fold(state, new, self.topic)
+                touched = config_rows.write(change) if new else set()
+                state = change.state
+            else:
+                touched = _ROWS[self.role].write(new) if new else set()
+        self._state = state
+        self._stand = Stand(self.topic, self.topic_id, {**known, **reached})
+        return touched
+
+    def remove_others(self) -> set[str]:
+        """Once the config topic's end is reached: remove the connectors that it does not have. Raises Superseded."""
+        with transaction.atomic():
+            if (self._stand.offsets or {}).get(0) is not None:
+                positions.hold(self.role, 0, self._stand.next_offset(0))
+            return config_rows.remove_others(self._state)
+
+
+class Projector:
+    """Runs the projections of the four topics in the calling thread. `notify` is told what changed."""
+
+    def __init__(self, config: WorkerConfig, notify: Notify, ids: TopicIds | None = None) -> None:
+        """`ids`: the topics that the cluster goes by, as this worker found them."""
+        self._config = config
+        self._notify = notify
+        self._ids = ids
+        self._told = False
+
+    def run(self, stop: threading.Event) -> None:
+        """Project until `stop`. Kafka or the database away: keeps trying, with growing pauses, and says so once."""
+        failures = 0
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                self._session(stop)
+            except Superseded as error:
+                log.info("Another projector is at work: %s", error)
+                stop.wait(0.5)
+                continue
+            except (DatabaseError, FencingError) as error:
+                if isinstance(error, TopicLost):
+                    topic_memory.tell_loss(str(error))
+                failures = 1 if time.monotonic() - began > 60 else failures + 1
+                if not self._told:
+                    log.warning("The projection waits: %s: %s", type(error).__name__, error)
+                    self._told = True
+                stop.wait(_PAUSES[min(failures, len(_PAUSES)) - 1])
+            except Exception:
+                log.exception("The projection met an error of its own; it starts over in five seconds")
+                stop.wait(_PAUSES[-1])
+            finally:
+                close_old_connections()
+        connection.close()
+
+    def _topics(self) -> dict[str, str]:
+        config = self._config
+        return {
+            "config": config.config_topic,
+            "status": config.status_topic,
+            "offsets": config.offsets_topic,
+            "events": config.events_topic,
+        }
+
+    def _session(self, stop: threading.Event) -> None:
+        logs: dict[str, tuple[TopicLog, Projection]] = {}
+        try:
+            for role, topic in self._topics().items():
+                logs[role] = self._open(role, topic)
+            self._store_cluster_id()
+            if self._ids is not None:
+                topic_memory.remember(self._ids)
+            self._follow(logs, stop)
+        finally:
+            for reader, _ in logs.values():
+                reader.close()
+
+    def _open(self, role: str, topic: str) -> tuple[TopicLog, Projection]:
+        # Status and events are not written in transactions: nobody's open one may hold their reader.
+        isolation = Isolation.UNCOMMITTED if role in ("status", "events") else Isolation.COMMITTED
+        reader = TopicLog(self._config.connection("ringfence-projection"), topic, isolation=isolation)
+        try:
+            projection = Projection(role, topic, reader.topic_id, self._ids)
+        except BaseException:
+            reader.close()
+            raise
+        reader.restart(projection.start)
+        return reader, projection
+
+    def _store_cluster_id(self) -> None:
+        known = cluster_id(self._config.connection("ringfence-projection"), Deadline.after(10))
+        ClusterInfo.objects.update_or_create(id=1, defaults={"kafka_cluster_id": known})
+
+    def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
+        prune_at, idle_at, look_at = 0.0, 0.0, time.monotonic() + _STALL_SECONDS
+        stalls = Stalls()
+        connection_ = self._config.connection("ringfence-projection")
+        config_topic = self._config.config_topic
+        end = end_offsets(connection_, config_topic, [0], Deadline.after(30))[0]
+        compared = False
+        watch = TopicWatch(connection_, {one.topic: one.topic_id for _, one in logs.values()}, _WATCH_SECONDS)
+        roles = {one.topic: role for role, (_, one) in logs.items()}
+        while not stop.is_set():
+            if odd := watch.look(time.monotonic()):
+                self._refuse(odd, roles, logs)
+            if not compared and logs["config"][0].positions[0] >= end:
+                compared = True
+                if gone := logs["config"][1].remove_others():
+                    self._notify(Notice(tuple(gone)))
+            touched: dict[str, set[str]] = {"config": set(), "status": set(), "offsets": set(), "events": set()}
+            changed = other = False
+            now = time.monotonic()
+            move_idle = now >= idle_at
+            if move_idle:
+                idle_at = now + _IDLE_MOVE_SECONDS
+            for role, (reader, projection) in logs.items():
+                records = reader.poll(_WAIT_SECONDS if role == "config" else 0.0, _BATCH)
+                reached = reader.positions
+                # Markers move the position without a record: a waiter of the config topic wants to know at once.
+                if records or ((role == "config" or move_idle) and projection.behind(reached)):
+                    names = projection.apply(records, reached)
+                    touched[role] |= names
+                    changed, other = changed or bool(records), other or (bool(records) and not names)
+            if changed:
+                self._recovered()
+                state = touched["config"] | touched["status"]
+                self._notify(Notice(tuple(state), tuple((touched["offsets"] | touched["events"]) - state), other))
+            if now >= look_at:
+                if stalled := stalls.look(int(time.time() * 1000)):
+                    self._notify(Notice(tuple(stalled)))
+                look_at = now + _STALL_SECONDS
+            if now >= prune_at:
+                event_rows.prune(int(time.time() * 1000))
+                housekeeping_due.send(sender=None, now_ms=int(time.time() * 1000))
+                prune_at = now + _PRUNE_SECONDS
+
+    def _refuse(
+        self,
+        odd: Mapping[str, str | None],
+        roles: Mapping[str, str],
+        logs: Mapping[str, tuple[TopicLog, Projection]],
+    ) -> None:
+        """A topic is not the one that is followed. Its rows stay; a new status or events topic is followed anew."""
+        lost = [Loss(roles[name], name, logs[roles[name]][1].topic_id, found) for name, found in odd.items()]
+        precious = [one for one in lost if one.role in PRECIOUS]
+        if precious:
+            raise TopicLost(explanation(precious))
+        raise Retriable(f"Of the cluster's topics, {lost[0]}")
+
+    def _recovered(self) -> None:
+        if self._told:
+            log.info("The projection goes on")
+            self._told = False

@@ -1,0 +1,24 @@
+"""What the projection tells others, inside of the database transaction that writes its rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.dispatch import Signal
+
+configurations_read: Final = Signal()
+"""`written`: configurations of connectors (`WrittenConfig`), in the order of the config topic."""
+hanging_transaction_ended: Final = Signal()
+"""`connector`, `by` (who ended it), `message`: a hanging transaction was ended without anybody asking."""
+housekeeping_due: Final = Signal()
+"""`now_ms`: time to delete what is older than it is to be kept. Sent every few minutes, by one worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenConfig:
+    """A configuration as the config topic says it."""
+
+    connector: str
+    config_offset: int
+    time_ms: int
+    config: Mapping[str, str]

@@ -1,0 +1,219 @@
+"""The status topic as rows: the states of connectors and tasks, the workers, the leader."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
+from fencing.topics.active_topics import TopicStatus
+from fencing.topics.status import (
+    ConnectorStatus,
+    LeaderRecord,
+    Removed,
+    State,
+    StatusRecord,
+    TaskStatus,
+    WorkerRecord,
+    decode,
+    replaces,
+)
+from ringfence.projection import topic_rows
+from ringfence.projection.clean_text import clean
+from ringfence.projection.health import refresh
+from ringfence.projection.minutes import ITSELF, Minutes
+from ringfence.projection.models import ClusterInfo, Connector, Task, Worker
+from ringfence.projection.records import Record
+from ringfence.projection.startups import Starting
+
+_CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
+_TASK_FIELDS = (
+    "state", "worker", "trace", "version", "generation", "attempt", "why", "since_ms", "restarts", "next_restart_ms",
+)  # fmt: skip
+
+
+def write(records: Sequence[Record]) -> set[str]:
+    """Write the newest status under each key; returns the connectors it speaks of. Inside the transaction."""
+    startups, history = Starting(), Minutes()
+    decoded_records = [(found, record) for record in records if (found := decode(record.key, record.value)) is not None]
+    newest = _newest(decoded_records, startups, history)
+    touched: set[str] = set()
+    connectors: list[Connector] = []
+    tasks: list[Task] = []
+    topics: list[TopicStatus] = []
+    for decoded, time_ms in newest.values():
+        match decoded:
+            case ConnectorStatus():
+                connectors.append(_connector_row(decoded, time_ms))
+                touched.add(decoded.connector)
+            case TaskStatus():
+                tasks.append(_task_row(decoded, time_ms))
+                touched.add(decoded.task.connector)
+            case TopicStatus():
+                topics.append(decoded)
+                touched.add(decoded.connector)
+            case WorkerRecord():
+                _write_worker(decoded)
+            case LeaderRecord():
+                names = {"leader": clean(decoded.worker), "incarnation": clean(decoded.incarnation)}
+                ClusterInfo.objects.update_or_create(
+                    id=1,
+                    defaults={
+                        **names,
+                        "since_ms": decoded.since_ms,
+                        "group_generation": decoded.group_generation,
+                        "topic_tracking": decoded.topic_tracking,
+                    },
+                )
+            case Removed(key):
+                touched |= _remove(key)
+    _keep_since(connectors, startups, history)
+    Connector.objects.bulk_create(
+        connectors,
+        update_conflicts=True,
+        update_fields=_CONNECTOR_FIELDS,
+        unique_fields=["name"],
+        batch_size=80,
+    )
+    Task.objects.bulk_create(
+        tasks,
+        update_conflicts=True,
+        update_fields=_TASK_FIELDS,
+        unique_fields=["connector", "number"],
+        batch_size=80,
+    )
+    topic_rows.write(topics)
+    startups.write()
+    history.write()
+    if touched:
+        refresh(touched)
+    return touched
+
+
+def _newest(
+    decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting, history: Minutes
+) -> dict[bytes, tuple[StatusRecord, int]]:
+    """The last record under each key; of a task's, the last one that is no late word of an older attempt."""
+    held = _held({found.task.connector for found, _ in decoded if isinstance(found, TaskStatus)})
+    newest: dict[bytes, tuple[StatusRecord, int]] = {}
+    for found, record in decoded:
+        key = record.key or b""
+        if isinstance(found, TaskStatus):
+            before = held.get(key)
+            if not replaces(found, before):
+                continue
+            if found.version is None and before is not None:
+                found = replace(found, version=before.version)  # a task alone knows its own
+            startups.task(before, found)
+            _tell(history, before, found, record.timestamp_ms)
+            held[key] = found
+        elif isinstance(found, Removed):
+            held.pop(key, None)
+        newest[key] = (found, record.timestamp_ms)
+    return newest
+
+
+def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms: int) -> None:
+    again = before is not None and before.generation == now.generation and before.attempt != now.attempt
+    state = "" if before is None else str(before.state)
+    key = now.task.connector, now.task.task
+    history.changed(key, state, str(now.state), now.since_ms or time_ms, again=again)
+
+
+def _held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
+    """What the rows say of these connectors' tasks, by key, as far as a newer report is compared with it."""
+    rows = Task.objects.filter(connector__in=connectors).exclude(state="")
+    known = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version")
+    held = {}
+    for name, number, state, worker, generation, attempt, since_ms, version in known:
+        task = TaskId(ConnectorName(name), number)
+        found = TaskStatus(task, State(state), WorkerId(worker), Generation(generation), attempt, NOBODY)
+        held[f"status-task-{task}".encode()] = replace(found, since_ms=since_ms, version=version or None)
+    return held
+
+
+def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
+    return Connector(
+        name=status.connector,
+        state=status.state,
+        worker=clean(status.worker),
+        trace=clean(status.trace or ""),
+        version=clean(status.version or ""),
+        state_generation=status.generation,
+        since_ms=time_ms,
+    )
+
+
+def _keep_since(rows: Sequence[Connector], startups: Starting, history: Minutes) -> None:
+    """A status that repeats the state it was in does not begin it anew."""
+    before = {
+        name: (state, since)
+        for name, state, since in Connector.objects.filter(name__in=[row.name for row in rows]).values_list(
+            "name", "state", "since_ms"
+        )
+    }
+    for row in rows:
+        state, since = before.get(row.name, ("", 0))
+        startups.connector(state, row)
+        history.changed((row.name, ITSELF), state, row.state, row.since_ms)
+        if state == row.state and since:
+            row.since_ms = since
+
+
+def _task_row(status: TaskStatus, time_ms: int) -> Task:
+    return Task(
+        connector=status.task.connector,
+        number=status.task.task,
+        state=status.state,
+        worker=clean(status.worker),
+        trace=clean(status.trace or ""),
+        version=clean(status.version or ""),
+        generation=status.generation,
+        attempt=status.attempt,
+        why=clean(status.why),
+        since_ms=status.since_ms or time_ms,
+        restarts=status.restarts,
+        next_restart_ms=status.next_ms,
+    )
+
+
+def _write_worker(record: WorkerRecord) -> None:
+    Worker.objects.update_or_create(
+        worker=record.worker,
+        defaults={
+            "incarnation": clean(record.incarnation),
+            "mode": clean(record.mode)[:16],
+            "slots": record.slots,
+            "version": clean(record.version),
+            "since_ms": record.since_ms,
+        },
+    )
+
+
+def _remove(key: str) -> set[str]:
+    if (connector := topic_rows.remove(key)) is not None:
+        return {connector}
+    if key == "leader":
+        ClusterInfo.objects.filter(id=1).update(leader="", incarnation="", group_generation=-1)
+    elif key.startswith("worker-"):
+        Worker.objects.filter(worker=key.removeprefix("worker-")).delete()
+    elif key.startswith("status-connector-"):
+        name = key.removeprefix("status-connector-")
+        Connector.objects.filter(name=name).update(state="", worker="", trace="", state_generation=-1)
+        return {name}
+    elif key.startswith("status-task-"):
+        name, _, number = key.removeprefix("status-task-").rpartition("-")
+        if name and number.isascii() and number.isdigit():
+            Task.objects.filter(connector=name, number=int(number)).update(
+                state="", worker="", trace="", why="", reported_ms=0, restarts=0, next_restart_ms=0
+            )
+            return {name}
+    return set()
+
+
+def forget() -> None:
+    """Empty what came from the status topic, for a topic that was created anew."""
+    Connector.objects.update(state="", worker="", trace="", state_generation=-1)
+    Task.objects.update(state="", worker="", trace="", why="", generation=-1, attempt=0)
+    Worker.objects.all().delete()
+    topic_rows.forget()
+    ClusterInfo.objects.update(leader="", incarnation="", group_generation=-1)
+    refresh(set(Connector.objects.values_list("name", flat=True)))

@@ -1,0 +1,41 @@
+"""The part of a task's progress report that only metrics show (`fencing.metrics`), kept as JSON beside the columns.
+
+`measures`: what the newest report said, and `poll_rate` (records a second that were polled). `totals`: counts since the
+task was first seen; they go on over attempts, as a counter should.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fencing.topics.events import Event as Report
+from ringfence.projection.models import Task, pack
+
+SPREADS = ("poll_ms", "batch_records", "active_records", "commit_times_ms", "commit_failed", "transaction_records")
+"""{min, max, sum, count} of the last half to whole minute before the report."""
+
+_CUMULATIVE = ("polled", "retries", "record_errors", "record_failures", "commit_failures")
+_LATEST = ("last_error_ms", "running_ms", "paused_ms", "life_ms")
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def _spread(value: object) -> dict[str, float]:
+    found: Mapping[str, object] = value if isinstance(value, dict) else {}
+    return {name: _number(found.get(name)) for name in ("min", "max", "sum", "count")}
+
+
+def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: float, *, same: bool) -> None:
+    """Set both from a report. `gained`: what other counters gained; `same`: it is the same attempt's as the last."""
+    before: dict[str, Any] = json.loads(task.measures) if same else {}
+    totals: dict[str, int] = json.loads(task.totals)
+    now: dict[str, Any] = {name: int(_number(report.get(name))) for name in (*_CUMULATIVE, *_LATEST)}
+    more = {name: max(0, now[name] - int(before.get(name, 0))) for name in _CUMULATIVE}
+    for name, count in {**more, "transactions": gained["transactions"], "aborted": gained["aborted"]}.items():
+        totals[name] = totals.get(name, 0) + count
+    now["poll_rate"] = more["polled"] / seconds if seconds > 0.05 else before.get("poll_rate", 0)
+    now |= {name: _spread(report.get(name)) for name in SPREADS}
+    now["transactional_id"] = str(report.get("transactional_id") or "")
+    task.measures, task.totals = pack(now), pack(totals)

@@ -1,0 +1,65 @@
+"""What the database remembers of the cluster's topics, and that one is lost, for the web process to say.
+
+Without a lost topic the pages and the API show the rows; with one they show the same rows, as of the loss, and say so.
+"""
+
+import time
+from dataclasses import dataclass
+
+from fencing.topics import topic_ids
+from fencing.topics.topic_ids import Topic, TopicIds
+from ringfence.projection.models import ClusterInfo, Connector, TopicPosition
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """`reason`: for people, with the remedy; `since_ms`: when a worker first said so."""
+
+    reason: str
+    since_ms: int
+
+
+def remembered() -> TopicIds | None:
+    """None where the database has nothing to tell, or knows no connector that could be lost."""
+    if not Connector.objects.filter(known=True).exists():
+        return None
+    return known()
+
+
+def known() -> TopicIds | None:
+    """As last remembered; else, version 0, the topics that the rows were made from."""
+    row = ClusterInfo.objects.filter(id=1).first()
+    told = topic_ids.loads(row.topic_ids) if row is not None else None
+    if told is not None:
+        return told
+    positions = TopicPosition.objects.filter(partition=0).values_list("role", "topic", "topic_id")
+    topics = {role: Topic(topic, id_) for role, topic, id_ in positions}
+    return TopicIds(0, topics) if topics else None
+
+
+def remember(ids: TopicIds) -> None:
+    """Keep them: the rows come from these topics, and nothing is lost (any more)."""
+    told = {"topic_ids": topic_ids.dumps(ids).decode(), "topics_lost": "", "topics_lost_ms": 0}
+    ClusterInfo.objects.update_or_create(id=1, defaults=told)
+
+
+def accepts(ids: TopicIds | None, role: str, topic: Topic) -> bool:
+    """Whether rows of another topic may give way to this one: a person decided so, or there is nothing to lose."""
+    if ids is None or ids.topics.get(role) != topic:
+        return False
+    before = remembered()
+    return before is None or before.topics.get(role) == topic or ids.version > before.version
+
+
+def tell_loss(reason: str) -> None:
+    """Say that a topic is lost, until `remember`."""
+    row, _ = ClusterInfo.objects.get_or_create(id=1)
+    if row.topics_lost != reason:
+        row.topics_lost, row.topics_lost_ms = reason, row.topics_lost_ms or int(time.time() * 1000)
+        row.save(update_fields=["topics_lost", "topics_lost_ms"])
+
+
+def lost() -> Lost | None:
+    """None where nothing is."""
+    row = ClusterInfo.objects.filter(id=1).exclude(topics_lost="").values_list("topics_lost", "topics_lost_ms").first()
+    return Lost(*row) if row else None

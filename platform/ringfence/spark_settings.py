@@ -1,0 +1,85 @@
+"""Which Spark the tasks run on: this machine's cores by default, or a cluster by the worker's `spark.*` settings."""
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+MASTER: Final = "spark.master"
+AUTHENTICATE: Final = "spark.authenticate"
+SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - a name
+_PREFIX: Final = "spark."
+
+_DEFAULTS: Final = {
+    "spark.app.name": "ringfence",
+    "spark.ui.enabled": "false",
+    "spark.ui.killEnabled": "false",  # where somebody turns it on
+    # Who reaches a driver or a master without them runs programs there. Spark makes the secret where it can.
+    AUTHENTICATE: "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.driver.memory": "512m",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
+    # A task has a dozen threads, nearly all of them librdkafka's; an arena for each keeps what none of them uses.
+    "spark.executorEnv.MALLOC_ARENA_MAX": "2",
+    # A task whose process dies of a signal says where: `spark_host` makes a failure of it.
+    "spark.python.worker.faulthandler.enabled": "true",
+}
+_ON_THIS_MACHINE: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+_ON_A_CLUSTER: Final = {
+    # A few tasks for each executor: they spread, and one that is lost takes few along.
+    "spark.executor.cores": "2",
+    "spark.executor.memory": "512m",
+    "spark.executorEnv.PYTHONUNBUFFERED": "1",
+    "spark.deploy.spreadOut": "true",
+    # Else an application that lives for months is ended after a handful of lost executors (Kubernetes, YARN).
+    "spark.executor.failuresValidityInterval": "1h",
+}
+
+FIXED: Final = {
+    "spark.python.daemon.module": "ringfence.engine.spark.daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.task.maxFailures": "1",
+    "spark.task.cpus": "1",
+    "spark.speculation": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""Not to be changed: the leader places attempts, and Spark runs each of them once."""
+
+
+def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
+    """For a SparkConf. Raises ValueError for a setting that cannot be used, with the reason."""
+    given = {name: value.strip() for name, value in worker.items() if name.startswith(_PREFIX)}
+    for name, value in FIXED.items():
+        if given.get(name, value) != value:
+            raise ValueError(f"{name}={given[name]} cannot be used: it is {value}, since every attempt runs once only")
+    # Old attempts may still hold a core each while new ones start, so there are twice as many.
+    cores = slots * 2 + 2
+    master = given.get(MASTER) or f"local[{cores}]"
+    if master.startswith("local"):
+        return {**_DEFAULTS, **_ON_THIS_MACHINE, **given, **FIXED, MASTER: master}
+    if given.get(AUTHENTICATE) == "false":
+        given = {"spark.network.crypto.enabled": "false", **given}
+    elif master.startswith("spark://") and not given.get(SECRET):
+        raise ValueError(
+            f"{MASTER}={master} needs {SECRET}: the secret that its master and workers have (_SPARK_AUTH_SECRET, "
+            f"beside -D{AUTHENTICATE}=true), or {AUTHENTICATE}=false where nobody else reaches them"
+        )
+    there = {**_ON_A_CLUSTER, "spark.pyspark.python": sys.executable, **given}
+    return {**_DEFAULTS, **_share(master, cores, there["spark.executor.cores"]), **there, **FIXED, MASTER: master}
+
+
+def _share(master: str, cores: int, of_each: str) -> dict[str, str]:
+    """How much of a cluster one worker takes. By Spark's own defaults the first worker has all of a standalone
+    cluster, so that a second one waits for ever, and on Kubernetes and YARN each has two executors, however many tasks
+    it is to run. of_each: an executor's cores. Raises ValueError."""
+    if not of_each.isdecimal() or int(of_each) < 1:
+        raise ValueError(f"spark.executor.cores={of_each} cannot be used: a whole number of at least 1 is expected")
+    if master.startswith("spark://"):
+        return {"spark.cores.max": str(math.ceil(cores / int(of_each)) * int(of_each))}
+    return {"spark.executor.instances": str(math.ceil(cores / int(of_each)))}
+
+
+def is_local(settings: Mapping[str, str]) -> bool:
+    """Whether the tasks' processes are this worker's own."""
+    return settings[MASTER].startswith("local")

@@ -1,0 +1,1 @@
+"""A connector's page: one module a tab, and what the tabs share."""

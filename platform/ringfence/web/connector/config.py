@@ -1,0 +1,146 @@
+"""The Config tab: what is configured, every version with who and when, what differs, and the way back to one."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api import writing
+from ringfence.dispatch import Refused
+from ringfence.history.models import ConfigVersion
+from ringfence.http.errors import ConnectError
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector, SourceOffset, Task
+from ringfence.web.connector.config_diff import Change, changes
+from ringfence.web.connector.frame import ask, done, failed, found, tab
+from ringfence.web.connector.transaction_lanes import open_now
+from ringfence.web.views import find, gone
+
+PAGE_SIZE = 20
+CHOICES = 200
+"""Versions that the two lists of the comparison offer; any other can be named in the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A version in the list. `changed`: settings that differ from the version before; None where none is kept."""
+
+    row: ConfigVersion
+    current: bool
+    same: bool
+    changed: int | None
+
+
+@tab("config", Verb.VIEW_CONFIG, still=True)
+def config(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """`?page=` of the versions; `?from=3&to=5` compares two, without `to` with what there is now."""
+    settings = row.settings
+    kept = ConfigVersion.objects.filter(connector=row.name).order_by("-number")
+    page: Page[ConfigVersion] = Paginator(kept, PAGE_SIZE).get_page(request.GET.get("page", ""))
+    masked = Masker([row.class_name]).masked(settings)
+    first = ("name", "connector.class")
+    return {
+        "config": sorted(masked.items(), key=lambda item: (item[0] not in first, item[0])),
+        "config_json": json.dumps(masked, indent=2, ensure_ascii=False, sort_keys=True),
+        "page": page,
+        "versions": _shown(list(page), kept, settings),
+        "numbers": list(kept.values_list("number", flat=True)[:CHOICES]),
+        **_compared(row, request.GET.get("from", ""), request.GET.get("to", "")),
+    }
+
+
+def _shown(listed: Sequence[ConfigVersion], kept: Any, settings: dict[str, str]) -> list[Shown]:
+    older = kept.filter(number__lt=listed[-1].number).first() if listed else None
+    newest = kept.values_list("number", flat=True).first()
+    shown = []
+    for row, before in zip(listed, [*listed[1:], older], strict=True):
+        mine, old = row.settings, before.settings if before else None
+        changed = None if old is None else sum(mine.get(key) != old.get(key) for key in mine.keys() | old.keys())
+        same = mine == settings
+        shown.append(Shown(row, same and row.number == newest, same, changed))
+    return shown
+
+
+def _version(row: Connector, text: str) -> ConfigVersion | None:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        return None
+    return ConfigVersion.objects.filter(connector=row.name, number=int(text)).first()
+
+
+def _compared(row: Connector, before: str, after: str) -> dict[str, Any]:
+    """The comparison that was asked for; `missing` says which version there is none of."""
+    if not before:
+        return {}
+    old, new = _version(row, before), _version(row, after) if after else None
+    if old is None or (after and new is None):
+        return {"missing": before if old is None else after, "from": before, "to": after}
+    then, now = old.settings, new.settings if new else row.settings
+    masker = Masker({then.get("connector.class", ""), now.get("connector.class", "")})
+    return {"diff": changes(then, now, masker), "from": old.number, "to": new.number if new else ""}
+
+
+def effect(row: Connector) -> dict[str, int]:
+    """What another configuration does to what runs, in numbers."""
+    tasks = list(Task.objects.filter(connector=row.name, known=True))
+    return {"tasks": 0 if row.target == "STOPPED" else len(tasks), "open": sum(open_now(task) for task in tasks)}
+
+
+def differences(row: Connector, wanted: ConfigVersion) -> list[Change]:
+    """What setting that version again changes now."""
+    now, then = row.settings, wanted.settings
+    return changes(now, then, Masker({now.get("connector.class", ""), then.get("connector.class", "")}))
+
+
+@requires(
+    GET=on_connector(Verb.EDIT, Verb.VIEW_CONFIG),
+    POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing(),
+)
+@require_http_methods(["GET", "HEAD", "POST"])
+def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """The question with its effect in numbers; the answer names the configuration that it was asked about."""
+    row = found(name)
+    wanted = _version(row or Connector(name=name), str(number))
+    if wanted is None:
+        return gone(request, name)
+    if row is None:
+        return _create_again(request, name, wanted)
+    if request.method != "POST":
+        return _ask(request, row, wanted)
+    try:
+        if request.POST.get("version") != str(row.config_offset):
+            raise Refused(409, "The configuration was changed meanwhile. Below is what going back would change now.")
+        writing.configure(name, wanted.settings, principal_of(request), expected=row.config_offset)
+    except (ConnectError, Refused) as error:
+        status = failed(request, error)
+        return _ask(request, find(name), wanted, status, problem=error.message)
+    tasks = effect(row)["tasks"]
+    text = f"Version {number} is the configuration again."
+    hint = "Its tasks start as a new generation, at the last committed offset." if tasks else ""
+    return done(request, row, text, "config", hint=hint)
+
+
+def _create_again(request: HttpRequest, name: str, wanted: ConfigVersion) -> HttpResponse:
+    """A deleted connector: the question, then the connector, with the offsets that were kept."""
+    deleted = Connector(name=name)
+    shown: dict[str, Any] = {"wanted": wanted, "diff": differences(deleted, wanted)}
+    shown["offsets"] = SourceOffset.objects.filter(connector=name).count()
+    if request.method != "POST":
+        return ask(request, deleted, "again", shown)
+    state = "STOPPED" if request.POST.get("stopped") else "RUNNING"
+    try:
+        writing.create(name, wanted.settings, state, principal_of(request))
+    except (ConnectError, Refused) as error:
+        return ask(request, deleted, "again", {**shown, "problem": error.message}, failed(request, error))
+    return done(request, find(name), f"It is here again, as in version {wanted.number}.", "config")
+
+
+def _ask(request: HttpRequest, row: Connector, wanted: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:
+    shown = {"wanted": wanted, "loaded": row.config_offset, "diff": differences(row, wanted), **effect(row), **more}
+    return ask(request, row, "rollback", shown, status)

@@ -1,0 +1,79 @@
+"""What differs between configurations, for people: found on the values, shown with secrets masked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connectors.api.config_types import HIDDEN
+from ringfence.history.versions import difference
+from ringfence.http.masking import Masker
+
+Config = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting that differs; None where it is not there. Secrets are masked."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreeWay:
+    """A setting that somebody changed since a form was loaded, or that the form changes, or both. Secrets are masked.
+
+    `conflict`: both changed it, and not to the same value.
+    """
+
+    key: str
+    base: str | None
+    now: str | None
+    mine: str | None
+    theirs_changed: bool
+    conflict: bool
+
+
+def changes(before: Config, after: Config, masker: Masker) -> list[Change]:
+    """By key. Which settings are secret depends on the plugin class, so each is masked as a whole."""
+    found = difference(before, after)
+    old, new = masker.masked(before), masker.masked(after)
+    return [Change(key, old.get(key), new.get(key)) for key in sorted({*found.added, *found.removed, *found.changed})]
+
+
+def filled(mine: Config, base: Config) -> dict[str, str]:
+    """What was sent, where a mask stands for the value that the form was loaded with."""
+    return {key: base.get(key, value) if value == HIDDEN else value for key, value in mine.items()}
+
+
+def three_way(base: Config, now: Config, mine: Config, masker: Masker) -> list[ThreeWay]:
+    """What others changed (base to now) beside what the form changes (base to mine); masks are filled in already."""
+    shown = [masker.masked(config) for config in (base, now, mine)]
+    rows = []
+    for key in sorted(base.keys() | now.keys() | mine.keys()):
+        was, there, wanted = base.get(key), now.get(key), mine.get(key)
+        if was == there == wanted:
+            continue
+        old, current, sent = (config.get(key) for config in shown)
+        conflict = there != was and wanted != was and there != wanted
+        rows.append(ThreeWay(key, old, current, sent, there != was, conflict))
+    return rows
+
+
+def merged(base: Config, now: Config, mine: Config) -> dict[str, str]:
+    """Mine on top of what is there now: what only others changed is theirs; of a conflict, mine."""
+    result = {}
+    for key in base.keys() | now.keys() | mine.keys():
+        value = now.get(key) if mine.get(key) == base.get(key) else mine.get(key)
+        if value is not None:
+            result[key] = value
+    return result
+
+
+def masked_again(merged_config: Config, now: Config, sent: Config, masker: Masker) -> dict[str, str]:
+    """A merged configuration for the form: secrets that are stored now are masks, those just typed stay as typed."""
+    shown = masker.masked(merged_config)
+    return {
+        key: sent[key] if value == HIDDEN and now.get(key) != merged_config[key] and key in sent else value
+        for key, value in shown.items()
+    }

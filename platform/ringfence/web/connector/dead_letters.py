@@ -1,0 +1,171 @@
+"""The Dead letters tab: records that failed, with what is known of it, and their replay with an outcome for each.
+
+Letters are other people's data: reading them takes the verb `view-data` and leaves an audit entry. A replay takes
+`operate`, and a look at what it would do first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api import dead_letters as letters
+from ringfence.audit.trail import note
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.projection.models import Connector
+from ringfence.web.connector.frame import ask, failed, tab
+from ringfence.web.connector.record_text import Decoded, decoded
+from ringfence.web.state_badges import Look, Tone
+from ringfence.web.views import find, is_fragment
+
+_CLOSE: Final = '{"ringfence-close": null}'
+_REPLAYED: Final = {
+    "no": Look("Waiting", "circle-dot", Tone.MOTION, "It was not replayed."),
+    "yes": Look("Replayed", "circle-check", Tone.OK, "Its record was taken again."),
+    "undecided": Look("Not decided", "loader", Tone.MOTION, "An open transaction hides whether it was replayed."),
+    "unknown": Look("Unknown", "circle-help", Tone.REST, "The topic could not be read to its end in time."),
+}
+_UNSEEN: Final = {
+    "aborted": Look("Aborted", "circle-x", Tone.BAD, "Only read_uncommitted readers see it."),
+    "open": Look("Open", "circle-dot", Tone.MOTION, "Its transaction, or an earlier one, is not decided yet."),
+}
+_BECAME: Final = {
+    "written": Look("Written", "circle-check", Tone.OK, "It is in its topic, once."),
+    "dropped": Look("Dropped", "circle-check", Tone.OK, "A transform drops it."),
+    "failed": Look("Failed again", "circle-x", Tone.BAD, "It stays as it was."),
+    "replayed": Look("Replayed before", "circle-check", Tone.REST, "It is not written twice."),
+    "undecided": Look("Not decided", "loader", Tone.MOTION, "Nothing was changed: try again in a moment."),
+    "missing": Look("Not there", "circle-help", Tone.REST, "Nothing was changed."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter for people; `told` is what its headers say."""
+
+    told: Mapping[str, Any]
+    replayed: Look
+    seen: Look | None
+    key: Decoded
+    value: Decoded
+    headers: list[tuple[str, Decoded]]
+
+    @property
+    def place(self) -> str:
+        """Names it, with the topic that its record was to go to, in the forms."""
+        return f"{self.told['partition']}:{self.told['offset']}:{self.told['topic']}"
+
+    @property
+    def waits(self) -> bool:
+        return self.told["replayed"] != "yes" and self.seen is None
+
+
+@tab("dead-letters", still=True)
+def dead_letters(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """What may be asked for; the letters themselves are read when somebody asks."""
+    return {"dead_topic": letters.topic_of(row), "stages": letters.STAGES, "levels": letters.LEVELS}
+
+
+@requires(POST=on_connector(Verb.VIEW_DATA).writing())
+@require_POST
+def records(request: HttpRequest, name: str) -> HttpResponse:
+    """A page of letters: `stage`, `class`, `level`, `before`. A POST, since it leaves an audit entry."""
+    row = find(name)
+    asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class", "level", "before")}
+    asked["level"] = asked["level"] or letters.LEVELS[0]
+    try:
+        found = letters.found(
+            row, stage=asked["stage"], by=asked["class"], before=asked["before"], level=asked["level"]
+        )
+    except (ConnectError, Refused) as error:
+        return ask(request, row, "letters", {"problem": error.message, "asked": asked}, failed(request, error))
+    note(request, f"looked at dead letters in topic {found['topic']} as {asked['level']}")
+    shown = {"found": found, "asked": asked, "letters": [_letter(each) for each in found["letters"]]}
+    return ask(request, row, "letters", shown)
+
+
+@requires(POST=on_connector(Verb.OPERATE))
+@require_POST
+def question(request: HttpRequest, name: str) -> HttpResponse:
+    """What a replay of the chosen letters, or of all that match, would do. Nothing is changed."""
+    row = find(name)
+    return _ask(request, row)
+
+
+@requires(POST=on_connector(Verb.OPERATE).writing())
+@require_POST
+def replay(request: HttpRequest, name: str) -> HttpResponse:
+    """Replay `letter`s, or `what=all` that match `stage` and `class`; the outcome of each takes the list's place."""
+    row = find(name)
+    reason = str(request.POST.get("reason", "")).strip()
+    try:
+        chosen = None if _every(request) else [place for place, _ in _chosen(request)]
+        stage, by = str(request.POST.get("stage", "")), str(request.POST.get("class", ""))
+        user = principal_of(request).name
+        if chosen is not None:
+            done = letters.replay(row, user, places=chosen, reason=reason)
+        else:
+            done = letters.replay(row, user, stage=stage, by=by, reason=reason)
+    except (ConnectError, Refused) as error:
+        return _ask(request, row, failed(request, error, reason), problem=error.message, reason=reason)
+    note(request, letters.told(done, reason))
+    said = letters.counted(done["results"])
+    rows = [(each, _BECAME[each["became"]]) for each in done["results"]]
+    response = ask(request, row, "letters_replayed", {"said": said, "rows": rows, "left": done["left"]})
+    if is_fragment(request):
+        response["HX-Retarget"], response["HX-Reswap"], response["HX-Trigger"] = "#letters", "innerHTML", _CLOSE
+    return response
+
+
+def _every(request: HttpRequest) -> bool:
+    return request.POST.get("what") == "all"
+
+
+def _chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
+    """The letters of a form, each with the topic that its record was to go to."""
+    chosen = []
+    for text in request.POST.getlist("letter"):
+        partition, _, rest = text.partition(":")
+        offset, _, topic = rest.partition(":")
+        if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
+            raise bad_request("A letter is named by its partition and its offset: nothing was replayed.")
+        if len(partition) > 9 or len(offset) > 18:
+            raise bad_request("There is no such letter: nothing was replayed.")
+        chosen.append(((int(partition), int(offset)), topic))
+    if not chosen:
+        raise bad_request("No letter is chosen: tick some first.")
+    if len(chosen) > letters.MOST_PLACES:
+        raise bad_request(f"At most {letters.MOST_PLACES} letters can be replayed at a time.")
+    return chosen
+
+
+def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -> HttpResponse:
+    """The question, with what it is about carried along."""
+    asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class")}
+    shown: dict[str, Any] = {"asked": asked, "every": _every(request), "most": letters.MOST_PLACES, **more}
+    shown["dead_topic"] = letters.topic_of(row)
+    if not shown["every"]:
+        try:
+            chosen = _chosen(request)
+        except ConnectError as error:
+            return ask(request, row, "letters_confirm", {**shown, "problem": error.message}, error.status_code)
+        shown["chosen"] = [f"{partition}:{offset}:{topic}" for (partition, offset), topic in chosen]
+        shown["into"] = sorted({topic for _, topic in chosen})
+    return ask(request, row, "letters_confirm", {**shown, "may_do": True}, status)
+
+
+def _letter(told: Mapping[str, Any]) -> Letter:
+    return Letter(
+        told=told,
+        replayed=_REPLAYED[told["replayed"]],
+        seen=_UNSEEN.get(told["seen"]),
+        key=decoded(told["key"], told["key_size"]),
+        value=decoded(told["value"], told["value_size"]),
+        headers=[(name, decoded(encoded, size)) for name, encoded, size in told["headers"]],
+    )

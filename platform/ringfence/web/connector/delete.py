@@ -1,0 +1,102 @@
+"""Deleting a connector: one screen that says what happens to its tasks, open transactions, offsets and topics."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from ringfence import dispatch
+from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api import offset_moves
+from ringfence.audit.trail import entry_of, note
+from ringfence.dispatch import Refused
+from ringfence.history.models import ConfigVersion, OffsetSnapshot
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.projection.models import ActiveTopic, Connector, SourceOffset, Task
+from ringfence.web.connector.frame import ask, failed, found
+from ringfence.web.connector.offsets import LONGEST_REASON
+from ringfence.web.connector.transaction_lanes import open_now
+from ringfence.web.views import find, gone
+
+SHOWN = 20
+KEEP, DISCARD = "keep", "discard"
+
+
+@requires(GET=on_connector(Verb.DELETE), POST=on_connector(Verb.DELETE).writing())
+@require_http_methods(["GET", "HEAD", "POST"])
+def delete(request: HttpRequest, name: str) -> HttpResponse:
+    """The question; then, with the name typed and a reason, the deletion. To discard offsets takes their verb, too."""
+    row = found(name)
+    if row is None:
+        return gone(request, name)
+    if request.method != "POST":
+        return _ask(request, row)
+    offsets, reason = str(request.POST.get("offsets", KEEP)), str(request.POST.get("reason", "")).strip()
+    try:
+        if request.POST.get("confirm") != name:
+            raise bad_request("The name does not match: nothing was changed.")
+        if not reason or len(reason) > LONGEST_REASON:
+            raise bad_request(f"A reason of up to {LONGEST_REASON} characters is needed: nothing was changed.")
+        if offsets not in (KEEP, DISCARD):
+            raise bad_request("Choose whether the offsets are kept or discarded: nothing was changed.")
+        if offsets == DISCARD:
+            authorise(request, Verb.OFFSETS, name)
+        note(request, f"{reason} (offsets: {offsets})")
+        snapshot = _carried_out(request, name, discard=offsets == DISCARD)
+    except (ConnectError, Refused) as error:
+        status = failed(request, error, reason)
+        row = found(name)
+        if row is None:
+            return gone(request, name)
+        return _ask(request, row, status, problem=error.message, reason=reason, chosen=offsets)
+    entry = entry_of(request, name)
+    shown = {"discarded": offsets == DISCARD, "snapshot": snapshot, "entry": entry, "count": _offsets(name)}
+    return ask(request, row, "deleted", shown)
+
+
+def _carried_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
+    """1 where offsets are to go: stop, and wait for the fence, 2 delete the offsets, 3 delete the connector.
+
+    The number of the snapshot that was taken of the offsets. Raises Refused; what was done by then is in its message.
+    """
+    user = principal_of(request).name
+    snapshot = None
+    if discard:
+        if find(name).target != "STOPPED":
+            dispatch.command("stop", name, {}, user=user)
+        try:
+            snapshot = offset_moves.reset(name, user).snapshot
+        except Refused as refused:
+            text = f"It is stopped, and neither it nor its offsets are deleted: {refused.message}"
+            raise Refused(refused.status, text) from refused
+    try:
+        dispatch.command("delete", name, {}, user=user)
+    except Refused as refused:
+        done = "It is stopped and its offsets are deleted, but not the connector: " if discard else ""
+        raise Refused(refused.status, done + refused.message) from refused
+    return snapshot
+
+
+def _offsets(name: str) -> int:
+    return SourceOffset.objects.filter(connector=name).count()
+
+
+def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -> HttpResponse:
+    tasks = list(Task.objects.filter(connector=row.name, known=True).order_by("number"))
+    topics = ActiveTopic.objects.filter(connector=row.name).order_by("topic").values_list("topic", flat=True)
+    open_ones = [task for task in tasks if open_now(task)]
+    shown = {
+        "tasks": len(tasks),
+        "open": open_ones[:SHOWN],
+        "open_count": len(open_ones),
+        "offset_count": _offsets(row.name),
+        "snapshots": OffsetSnapshot.objects.filter(connector=row.name).count(),
+        "versions": ConfigVersion.objects.filter(connector=row.name).count(),
+        "topics": list(topics[:SHOWN]),
+        "topic_count": topics.count(),
+        "chosen": KEEP,
+        **more,
+    }
+    return ask(request, row, "delete", shown, status)

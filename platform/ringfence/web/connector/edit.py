@@ -1,0 +1,160 @@
+"""Editing a configuration: as JSON or as a form, with the version that it was loaded from; a newer one is not
+overwritten, but shown beside what was wanted, three ways."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_http_methods, require_safe
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api import writing
+from ringfence.dispatch import Refused
+from ringfence.history.models import ConfigVersion
+from ringfence.http.errors import ConnectError
+from ringfence.http.masking import Masker, unmasked
+from ringfence.projection.models import Connector
+from ringfence.web.connector.config import effect
+from ringfence.web.connector.config_diff import changes, filled, masked_again, merged, three_way
+from ringfence.web.connector.frame import failed, found
+from ringfence.web.new import form as filling
+from ringfence.web.new.field import pretty
+from ringfence.web.new.form_state import Draft, draft_of
+from ringfence.web.views import find, gone, is_fragment
+
+
+@requires(
+    GET=on_connector(Verb.EDIT, Verb.VIEW_CONFIG),
+    POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing(),
+)
+@require_http_methods(["GET", "HEAD", "POST"])
+@ensure_csrf_cookie
+def edit(request: HttpRequest, name: str) -> HttpResponse:
+    """`?mode=form` shows each setting as a field, else the whole is JSON; both keep what they do not know."""
+    row = find(name)
+    if request.method != "POST":
+        return _page(request, row, Masker([row.class_name]).masked(row.settings), mode=request.GET.get("mode", ""))
+    mode = str(request.POST.get("mode", ""))
+    sent: dict[str, str] | None = None
+    try:
+        base = _base(row, str(request.POST.get("version", "")))
+        sent = _sent(request, row, base or {})
+        if base != row.settings:
+            return _stale(request, row, base, sent, mode)
+        writing.configure(name, unmasked(sent, row.settings), principal_of(request), expected=row.config_offset)
+    except (ConnectError, Refused) as error:
+        status = failed(request, error)
+        newer = find(name)
+        if status == 409 and sent is not None and newer.settings != row.settings:
+            return _stale(request, newer, row.settings, sent, mode)
+        if is_fragment(request):
+            return _refused(request, newer, sent, error.message, status)
+        return _page(request, newer, sent, mode=mode, status=status, problem=error.message)
+    address = f"/ui/connectors/{quote(name, safe='')}/config"
+    if is_fragment(request):
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+    return HttpResponseRedirect(address)
+
+
+@requires(GET=on_connector(Verb.VIEW, Verb.VIEW_CONFIG))
+@require_safe
+def newer(request: HttpRequest, name: str) -> HttpResponse:
+    """`?version=`: for an open form: what was changed since it was loaded; nothing where nothing was."""
+    row = found(name)
+    if row is None:
+        return gone(request, name)
+    base = _base(row, request.GET.get("version", ""))
+    shown: dict[str, Any] = {"connector": row}
+    if base is not None and base != row.settings:
+        classes = {row.class_name, base.get("connector.class", "")}
+        last = ConfigVersion.objects.filter(connector=name).order_by("-number").first()
+        shown |= {"diff": changes(base, row.settings, Masker(classes)), "last": last}
+    return render(request, "ringfence/parts/edit_newer.html", shown)
+
+
+def _base(row: Connector, version: str) -> dict[str, str] | None:
+    """The configuration at that offset of the config topic, which the form was loaded with; None where it is not kept.
+
+    A resume writes a configuration again unchanged: the offset moves, and nothing is stale.
+    """
+    if version == str(row.config_offset):
+        return row.settings
+    if not (version.isascii() and version.isdigit() and len(version) < 19):
+        return None
+    kept = ConfigVersion.objects.filter(connector=row.name, config_offset__lte=int(version))
+    newest = kept.order_by("-config_offset").first()
+    return newest.settings if newest else None
+
+
+def _sent(request: HttpRequest, row: Connector, stored: Mapping[str, str]) -> dict[str, str]:
+    """The configuration that the form holds; secrets that were left alone as masks. Raises ConnectError.
+
+    `stored`: what the fields were filled with; one that was left alone keeps its value to the letter.
+    """
+    draft = draft_of(request.POST, stored)
+    if draft.name and draft.mode == "json":
+        writing.named(row.name, {"name": draft.name})
+    config = {"name": stored["name"]} if "name" in stored else {}
+    return {**config, **draft.config}
+
+
+def _stale(
+    request: HttpRequest, row: Connector, base: Mapping[str, str] | None, sent: Mapping[str, str], mode: str
+) -> HttpResponse:
+    """A 409: what others changed beside what was to be changed, and both together to save instead."""
+    now = row.settings
+    old = now if base is None else base
+    mine = filled(sent, old)
+    masker = Masker({config.get("connector.class", "") for config in (old, now, mine)})
+    text = "Somebody changed the configuration while this form was open: nothing was saved."
+    status = failed(request, Refused(409, text))
+    both = masked_again(merged(old, now, mine), now, sent, masker)
+    last = ConfigVersion.objects.filter(connector=row.name).order_by("-number").first()
+    ways = three_way(old, now, mine, masker)
+    return _page(request, row, both, mode=mode, status=status, stale=text, ways=ways, last=last, known=base is not None)
+
+
+def _refused(
+    request: HttpRequest, row: Connector, sent: Mapping[str, str] | None, problem: str, status: int
+) -> HttpResponse:
+    """What is wrong, for the form that stays as it is: with a way to each field, and the errors of each."""
+    context: dict[str, Any] = {"problem": problem}
+    if sent is not None:
+        context |= {**filling.shown(request, _draft(row, sent), ask_brokers=True), "slots": True}
+        if context["wrong"]:
+            context["problem"] = " ".join(context["layout"].rest)
+    response = render(request, "ringfence/parts/new_outcome.html", context, status=status)
+    response["HX-Retarget"] = "#outcome"
+    return response
+
+
+def _draft(row: Connector, config: Mapping[str, str]) -> Draft:
+    settings = {"connector.class": row.class_name, **config}
+    settings.pop("name", None)
+    return Draft(row.name, settings, of=row.name, editing=True)
+
+
+def _page(
+    request: HttpRequest, row: Connector, config: Mapping[str, str] | None, *, mode: str, status: int = 200, **more: Any
+) -> HttpResponse:
+    shown = config or {}
+    as_form = mode == "form" and config is not None
+    context: dict[str, Any] = {
+        "section": "connectors",
+        "connector": row,
+        "loaded": row.config_offset,
+        "text": request.POST.get("json", "") if config is None else pretty(shown),
+        "mode": "form" if as_form else "json",
+        **effect(row),
+        **more,
+    }
+    draft = _draft(row, shown)
+    if as_form:
+        context = {**filling.shown(request, draft), **context, "draft": draft}
+    template = "ringfence/parts/edit_form.html" if is_fragment(request) else "ringfence/edit.html"
+    return render(request, template, context, status=status)

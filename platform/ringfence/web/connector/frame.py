@@ -1,0 +1,121 @@
+"""What the tabs of a connector share: who may see them, page or fragment, and the question before an act."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_safe
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.audit.trail import entry_of, note
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError
+from ringfence.projection.models import Connector
+from ringfence.web.connector.header import facts
+from ringfence.web.views import TABS, gone, is_fragment
+
+Body = Callable[[HttpRequest, Connector], dict[str, Any]]
+View = Callable[[HttpRequest, str], HttpResponse]
+
+_CLOSE = '{"ringfence-refresh": null, "ringfence-close": null}'
+
+
+def found(name: str) -> Connector | None:
+    return Connector.objects.filter(name=name, known=True).first()
+
+
+def stamp_of(row: Connector) -> str:
+    """Differs once there is another configuration or wished state: a still tab then offers to show it."""
+    return f"{row.config_offset}.{row.target}.{row.generation}.{int(row.fencing)}"
+
+
+def tab(key: str, *verbs: Verb, still: bool = False) -> Callable[[Body], View]:
+    """Makes a tab's view out of what it shows. `verbs`: those needed beside `view`.
+
+    `still`: nothing is swapped under the reader but what stands above the tabs; for tabs with something to fill in.
+    """
+
+    def make(body: Body) -> View:
+        @requires(GET=on_connector(Verb.VIEW, *verbs))
+        @require_safe
+        @ensure_csrf_cookie
+        @wraps(body)
+        def view(request: HttpRequest, name: str) -> HttpResponse:
+            row = found(name)
+            return gone(request, name) if row is None else show(request, row, key, body(request, row), still=still)
+
+        return view
+
+    return make
+
+
+def show(
+    request: HttpRequest, row: Connector, key: str, shown: dict[str, Any], *, still: bool = False, status: int = 200
+) -> HttpResponse:
+    """A tab as a page, or to htmx the very part that the page includes. `inner` in what is shown: the templates of
+    still smaller parts, by the id of the element that they are for."""
+    known = shown if "look" in shown else {**facts(row), **shown}
+    context = {**known, **_frame(request, row, key), "still": still}
+    context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
+    if not is_fragment(request):
+        return render(request, "ringfence/tab.html", context, status=status)
+    inner = context.get("inner", {}).get(request.headers.get("HX-Target", ""))
+    if inner:
+        return render(request, inner, context, status=status)
+    return render(request, context["body"] if still else "ringfence/parts/tab.html", context, status=status)
+
+
+def _frame(request: HttpRequest, row: Connector, key: str) -> dict[str, Any]:
+    may = principal_of(request).verbs_on(row.name)
+    return {"section": "connectors", "may": may, "tabs": TABS, "tab": key, "stamp": stamp_of(row)}
+
+
+@requires(GET=on_connector(Verb.VIEW))
+@require_safe
+def head(request: HttpRequest, name: str) -> HttpResponse:
+    """What stands above a still tab: `?tab=&stamp=`; says so where the tab below shows what is not there any more."""
+    row = found(name)
+    if row is None:
+        return gone(request, name)
+    context = {**facts(row), **_frame(request, row, request.GET.get("tab", ""))}
+    context["moved"] = request.GET.get("stamp", "") not in ("", context["stamp"])
+    return render(request, "ringfence/parts/connector_head.html", context)
+
+
+def ask(request: HttpRequest, row: Connector, part: str, shown: dict[str, Any], status: int = 200) -> HttpResponse:
+    """The question before an act: a dialog's content to htmx, a page of its own else."""
+    context = {**shown, "connector": row, "section": "connectors", "part": f"ringfence/parts/{part}.html"}
+    context["may"] = principal_of(request).verbs_on(row.name)
+    return render(request, context["part"] if is_fragment(request) else "ringfence/ask.html", context, status=status)
+
+
+def done(request: HttpRequest, row: Connector, text: str, tab_key: str, **more: Any) -> HttpResponse:
+    """What was done, in one line with its audit entry; `hint` says what to do next, `undo` is the address that undoes
+    it. The dialog closes; without htmx the tab is shown again."""
+    if not is_fragment(request):
+        return HttpResponseRedirect(f"/ui/connectors/{quote(row.name, safe='')}/{tab_key}")
+    may = principal_of(request).verbs_on(row.name)
+    context = {"connector": row, "text": text, "entry": entry_of(request, row.name), "may": may, **more}
+    response = render(request, "ringfence/parts/done.html", context)
+    response["HX-Retarget"], response["HX-Reswap"], response["HX-Trigger"] = "#notices", "innerHTML", _CLOSE
+    return response
+
+
+def refused(request: HttpRequest, error: ConnectError | Refused) -> HttpResponse:
+    """That it was not done, and why, where the notices stand; a page without htmx."""
+    status = failed(request, error)
+    template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
+    context = {"tone": "bad", "text": error.message, "title": "That did not work", "code": status}
+    return render(request, template, context, status=status)
+
+
+def failed(request: HttpRequest, error: ConnectError | Refused, reason: str = "") -> int:
+    """The status to answer with; the trail is told, too, and keeps the reason that was given."""
+    note(request, f"{reason}. {error.message}" if reason else error.message)
+    return error.status if isinstance(error, Refused) else error.status_code

@@ -1,0 +1,117 @@
+"""The Generations tab: each generation's configuration against the one before, and what its fencing round did."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+
+from ringfence.history.models import ConfigVersion
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector, Event, GenerationRow
+from ringfence.web.connector.config_diff import Change, changes
+from ringfence.web.state_badges import Look, stage_look
+
+PAGE_SIZE = 20
+SHOWN_IDS = 100
+_SHOWN_STEPS = 400
+NOTHING = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One report of the round."""
+
+    look: Look
+    time_ms: int
+    message: str
+    credentials: str
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A generation for people. `version`: 0 where none was kept; `failed`: tries of the round that failed;
+    `compared`: the configuration of the generation before was kept."""
+
+    row: GenerationRow
+    look: Look
+    current: bool
+    version: int
+    changes: Sequence[Change]
+    first: bool
+    compared: bool
+    ids: Sequence[Mapping[str, Any]]
+    steps: Sequence[Step]
+    failed: int
+    credentials: str
+    message: str
+
+
+def changes_between(before: ConfigVersion | None, after: ConfigVersion | None, masker: Masker) -> list[Change]:
+    """What a generation's configuration changed: found on the values, shown with secrets masked."""
+    if before is None or after is None or before.pk == after.pk:
+        return []
+    return changes(before.settings, after.settings, masker)
+
+
+def generations(connector: Connector, page: str, *, with_config: bool) -> dict[str, Any]:
+    """What the tab shows, the newest generation first; configurations only for those who may read them."""
+    rows = GenerationRow.objects.filter(connector=connector.name).order_by("-generation")
+    shown: Page[GenerationRow] = Paginator(rows, PAGE_SIZE).get_page(page)
+    listed = list(shown)
+    # One more: the oldest of the page is compared with the one before it.
+    older = rows.filter(generation__lt=listed[-1].generation).first() if listed else None
+    versions = _versions(connector, [*listed, *([older] if older else [])]) if with_config else {}
+    steps = _steps(connector, [row.generation for row in listed])
+    masker = Masker({connector.class_name, *(one.settings.get("connector.class", "") for one in versions.values())})
+    stories = []
+    for row, before in zip(listed, [*listed[1:], older], strict=True):
+        told = steps.get(row.generation, [])
+        version = versions.get(row.generation)
+        previous = versions.get(before.generation) if before else None
+        stories.append(
+            Story(
+                row=row,
+                look=stage_look(row.stage),
+                current=row.generation == connector.generation,
+                version=version.number if version else 0,
+                changes=changes_between(previous, version, masker),
+                first=before is None,
+                compared=previous is not None,
+                ids=row.fenced_ids[:SHOWN_IDS],
+                steps=[_step(body, time_ms, masker, connector) for time_ms, body in told],
+                failed=sum(body.get("stage") == "failed" for _, body in told),
+                credentials=next((str(body["credentials"]) for _, body in told if body.get("credentials")), NOTHING),
+                message=masker.scrubbed(row.message, connector.settings),
+            )
+        )
+    return {"page": shown, "stories": stories, "shown_ids": SHOWN_IDS}
+
+
+def _step(body: Mapping[str, Any], time_ms: int, masker: Masker, connector: Connector) -> Step:
+    message = masker.scrubbed(str(body.get("message") or ""), connector.settings)
+    return Step(stage_look(str(body.get("stage") or "")), time_ms, message, str(body.get("credentials") or ""))
+
+
+def _versions(connector: Connector, rows: Sequence[GenerationRow]) -> dict[int, ConfigVersion]:
+    """The version that each generation was made from: the newest one that is not newer than its configuration."""
+    if not rows:
+        return {}
+    kept = ConfigVersion.objects.filter(connector=connector.name).order_by("-config_offset")
+    highest = max(row.config_offset for row in rows)
+    lowest = kept.filter(config_offset__lte=min(row.config_offset for row in rows)).first()
+    found = list(kept.filter(config_offset__lte=highest, config_offset__gte=lowest.config_offset if lowest else -1))
+    newest = ((row, next((one for one in found if one.config_offset <= row.config_offset), None)) for row in rows)
+    return {row.generation: one for row, one in newest if one is not None}
+
+
+def _steps(connector: Connector, wanted: Sequence[int]) -> dict[int, list[tuple[int, dict[str, Any]]]]:
+    """The reports of these rounds, the oldest first, as long as events are kept."""
+    events = Event.objects.filter(connector=connector.name, type="round").order_by("-time_ms", "-id")
+    found: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+    for time_ms, text in reversed(list(events.values_list("time_ms", "body")[:_SHOWN_STEPS])):
+        body = json.loads(text)
+        if body.get("generation") in wanted:
+            found.setdefault(body["generation"], []).append((time_ms, body))
+    return found

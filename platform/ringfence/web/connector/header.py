@@ -1,0 +1,96 @@
+"""What stands above the tabs of a connector, and how its events and offsets are written, for all of them."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from ringfence.http.masking import Masker
+from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
+from ringfence.web.connector.traces import Failure, cause_of, grouped
+from ringfence.web.connector.transaction_lanes import open_now
+from ringfence.web.lists.query import rate_of
+from ringfence.web.state_badges import look_of
+
+_EVENT_ICONS = {
+    "round": "fence",
+    "task": "cpu",
+    "leader": "crown",
+    "command": "zap",
+    "log": "list",
+    "warning": "triangle-alert",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    event: Event
+    icon: str
+    bad: bool
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def tasks_of(connector: Connector) -> list[Task]:
+    """In their order, without their configurations."""
+    return list(Task.objects.filter(connector=connector.name, known=True).order_by("number").defer("config"))
+
+
+def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker | None = None) -> dict[str, Any]:
+    """What stands above the tabs, on each of them. `tasks`, `masker`: where they are at hand already."""
+    tasks, now = tasks_of(connector) if tasks is None else tasks, now_ms()
+    masker = masker or Masker([connector.class_name])
+    config = connector.settings
+    trace = masker.scrubbed(connector.unreadable or connector.trace, config)
+    return {
+        "connector": connector,
+        "look": look_of(connector),
+        "wish": wish(connector),
+        "trace": trace,
+        "cause": cause_of(trace) if trace else None,
+        "failures": failures(tasks, masker, config),
+        "rate": rate_of(tasks, now),
+        "records": sum(task.records_total for task in tasks),
+        "aborted": sum(task.aborted for task in tasks),
+        "open_count": sum(open_now(task) for task in tasks),
+        "last_commit_ms": max((task.last_commit_ms for task in tasks), default=0),
+        "offset_count": SourceOffset.objects.filter(connector=connector.name).count(),
+        "leader": ClusterInfo.objects.values_list("leader", flat=True).first() or "",
+        "now_ms": now,
+    }
+
+
+def wish(connector: Connector) -> str:
+    """What was asked for and is not there yet; "" where the state is what is wanted."""
+    wanted = {"RUNNING": "Resume", "PAUSED": "Pause", "STOPPED": "Stop"}
+    reached = {"RUNNING": {"RUNNING", "FAILED", "UNASSIGNED", "RESTARTING", ""}}.get(
+        connector.target, {connector.target}
+    )
+    return "" if connector.state in reached else wanted.get(connector.target, "")
+
+
+def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:
+    """Failed tasks grouped by equal traces, the most frequent first."""
+    failed = (task for task in tasks if task.state == "FAILED")
+    return grouped((task.number, masker.scrubbed(task.trace or task.why, config)) for task in failed)
+
+
+def pretty(text: str) -> str:
+    """`{"file":"x"}` as `file: x`, for the eye; nested values stay JSON."""
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        return text
+    return ", ".join(
+        f"{key}: {item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)}"
+        for key, item in value.items()
+    )
+
+
+def event_view(event: Event, masker: Masker, config: dict[str, str]) -> EventView:
+    """An event for people, without secrets."""
+    event.summary = masker.scrubbed(event.summary, config)
+    lowered = event.summary.lower()
+    bad = event.type == "warning" or any(word in lowered for word in ("fail", "error", "refused"))
+    return EventView(event, _EVENT_ICONS.get(event.type, "info"), bad)

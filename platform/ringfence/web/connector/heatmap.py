@@ -1,0 +1,57 @@
+"""The last hour as a strip of one-minute cells, drawn on the server; the same in words for those who do not see it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ringfence.projection.minutes import Hour
+from ringfence.web.state_badges import Tone, task_look
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Lines in a box of `count` x 12, one unit a minute. `runs`: (tone, path data); `marks`: path data of ticks."""
+
+    count: int
+    runs: Sequence[tuple[str, str]]
+    marks: str
+    text: str
+
+
+def _tone(state: str) -> str:
+    return str(task_look(state).tone) if state else ""
+
+
+def strip(hour: Hour) -> Strip:
+    """Neighbours of one tone are one line; a tick is a fencing round or a restart."""
+    paths: dict[str, str] = {}
+    at = 0
+    for tone, run in groupby(map(_tone, hour.states)):
+        length = len(list(run))
+        if tone:
+            paths[tone] = paths.get(tone, "") + f"M{at} 6h{length}"
+        at += length
+    ticks = (at for at, marks in enumerate(zip(hour.fences, hour.restarts, strict=True)) if any(marks))
+    marks = "".join(f"M{at}.5 0v12" for at in ticks)
+    return Strip(len(hour.states), sorted(paths.items()), marks, _text(hour))
+
+
+_WORDS = {
+    Tone.OK: "running",
+    Tone.BAD: "failed",
+    Tone.MOTION: "starting",
+    Tone.REST: "at rest",
+    Tone.WARN: "in trouble",
+    Tone.UNKNOWN: "in an unknown state",
+}
+
+
+def _text(hour: Hour) -> str:
+    tones = Counter(map(_tone, hour.states))
+    parts = [f"{word} in {tones[tone]}" for tone, word in _WORDS.items() if tones[tone]]
+    told = f"Last {len(hour.states)} minutes: " + (", ".join(parts) if parts else "nothing is known")
+    for count, word in ((sum(hour.fences), "fencing round"), (sum(hour.restarts), "restart")):
+        if count:
+            told += f"; {count} {word}{'s' if count > 1 else ''}"
+    return told

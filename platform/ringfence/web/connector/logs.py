@@ -1,0 +1,75 @@
+"""The Logs tab: the newest lines of a connector's tasks and of workers about it, and how much the tasks tell."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.core.paginator import Page, Paginator
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST
+
+from fencing.topics.connector_logs import LEVELS
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api.v1.logs import at_least, level_now, set_level
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.http.masking import Masker
+from ringfence.projection.log_rows import KEPT
+from ringfence.projection.models import Connector, LogLine
+from ringfence.web.connector.frame import done, refused, tab
+from ringfence.web.views import find
+
+PAGE_SIZE = 100
+MINUTES = (5, 15, 60, 240)
+
+
+@tab("logs", still=True)
+def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """`?level=&task=&q=&page=`; what means nothing is passed over."""
+    level, task, search = (request.GET.get(key, "") for key in ("level", "task", "q"))
+    lines = LogLine.objects.filter(connector=row.name).order_by("-id")
+    total = lines.count()
+    chosen = level.upper() if level.upper() in LEVELS else ""
+    number = task if task.isascii() and task.isdigit() and len(task) < 9 else ""
+    if chosen:
+        lines = lines.filter(at_least(chosen))
+    if number:
+        lines = lines.filter(task=int(number))
+    if search:
+        lines = lines.filter(message__icontains=search.replace("\x00", ""))
+    page: Page[LogLine] = Paginator(lines, PAGE_SIZE).get_page(request.GET.get("page", ""))
+    masker, config = Masker([row.class_name]), row.settings
+    told, until_ms = level_now(row)
+    kept = {key: value for key, value in (("level", chosen), ("task", number), ("q", search)) if value}
+    return {
+        "inner": {"log-lines": "ringfence/parts/log_lines.html"},
+        "page": page,
+        "lines": [(line, masker.scrubbed(line.message, config)) for line in page],
+        "total": total,
+        "most": KEPT,
+        "chosen": chosen,
+        "number": number,
+        "search": search,
+        "query": urlencode(kept) + "&" if kept else "",
+        "levels": LEVELS,
+        "minutes": MINUTES,
+        "told": told,
+        "until_ms": until_ms,
+    }
+
+
+@requires(POST=on_connector(Verb.OPERATE).writing())
+@require_POST
+def level(request: HttpRequest, name: str) -> HttpResponse:
+    """How much the tasks tell: `level`, for `minutes`."""
+    row = find(name)
+    wanted, minutes = str(request.POST.get("level", "")), str(request.POST.get("minutes", ""))
+    try:
+        if not (minutes.isascii() and minutes.isdigit() and len(minutes) < 6):
+            raise bad_request("Say for how many minutes.")
+        until_ms = set_level(name, wanted, int(minutes), principal_of(request).name)
+    except (ConnectError, Refused) as error:
+        return refused(request, error)
+    hint = f"After {minutes} minutes it is INFO again by itself." if until_ms else ""
+    return done(request, row, f"Its tasks tell {wanted} and worse.", "logs", hint=hint)

@@ -1,0 +1,243 @@
+"""The Offsets tab: what is committed, snapshots, and changes by hand with a preview, a reason and an undo."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST, require_safe
+
+from fencing.leader.fence_targets import may_keep_own_offsets
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api import jsonbody, offset_moves, reading, writing
+from ringfence.api import offset_snapshots as snapshots
+from ringfence.audit.trail import note
+from ringfence.dispatch import Refused
+from ringfence.history.models import OffsetSnapshot
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.projection.models import Connector, SourceOffset, pack
+from ringfence.web.connector.frame import ask, done, failed, found, refused, tab
+from ringfence.web.connector.header import pretty
+from ringfence.web.views import find, gone
+
+PAGE_SIZE = 100
+SNAPSHOTS = 20
+SHOWN_CHANGES = 200
+LONGEST_REASON = 1000
+
+_TITLES = {
+    "offsets": "Change these offsets?",
+    "snapshot": "Put the offsets back to snapshot {}?",
+    "reset": "Reset every offset?",
+}
+_SLOTS = ("ask", "preview")
+
+
+@tab("offsets", still=True)
+def offsets(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """`?page=`."""
+    rows = SourceOffset.objects.filter(connector=row.name).order_by("partition")
+    page: Page[SourceOffset] = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page", ""))
+    kept = OffsetSnapshot.objects.filter(connector=row.name).order_by("-number")
+    return {
+        "page": page,
+        "rows": [(pretty(each.partition), pretty(each.offset), each.updated_ms) for each in page],
+        "own_offsets": may_keep_own_offsets(row.settings),
+        "movable": offset_moves.movable(row),
+        "snapshots": [(each, len(each.entries)) for each in kept[:SNAPSHOTS]],
+        "snapshot_count": kept.count(),
+    }
+
+
+@requires(GET=on_connector(Verb.OFFSETS))
+@require_safe
+def editor(request: HttpRequest, name: str) -> HttpResponse:
+    """Every offset as JSON, to be changed; of a connector with an offsets topic of its own, as a worker reads it."""
+    row = found(name)
+    if row is None:
+        return gone(request, name)
+    try:
+        current = reading.offsets(name)["offsets"]
+    except Refused as refused:
+        return ask(request, row, "offsets_editor", {"problem": refused.message}, refused.status)
+    text = json.dumps({"offsets": current}, indent=2, ensure_ascii=False)
+    return ask(request, row, "offsets_editor", {"text": text, "movable": offset_moves.movable(row)})
+
+
+@requires(POST=on_connector(Verb.OFFSETS))
+@require_POST
+def preview(request: HttpRequest, name: str) -> HttpResponse:
+    """What the edited JSON would change, and the question whether to do it. Nothing is changed."""
+    row = find(name)
+    try:
+        current = reading.offsets(name)["offsets"]
+        changes = _real(writing.offsets_of(_json(request, "json")), current)
+        if not changes:
+            raise bad_request("Nothing differs from what is committed: there is nothing to change.")
+    except (ConnectError, Refused) as error:
+        status = error.status if isinstance(error, Refused) else error.status_code
+        return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
+    return _ask(request, row, "offsets", changes, current)
+
+
+@requires(GET=on_connector(Verb.OFFSETS))
+@require_safe
+def reset(request: HttpRequest, name: str) -> HttpResponse:
+    """The question before a reset."""
+    return _question(request, name, "reset", None)
+
+
+@requires(GET=on_connector(Verb.OFFSETS))
+@require_safe
+def restore(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """The question before a snapshot is put back: the undo of whatever was changed since it was taken."""
+    return _question(request, name, "snapshot", _snapshot(name, number))
+
+
+@requires(POST=on_connector(Verb.OFFSETS).writing())
+@require_POST
+def snapshot(request: HttpRequest, name: str) -> HttpResponse:
+    """Keep the offsets of this moment."""
+    row = find(name)
+    try:
+        taken = snapshots.take(name, principal_of(request).name, "asked for")
+    except (ConnectError, Refused) as error:
+        return refused(request, error)
+    count = len(taken.entries)
+    text = f"Snapshot {taken.number} is taken: {count} offset{'' if count == 1 else 's'}."
+    return done(request, row, text, "offsets", hint="The last 100 are kept.")
+
+
+@requires(POST=on_connector(Verb.OFFSETS).writing())
+@require_POST
+def move(request: HttpRequest, name: str) -> HttpResponse:
+    """Carry out what a preview showed: the name typed, a reason given, and the offsets still those of the preview."""
+    row = find(name)
+    kind, reason = str(request.POST.get("kind", "")), str(request.POST.get("reason", "")).strip()
+    wanted = _snapshot(name, int(given)) if (given := str(request.POST.get("snapshot", ""))).isdigit() else None
+    changes: list[dict[str, Any]] = []
+    current: list[dict[str, Any]] = []
+    try:
+        current = reading.offsets(name)["offsets"]
+        changes = _changes(request, kind, wanted, current)
+        if request.POST.get("confirm") != name:
+            raise bad_request("The name does not match: nothing was changed.")
+        if not reason or len(reason) > LONGEST_REASON:
+            raise bad_request(f"A reason of up to {LONGEST_REASON} characters is needed: nothing was changed.")
+        if request.POST.get("expected") != _digest(current):
+            raise Refused(409, "The offsets are others by now: nothing was changed. Below is what it would do now.")
+        if not offset_moves.movable(row):
+            raise Refused(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
+        note(request, reason)
+        moved, text, hint = _carried_out(request, row, kind, wanted, changes)
+    except (ConnectError, Refused) as error:
+        status = failed(request, error, reason)
+        if not changes:
+            return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
+        return _ask(request, row, kind, changes, current, wanted, status, problem=error.message, reason=reason)
+    undo = f"/ui/connectors/{row.path}/offsets/snapshots/{moved.snapshot}" if moved.snapshot else ""
+    checked = " Its plugin has checked them." if moved.checked else ""
+    return done(request, row, text + checked, "offsets", hint=hint, undo=undo)
+
+
+def _carried_out(
+    request: HttpRequest, row: Connector, kind: str, wanted: OffsetSnapshot | None, changes: Sequence[Mapping[str, Any]]
+) -> tuple[offset_moves.Moved, str, str]:
+    """Done, in words, and what to do next."""
+    user = principal_of(request).name
+    if kind == "reset":
+        return offset_moves.reset(row.name, user), "Offsets reset.", "Resume to start from the beginning."
+    if wanted is not None:
+        moved, _ = offset_moves.restore(row.name, wanted, user)
+        text = f"The offsets are those of snapshot {wanted.number} again."
+    else:
+        moved = offset_moves.alter(row.name, changes, user)
+        text = f"{len(changes)} offset{'' if len(changes) == 1 else 's'} changed."
+    return moved, text, "Resume to go on from there."
+
+
+def _question(request: HttpRequest, name: str, kind: str, wanted: OffsetSnapshot | None) -> HttpResponse:
+    row = found(name)
+    if row is None or (kind == "snapshot" and wanted is None):
+        return gone(request, name)
+    try:
+        current = reading.offsets(name)["offsets"]
+    except Refused as refused:
+        return ask(request, row, "offsets_nothing", {"problem": refused.message}, refused.status)
+    changes = snapshots.changes_to(wanted.entries if wanted else [], current)
+    if not changes:
+        text = "The offsets are those of the snapshot already." if wanted else "No offset is committed yet."
+        return ask(request, row, "offsets_nothing", {"nothing": text})
+    return _ask(request, row, kind, changes, current, wanted)
+
+
+def _ask(
+    request: HttpRequest,
+    row: Connector,
+    kind: str,
+    changes: Sequence[Mapping[str, Any]],
+    current: Sequence[Mapping[str, Any]],
+    wanted: OffsetSnapshot | None = None,
+    status: int = 200,
+    **more: Any,
+) -> HttpResponse:
+    slot = str(request.POST.get("slot", "ask"))
+    shown = {
+        "kind": kind,
+        "title": _TITLES[kind].format(wanted.number if wanted else ""),
+        "wanted": wanted,
+        "changes": json.dumps(list(changes)) if kind == "offsets" else "",
+        "expected": _digest(current),
+        "rows": [_row(each) for each in snapshots.preview(changes, current)[:SHOWN_CHANGES]],
+        "count": len(changes),
+        "gone": sum(each["offset"] is None for each in changes),
+        "total": len(current),
+        "movable": offset_moves.movable(row),
+        "slot": slot if slot in _SLOTS else "ask",
+        **more,
+    }
+    return ask(request, row, "offsets_confirm", shown, status)
+
+
+def _row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
+    before, after = (pretty(pack(entry[key])) if entry[key] is not None else "" for key in ("before", "after"))
+    return pretty(pack(entry["partition"])), before, after
+
+
+def _changes(
+    request: HttpRequest, kind: str, wanted: OffsetSnapshot | None, current: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """What is asked for, against what is committed now. Raises ConnectError."""
+    match kind:
+        case "offsets":
+            return _real(writing.offsets_of({"offsets": _json(request, "changes")}), current)
+        case "reset":
+            return snapshots.changes_to([], current)
+        case "snapshot" if wanted is not None:
+            return snapshots.changes_to(wanted.entries, current)
+        case _:
+            raise bad_request("It is not said what to do: offsets, reset, or the number of a snapshot that is kept.")
+
+
+def _real(entries: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Those that differ from what is committed."""
+    shown = snapshots.preview(entries, current)
+    return [{"partition": each["partition"], "offset": each["after"]} for each in shown if each["changes"]]
+
+
+def _json(request: HttpRequest, field: str) -> object:
+    return jsonbody.read(str(request.POST.get(field, "")).encode("utf-8", "replace"))
+
+
+def _digest(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Of offsets, in whatever order they were read."""
+    texts = sorted(pack([each["partition"], each["offset"]]) for each in entries)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]
+
+
+def _snapshot(name: str, number: int) -> OffsetSnapshot | None:
+    return OffsetSnapshot.objects.filter(connector=name, number=min(number, 2**31 - 1)).first()

@@ -1,0 +1,105 @@
+"""The Overview tab: the last hour of each task, records per second, how long commits take, and what happened last."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from fencing.leader.fence_targets import may_keep_own_offsets
+from ringfence.http.masking import Masker
+from ringfence.projection import minutes
+from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
+from ringfence.web.connector import task_heatmap as strip
+from ringfence.web.connector.frame import tab
+from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of
+from ringfence.web.sparklines import line, rates
+from ringfence.web.state_badges import Look, stage_look, task_look
+
+SHOWN_OFFSETS = 8
+SHOWN_EVENTS = 25
+SHOWN_GENERATIONS = 5
+SHOWN_TOPICS = 8
+_PASSING_STAGES = ("reading", "initialising", "starting", "creating", "waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationView:
+    row: GenerationRow
+    look: Look
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long a task's commits took in the minute before its last report; `share`: of the slowest task's mean."""
+
+    task: Task
+    mean: float
+    slowest: float
+    count: int
+    share: float
+
+
+@tab("")
+def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """What is live of a connector; a constant number of queries."""
+    now, name = now_ms(), row.name
+    masker, config, tasks = Masker([row.class_name]), row.settings, tasks_of(row)
+    states = {(name, task.number): (task.state, task.since_ms) for task in tasks}
+    hour = minutes.strips([name], now, now={(name, minutes.ITSELF): (row.state, row.since_ms), **states})
+    shown = tasks[: strip.SHOWN]
+    offsets = SourceOffset.objects.filter(connector=name).order_by("-updated_ms", "partition")
+    history = list(GenerationRow.objects.filter(connector=name).order_by("-generation")[:SHOWN_GENERATIONS])
+    looks = {task.number: task_look(task.state) for task in shown}
+    return {
+        **facts(row, tasks, masker),
+        "tasks": tasks,
+        "picture": line(rates(tasks, now)),
+        "hour": line(strip.rates(hour, name)),
+        "hour_records": sum(cell.records for cell in minutes.joined([*hour.values()])),
+        "strips": [
+            (each, looks.get(each.task) if each.task is not None else None)
+            for each in strip.strips(hour, name, [task.number for task in shown])
+        ],
+        "strip_rows": strip.table(hour, name),
+        "strip_box": f"0 0 {strip.WIDTH} {strip.HEIGHT}",
+        "latencies": latencies(tasks),
+        "open": [task for task in tasks if task.open_since_ms and task.state in ("RUNNING", "PAUSED")],
+        "offsets": [(pretty(each.partition), pretty(each.offset), each.updated_ms) for each in offsets[:SHOWN_OFFSETS]],
+        "own_offsets": may_keep_own_offsets(config),
+        "topics": list(
+            ActiveTopic.objects.filter(connector=name).order_by("topic").values_list("topic", flat=True)[:SHOWN_TOPICS]
+        ),
+        "generations": [
+            GenerationView(each, stage_look(each.stage), each.generation == row.generation) for each in history
+        ],
+        "events": [event_view(event, masker, config) for event in _events(name)],
+    }
+
+
+def latencies(tasks: Sequence[Task]) -> list[Latency]:
+    """Those of the tasks that have reported commits, the slowest first."""
+    found = []
+    for task in tasks:
+        spread = json.loads(task.measures).get("commit_times_ms") or {}
+        count = int(spread.get("count") or 0)
+        if count:
+            found.append((task, float(spread.get("sum") or 0) / count, float(spread.get("max") or 0), count))
+    peak = max((mean for _, mean, _, _ in found), default=0.0) or 1.0
+    ordered = sorted(found, key=lambda each: -each[1])
+    return [Latency(task, mean, slowest, count, mean / peak * 100) for task, mean, slowest, count in ordered]
+
+
+def _events(name: str) -> list[Event]:
+    """The newest events. Of a task's stages on its way up only the one that it is in by now is worth a line."""
+    told: list[Event] = []
+    seen: set[int | None] = set()
+    for event in Event.objects.filter(connector=name).order_by("-time_ms", "-id")[: SHOWN_EVENTS * 4]:
+        passing = event.type == "task" and event.task in seen
+        if not passing or not json.loads(event.body).get("stage", "").startswith(_PASSING_STAGES):
+            told.append(event)
+        if event.type == "task":
+            seen.add(event.task)
+    return told[:SHOWN_EVENTS]

@@ -1,0 +1,113 @@
+"""The task strip: a row per task, a cell per minute of the last hour, coloured by the worst state in it, with ticks for
+commits, fences and restarts; drawn on the server, and told as text and as a table, too.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.utils.safestring import SafeString, mark_safe
+
+from ringfence.projection.minutes import ITSELF, Cell, Key, joined
+from ringfence.web.state_badges import Tone, task_look
+
+WIDTH, HEIGHT = 600, 22
+_CELL = 10
+_TOP, _TALL = 4, 12
+SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """SVG path data in a box of WIDTH x HEIGHT, and the same in words. `task` None: the connector itself."""
+
+    task: int | None
+    cells: Sequence[tuple[Tone, str]]
+    commits: str
+    fences: str
+    restarts: str
+    summary: str
+
+
+def strip(task: int | None, cells: Sequence[Cell]) -> Strip:
+    """One row of the picture."""
+    paths: dict[Tone, list[str]] = {}
+    begin = 0
+    for index in range(1, len(cells) + 1):
+        if index == len(cells) or _tone(cells[index]) is not _tone(cells[begin]):
+            tone = _tone(cells[begin])
+            if tone is not None:
+                width = (index - begin) * _CELL - 1
+                paths.setdefault(tone, []).append(f"M{begin * _CELL} {_TOP}h{width}v{_TALL}h-{width}z")
+            begin = index
+    return Strip(
+        task=task,
+        cells=[(tone, "".join(parts)) for tone, parts in paths.items()],
+        commits=_ticks(cells, "commits", f"{_TOP + _TALL + 1}v4"),
+        fences=_ticks(cells, "fences", f"0v{HEIGHT}"),
+        restarts=_ticks(cells, "restarts", f"0v{_TOP + _TALL}"),
+        summary=_summary(cells),
+    )
+
+
+def _tone(cell: Cell) -> Tone | None:
+    return task_look(cell.state).tone if cell.state else None
+
+
+def _ticks(cells: Sequence[Cell], what: str, line: str) -> str:
+    return "".join(f"M{index * _CELL + 4.5} {line}" for index, cell in enumerate(cells) if getattr(cell, what))
+
+
+def _summary(cells: Sequence[Cell]) -> str:
+    """The picture in words."""
+    minutes: dict[str, int] = {}
+    for cell in cells:
+        if cell.state:
+            word = task_look(cell.state).word.lower()
+            minutes[word] = minutes.get(word, 0) + 1
+    states = ", ".join(f"{count} min {word}" for word, count in sorted(minutes.items(), key=lambda each: -each[1]))
+    told = [states or "nothing is known"]
+    for what in ("commits", "aborted", "fences", "restarts"):
+        count = sum(getattr(cell, what) for cell in cells)
+        if count:
+            told.append(f"{count} {what if count > 1 or what == 'aborted' else what[:-1]}")
+    return "; ".join(told)
+
+
+def strips(found: Mapping[Key, Sequence[Cell]], connector: str, wanted: Iterable[int]) -> list[Strip]:
+    """The rows of these tasks; above them the connector's own, where it was fenced."""
+    rows = [strip(task, found[connector, task]) for task in wanted if (connector, task) in found]
+    itself = found.get((connector, ITSELF))
+    return [strip(None, itself), *rows] if itself and any(cell.fences for cell in itself) else rows
+
+
+_ROW = (
+    '<tr><th scope="row" class="name-cell" data-label="Minute">{}</th><td data-label="Worst state">{}</td>'
+    '<td class="n" data-label="Records">{:,}</td><td class="n" data-label="Commits">{:,}</td>'
+    '<td class="n{}" data-label="Aborted">{:,}</td><td class="n" data-label="Restarts">{:,}</td>'
+    '<td class="n" data-label="Fencing rounds">{:,}</td></tr>'
+)
+
+
+def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
+    """The minutes in which something happened, the newest first, of all tasks together: rows of a table.
+
+    Not a template's work: sixty rows of it took half of the time of the whole page, which open pages fetch again and
+    again. Nothing but numbers and words of ours is in it.
+    """
+    every = joined([cells for (name, _), cells in found.items() if name == connector])
+    last = every[-1].minute if every else 0
+    told = [cell for cell in every if cell.records or cell.commits or cell.aborted or cell.fences or cell.restarts]
+    rows = []
+    for cell in told[::-1]:
+        when = f"{last - cell.minute} min ago" if cell.minute < last else "this one"
+        word = task_look(cell.state).word if cell.state else "&ndash;"
+        bad = " bad-text" if cell.aborted else ""
+        counts = (cell.records, cell.commits, bad, cell.aborted, cell.restarts, cell.fences)
+        rows.append(_ROW.format(when, word, *counts))
+    return mark_safe("".join(rows))  # noqa: S308
+
+
+def rates(found: Mapping[Key, Sequence[Cell]], connector: str) -> list[float]:
+    """Records per second of each minute but the running one, the oldest first."""
+    tasks = [cells for (name, task), cells in found.items() if name == connector and task != ITSELF]
+    return [cell.records / 60 for cell in joined(tasks)[:-1]]

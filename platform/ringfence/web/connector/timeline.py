@@ -1,0 +1,112 @@
+"""The Timeline tab: what happened to a connector, and who did what to it, in one list, newest first."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Count, QuerySet, Value
+
+from ringfence.access.principal import Principal
+from ringfence.audit.listing import entries
+from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector, Event
+from ringfence.web.connector.header import event_view
+
+PAGE_SIZE = 50
+AUDIT = "audit"
+KINDS = {
+    "round": ("Fencing rounds", "fence"),
+    "task": ("Tasks", "cpu"),
+    "command": ("Commands", "zap"),
+    AUDIT: ("Audit trail", "user"),
+    "warning": ("Warnings", "triangle-alert"),
+}
+_OUTCOMES = {
+    Outcome.DONE: "done",
+    Outcome.REFUSED: "refused",
+    Outcome.FAILED: "failed",
+    Outcome.UNKNOWN: "nobody could tell what came of it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the list. `id` is its anchor."""
+
+    id: str
+    kind: str
+    icon: str
+    bad: bool
+    text: str
+    time_ms: int
+    changed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A filter, with how many lines it holds."""
+
+    key: str
+    word: str
+    icon: str
+    count: int
+    chosen: bool
+
+
+def story(connector: Connector, who: Principal, kind: str, page: str) -> dict[str, Any]:
+    """What the tab shows. The audit trail's lines are there for those who may read configurations."""
+    events = Event.objects.filter(connector=connector.name)
+    audit = entries(who, {"connector": connector.name})
+    counted = events.order_by().values_list("type").annotate(Count("id"))
+    counts = {**dict(counted), AUDIT: audit.count()}
+    chosen = kind if kind in KINDS or kind in counts else ""
+    keys = [*KINDS, *sorted(counts.keys() - KINDS.keys())]
+    # Their numbers first, in the order of the list; then the rows of one page only.
+    every: QuerySet[Any, Any] = _stamps(events if chosen in ("", AUDIT) else events.filter(type=chosen), "event")
+    trail = _stamps(audit, AUDIT)
+    if chosen == AUDIT:
+        every = trail
+    elif not chosen:
+        every = every.union(trail, all=True)
+    shown: Page[Any] = Paginator(every.order_by("-time_ms", "-id"), PAGE_SIZE).get_page(page)
+    return {
+        "page": shown,
+        "lines": _lines(list(shown), connector),
+        "kind": chosen,
+        "total": sum(counts.values()),
+        "kinds": [
+            Kind(key, word, icon, counts.get(key, 0), key == chosen)
+            for key in keys
+            for word, icon in [KINDS.get(key, (key, "info"))]
+            if counts.get(key) or key == chosen
+        ],
+    }
+
+
+def _stamps(rows: QuerySet[Any], source: str) -> QuerySet[Any, Any]:
+    return rows.order_by().values_list("time_ms", "id", Value(source))
+
+
+def _lines(stamps: list[tuple[int, int, str]], connector: Connector) -> list[Line]:
+    events = Event.objects.in_bulk([key for _, key, source in stamps if source != AUDIT])
+    audit = AuditEntry.objects.in_bulk([key for _, key, source in stamps if source == AUDIT])
+    masker, config = Masker([connector.class_name]), connector.settings
+    found = []
+    for _, key, source in stamps:
+        if source == AUDIT:
+            found.append(_of_entry(audit[key], masker, config))
+        elif key in events:  # an old one may have been dropped in between
+            view = event_view(events[key], masker, config)
+            found.append(Line(f"e{key}", view.event.type, view.icon, view.bad, view.event.summary, view.event.time_ms))
+    return found
+
+
+def _of_entry(entry: AuditEntry, masker: Masker, config: dict[str, str]) -> Line:
+    who = entry.user or "somebody on this machine"
+    message = f". {entry.message}" if entry.message else ""
+    text = f"{who} ({entry.via}): {entry.action}, {_OUTCOMES.get(Outcome(entry.outcome), entry.outcome)}{message}"
+    changed = ", ".join(json.loads(entry.changed))
+    bad = entry.completed and entry.outcome != Outcome.DONE
+    return Line(f"a{entry.pk}", AUDIT, "user", bad, masker.scrubbed(text, config), entry.time_ms, changed)

@@ -1,0 +1,102 @@
+"""The Topics tab: where the connector has written to, and the last records of one of them.
+
+Records are other people's data: reading them takes the verb `view-data`, is possible only of topics that this connector
+has itself written to, and leaves an audit entry.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_POST
+
+from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api.topic_grants import may_look_at
+from ringfence.audit.trail import note
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.http.masking import Masker
+from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
+from ringfence.web.connector.frame import ask, failed, tab
+from ringfence.web.connector.record_text import Decoded, decoded
+from ringfence.web.state_badges import Look, Tone
+from ringfence.web.views import find
+
+LEVELS = ("read_committed", "read_uncommitted")
+_SEEN = {
+    "committed": Look("Committed", "circle-check", Tone.OK, "Every reader sees it."),
+    "aborted": Look("Aborted", "circle-x", Tone.BAD, "Only read_uncommitted readers see it."),
+    "open": Look(
+        "Open",
+        "circle-dot",
+        Tone.MOTION,
+        "Its transaction, or an earlier one, is not decided yet.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A record for people."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    look: Look
+    key: Decoded
+    value: Decoded
+    headers: list[tuple[str, Decoded]]
+
+
+@tab("topics", still=True)
+def topics(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """The topics alone; records are asked for one topic at a time."""
+    return {
+        "topics": list(ActiveTopic.objects.filter(connector=row.name).order_by("topic")),
+        "untracked": ClusterInfo.objects.filter(topic_tracking=False).exists(),
+        "levels": LEVELS,
+    }
+
+
+@requires(POST=on_connector(Verb.VIEW_DATA).writing())
+@require_POST
+def records(request: HttpRequest, name: str) -> HttpResponse:
+    """The last records of `topic`, read at `level`. A POST, since it leaves an audit entry."""
+    row = find(name)
+    topic, level = str(request.POST.get("topic", "")), str(request.POST.get("level", LEVELS[0]))
+    try:
+        if level not in LEVELS:
+            raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
+        if not ActiveTopic.objects.filter(connector=name, topic=topic).exists():
+            raise bad_request("Only topics that this connector has written to can be looked into.")
+        if not may_look_at(topic, name, principal_of(request)):
+            raise ConnectError(403, f"You are not granted topic {topic}: its records are not shown.")
+        found = dispatch.last_records(topic, row.settings, committed_only=level == LEVELS[0])
+    except (ConnectError, Refused) as error:
+        return ask(request, row, "topic_records", {"problem": error.message, "topic": topic}, failed(request, error))
+    note(request, f"looked at the last records of topic {topic} as {level}")
+    masker, config = Masker([row.class_name]), row.settings
+    shown = [_shown(each, masker, config) for each in found["records"]]
+    context = {"topic": topic, "level": level, "records": shown, "found": found, "levels": LEVELS}
+    context["held_back"] = sum(each["end"] > each["stable"] for each in found["partitions"])
+    return ask(request, row, "topic_records", context)
+
+
+def _shown(record: Mapping[str, Any], masker: Masker, config: dict[str, str]) -> Shown:
+    def read(encoded: str | None, size: int) -> Decoded:
+        made = decoded(encoded, size)
+        return Decoded(made.kind, masker.scrubbed(made.text, config), made.size, made.cut)
+
+    return Shown(
+        partition=record["partition"],
+        offset=record["offset"],
+        timestamp_ms=max(0, record["timestamp_ms"]),
+        look=_SEEN[record["seen"]],
+        key=read(record["key"], record["key_size"]),
+        value=read(record["value"], record["value_size"]),
+        headers=[(name, read(encoded, size)) for name, encoded, size in record["headers"]],
+    )

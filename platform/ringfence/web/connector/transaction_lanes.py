@@ -1,0 +1,132 @@
+"""The Transactions tab: a lane per task, drawn on the server from what the task reports, nothing else.
+
+A task reports at most once a second. A transaction that was open in a report is drawn from its beginning to its end;
+shorter ones that ended between two reports are one bar together, and the table says how many they are.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+
+from ringfence.projection.models import Connector, Task
+from ringfence.web.state_badges import Look, Tone, task_look
+
+SPAN_MS = 120_000
+WIDTH, HEIGHT = 1200, 48
+PAGE_SIZE = 15
+LISTED = 10
+_NARROWEST, _LOWEST = 3.0, 3.0
+
+_OPEN = Look("Open", "circle-dot", Tone.MOTION, "Its records are not visible to read_committed readers yet.")
+_NONE = Look("None open", "circle-check", Tone.REST, "All that it has sent is committed or aborted.")
+_ENDED = Look("Not running", "circle-stop", Tone.REST, "The attempt that reported last has ended, or reports nothing.")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Transactions that ended between two reports of a task."""
+
+    began_ms: int
+    ended_ms: int
+    committed: int
+    aborted: int
+    records: int
+
+    @property
+    def took_ms(self) -> int:
+        return self.ended_ms - self.began_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A task's lane: SVG path data in a box of WIDTH x HEIGHT, and the same as numbers."""
+
+    task: Task
+    look: Look
+    state: Look
+    transactional_id: str
+    is_open: bool
+    committed: str
+    aborted: str
+    open: str
+    listed: Sequence[Ended]
+    committed_count: int
+    aborted_count: int
+    records: int
+
+    @property
+    def summary(self) -> str:
+        ended = f"{self.committed_count} committed, {self.aborted_count} aborted, {self.records} records"
+        return f"{ended}; one is open with {self.task.open_records} records" if self.is_open else ended
+
+
+def ended_of(task: Task, since_ms: int) -> list[Ended]:
+    """What the task's last reports tell, the oldest first."""
+    told = (Ended(*item[2:7]) for item in json.loads(task.recent) if len(item) >= 7)
+    return [each for each in told if each.ended_ms > since_ms]
+
+
+def open_now(task: Task) -> bool:
+    """Whether the attempt that is to run has a transaction open, as it last said itself."""
+    same = (task.live_generation, task.live_attempt) == (task.generation, task.attempt)
+    return same and task.state in ("RUNNING", "PAUSED") and task.open_since_ms > 0
+
+
+def _bar(began_ms: int, ended_ms: int, height: float, start_ms: int) -> str:
+    """A rectangle as path data; it ends where the transaction ended, and is cut at the left edge."""
+    scale = WIDTH / SPAN_MS
+    right = min(float(WIDTH), (ended_ms - start_ms) * scale)
+    left = max(0.0, min((began_ms - start_ms) * scale, right - _NARROWEST))
+    return f"M{left:.0f} {HEIGHT}V{HEIGHT - height:.0f}H{right - 1:.0f}V{HEIGHT}z"
+
+
+def lanes(tasks: Iterable[Task], now_ms: int) -> list[Lane]:
+    """One lane for each task, all to the same scale."""
+    start_ms = now_ms - SPAN_MS
+    of = [(task, ended_of(task, start_ms)) for task in tasks]
+    peak = max(
+        (
+            *(each.records for _, ended in of for each in ended),
+            *(task.open_records for task, _ in of if open_now(task)),
+            1,
+        )
+    )
+    return [_lane(task, ended, peak, now_ms) for task, ended in of]
+
+
+def _lane(task: Task, ended: Sequence[Ended], peak: int, now_ms: int) -> Lane:
+    start_ms = now_ms - SPAN_MS
+    is_open = open_now(task)
+
+    def drawn(bars: Iterable[Ended]) -> str:
+        return "".join(_bar(each.began_ms, each.ended_ms, high(each.records), start_ms) for each in bars)
+
+    def high(records: int) -> float:
+        return max(_LOWEST, records / peak * (HEIGHT - 4))
+
+    live = task.state in ("RUNNING", "PAUSED")
+    return Lane(
+        task=task,
+        look=task_look(task.state),
+        state=_OPEN if is_open else _NONE if live else _ENDED,
+        transactional_id=str(json.loads(task.measures).get("transactional_id") or ""),
+        is_open=is_open,
+        committed=drawn(each for each in ended if not each.aborted),
+        aborted=drawn(each for each in ended if each.aborted),
+        open=_bar(task.open_since_ms, now_ms, high(task.open_records), start_ms) if is_open else "",
+        listed=ended[: -LISTED - 1 : -1],
+        committed_count=sum(each.committed for each in ended),
+        aborted_count=sum(each.aborted for each in ended),
+        records=sum(each.records for each in ended),
+    )
+
+
+def transactions(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
+    """What the tab shows: a page of lanes."""
+    tasks = Task.objects.filter(connector=connector.name, known=True).order_by("number")
+    shown: Page[Task] = Paginator(tasks, PAGE_SIZE).get_page(page)
+    drawn = lanes(shown, now_ms)
+    return {"page": shown, "lanes": drawn, "moving": any(lane.is_open for lane in drawn), "listed": LISTED}

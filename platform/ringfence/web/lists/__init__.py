@@ -1,0 +1,1 @@
+"""Pages about all connectors: overview, list, actions on many."""

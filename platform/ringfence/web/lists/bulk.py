@@ -1,0 +1,65 @@
+"""Actions on many connectors at once, from the list. Always POST; the answer has a line for each of them."""
+
+import time
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_POST
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.audit.trail import note
+from ringfence.bulk import MOST, command, each
+from ringfence.web.actions import ACTIONS, Action
+from ringfence.web.lists.query import chosen
+from ringfence.web.views import is_fragment
+
+DELETE = Action("delete", "delete", Verb.DELETE, {}, "Deleted. Source offsets are kept.")
+BULK = (*ACTIONS, DELETE)
+
+
+def view_of(chosen_action: Action) -> Callable[[HttpRequest], HttpResponse]:
+    """The view of one action, with a route of its own since each needs its own verb."""
+
+    @requires(POST=somewhere(chosen_action.verb).writing())
+    @require_POST
+    def act(request: HttpRequest) -> HttpResponse:
+        return _act(request, chosen_action)
+
+    return act
+
+
+def _act(request: HttpRequest, action: Action) -> HttpResponse:
+    """`connector`, once or more; or `all` with the filters and `expected`, the number that was shown."""
+    reason = request.POST.get("reason", "").strip()[:1000] if action is DELETE else ""
+    problem, names = "", list(dict.fromkeys(request.POST.getlist("connector")))
+    if request.POST.get("all"):
+        asked = chosen(request.POST.dict(), principal_of(request), int(time.time() * 1000))
+        names = list(asked.shown.values_list("name", flat=True)[: MOST + 1])
+        if str(len(names)) != request.POST.get("expected") and len(names) <= MOST:
+            problem = f"By now {len(names)} connectors match, not as many as were shown. Nothing was done: look again."
+    if not names:
+        problem = problem or "No connector is selected. Nothing was done."
+    elif len(names) > MOST:
+        problem = f"At most {MOST:,} connectors at once. Nothing was done: narrow the search."
+    elif action is DELETE and request.POST.get("confirm") != f"delete {len(names)}":
+        problem = f"Type “delete {len(names)}” to confirm. Nothing was done."
+    elif action is DELETE and not reason:
+        problem = "Say why: it goes into the audit trail. Nothing was done."
+    if problem:
+        note(request, problem)
+        return _answer(request, {"problem": problem, "results": []}, 409 if request.POST.get("all") else 400)
+    work = command(action.kind, action.body, principal_of(request).name)
+    results = each(request, names, [action.verb], work, reason)
+    refused = [result for result in results if not result.ok]
+    told = {"results": refused + [result for result in results if result.ok], "refused": len(refused)}
+    return _answer(request, {**told, "done": len(results) - len(refused), "action": action}, 200)
+
+
+def _answer(request: HttpRequest, context: dict[str, object], status: int) -> HttpResponse:
+    template = "ringfence/parts/bulk_results.html" if is_fragment(request) else "ringfence/bulk_results.html"
+    response = render(request, template, {**context, "section": "connectors"}, status=status)
+    response["HX-Trigger"] = "ringfence-refresh"
+    return response

@@ -1,0 +1,169 @@
+"""The overview: how all is, and what is wrong first, of what may be seen. A constant number of queries."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import Count, Min, Q, Sum
+
+from fencing.modes import lagging
+from ringfence.access.principal import EVERYBODY_HERE, Principal
+from ringfence.access.verbs import Verb
+from ringfence.clocks import apart, clocks
+from ringfence.http.masking import Masker
+from ringfence.projection.health import Health
+from ringfence.projection.minutes import EVERYTHING, SHOWN, minute_of
+from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Minute, Task, Worker
+from ringfence.web.connector.header import EventView, event_view
+from ringfence.web.connector.traces import Cause, cause_of
+from ringfence.web.health_reasons import reason
+from ringfence.web.lists.rows import LIVE_MS
+from ringfence.web.sparklines import Line, line
+from ringfence.web.state_badges import GROUPS, HEALTH, Look, look_of
+
+WRONG_SHOWN = 10
+HANGING_SHOWN = 20
+EVENTS_SHOWN = 12
+_HEALTHS = (Health.UNHEALTHY, Health.DEGRADED, Health.STALLED, Health.HEALTHY, Health.PAUSED, Health.STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A connector that needs attention. `cause`: of its own or a task's failure, without secrets."""
+
+    connector: Connector
+    look: Look
+    reason: str
+    cause: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A number that leads to the list behind it."""
+
+    word: str
+    count: int
+    address: str
+    look: Look | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Records per second by minute, and the same as a table: (time, records, records per second)."""
+
+    picture: Line
+    table: Sequence[tuple[str, int, float]]
+    records: int
+
+    @property
+    def mean(self) -> float:
+        return self.records / 60 / max(1, len(self.table))
+
+
+def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
+    """Everything that the page shows."""
+    now_ms = int(time.time() * 1000)
+    known = Connector.objects.filter(who.query(), known=True)
+    counts = {row["health"]: row["n"] for row in known.values("health").order_by().annotate(n=Count("name"))}
+    tasks = known.aggregate(running=Sum("tasks_running"), failed=Sum("tasks_failed"), all=Sum("task_count"))
+    of_tasks = Task.objects.filter(who.query(field="connector"), known=True)
+    live = Q(reported_ms__gt=now_ms - LIVE_MS)
+    opened = Q(open_since_ms__gt=0)
+    numbers = of_tasks.aggregate(
+        rate=Sum("rate", filter=live), open=Count("id", filter=opened), oldest=Min("open_since_ms", filter=opened)
+    )
+    workers = list(Worker.objects.order_by("worker"))
+    cluster = ClusterInfo.objects.first()
+    leader = cluster.leader if cluster else ""
+    wrong, more = _wrong(known, counts)
+    return {
+        "total": sum(counts.values()),
+        "tiles": _tiles(counts),
+        "tasks": {key: value or 0 for key, value in tasks.items()},
+        "rate": numbers["rate"] or 0.0,
+        "open_transactions": numbers["open"],
+        "oldest_open_ms": numbers["oldest"] or 0,
+        "workers": workers,
+        "slots": sum(worker.slots for worker in workers),
+        "leader": leader,
+        "topics_lost": cluster.topics_lost if cluster else "",
+        "leader_since_ms": cluster.since_ms if cluster and leader else 0,
+        "mixed": lagging((worker.worker, worker.mode) for worker in workers),
+        "clocks": apart(clocks.offsets()),
+        "hanging": _hanging(known, who),
+        "wrong": wrong,
+        "wrong_more": more,
+        "curve": _curve(who, now_ms),
+        "events": _events(who),
+        "now_ms": now_ms,
+    }
+
+
+def _hanging(known: Any, who: Principal) -> list[HangingTransaction]:
+    """On topics of connectors that may be seen; those on the platform's own for whoever may see everything."""
+    rows = list(HangingTransaction.objects.order_by("last_ms", "id")[:HANGING_SHOWN])
+    if not rows or who.may_everywhere(Verb.VIEW):
+        return rows
+    seen = set(known.values_list("name", flat=True))
+    return [row for row in rows if seen & set(json.loads(row.connectors))]
+
+
+def _tiles(counts: dict[str, int]) -> list[Tile]:
+    tiles = [
+        Tile(HEALTH[health].word, counts.get(health, 0), f"/ui/connectors?state={health.lower()}", HEALTH[health])
+        for health in _HEALTHS
+    ]
+    motion = sum(counts.get(health, 0) for health in GROUPS["motion"][2])
+    tiles.insert(3, Tile("In motion", motion, "/ui/connectors?state=motion", HEALTH[Health.STARTING]))
+    if unknown := sum(count for health, count in counts.items() if health == Health.UNKNOWN or health not in HEALTH):
+        tiles.insert(3, Tile("Unknown", unknown, "/ui/connectors?state=unknown", HEALTH[Health.UNKNOWN]))
+    return tiles
+
+
+def _wrong(known: Any, counts: dict[str, int]) -> tuple[list[Wrong], int]:
+    """The worst connectors with their causes, and how many there are beside them."""
+    healths = GROUPS["attention"][2]
+    worst = list(known.filter(health__in=healths).order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
+    failed = Task.objects.filter(connector__in=[row.name for row in worst], known=True, state="FAILED")
+    traces: dict[str, str] = {}
+    for task in failed.order_by("connector", "number").only("connector", "trace"):
+        traces[task.connector] = traces.get(task.connector) or task.trace
+    masker = Masker({row.class_name for row in worst})
+    listed = []
+    for row in worst:
+        trace = row.unreadable or (row.trace if row.state == "FAILED" else "") or traces.get(row.name, "")
+        cause = cause_of(masker.scrubbed(trace, row.settings)) if trace else None
+        listed.append(Wrong(row, look_of(row), reason(row), cause))
+    return listed, sum(counts.get(health, 0) for health in healths) - len(listed)
+
+
+def _curve(who: Principal, now_ms: int) -> Curve:
+    """The last whole hour, without the running minute."""
+    last = minute_of(now_ms) - 1
+    rows = Minute.objects.filter(minute__gt=last - SHOWN, minute__lte=last)
+    if who.may_everywhere(Verb.VIEW):
+        rows = rows.filter(connector=EVERYTHING)
+    else:
+        rows = rows.filter(who.query(field="connector")).exclude(connector=EVERYTHING)
+    records = dict(rows.values("minute").order_by().annotate(sum=Sum("records")).values_list("minute", "sum"))
+    minutes = range(last - SHOWN + 1, last + 1)
+    counted = [(minute, records.get(minute, 0)) for minute in minutes]
+    table = [(datetime.fromtimestamp(minute * 60, UTC).strftime("%H:%M"), n, n / 60) for minute, n in counted]
+    return Curve(line([rate for _, _, rate in table]), table, sum(records.values()))
+
+
+def _events(who: Principal) -> list[EventView]:
+    """The newest ones worth telling: of a task only that it failed, since each start has many stages."""
+    seen = who.query(field="connector")
+    if seen:  # empty where everything may be seen, and would vanish beside another condition
+        seen |= Q(connector="")
+    told = Event.objects.filter(seen).exclude(type="log").exclude(~Q(summary__contains=": failed"), type="task")
+    newest = list(told.order_by("-time_ms", "-id")[:EVENTS_SHOWN])
+    rows = Connector.objects.in_bulk({event.connector for event in newest if event.connector})
+    masker = Masker({row.class_name for row in rows.values()})
+    return [
+        event_view(event, masker, rows[event.connector].settings if event.connector in rows else {}) for event in newest
+    ]

@@ -1,0 +1,120 @@
+"""The pages about all connectors: overview, list, its rows, and what the palette finds.
+
+Parts are made without the request: others get them, too, so nothing of who asked first may get into them.
+"""
+
+import csv
+import io
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_safe
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Principal
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.projection.models import Connector
+from ringfence.web.lists.overview import overview
+from ringfence.web.lists.query import PAGE_SIZE, chosen, listing
+from ringfence.web.lists.rows import rows_of
+from ringfence.web.live.fragment_cache import Part, PartResponse, parts, since_of
+from ringfence.web.views import is_fragment, with_token
+
+FOUND = 12
+_CSV_COLUMNS = (
+    "name", "class", "health", "reason", "state", "target", "tasks", "tasks_running", "tasks_failed",
+    "records_per_second", "records", "last_commit_ms", "generation",
+)  # fmt: skip
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@with_token
+def first(request: HttpRequest) -> HttpResponse:
+    """`/ui`: the overview. `?at=`: see `web.live`."""
+    who = principal_of(request)
+    if not is_fragment(request):
+        return render(request, "ringfence/overview.html", {**overview(who), "section": "overview"})
+
+    def make() -> str:
+        return render_to_string("ringfence/parts/overview.html", overview(who))
+
+    return PartResponse(parts.get(("overview", who.eyes), since_of(request.GET.get("at", "")), make))
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@with_token
+def connectors(request: HttpRequest) -> HttpResponse:
+    """The list: `?q=&state=&plugin=&sort=&page=`; `&row=` once or more: those rows only. `?at=`: see `web.live`."""
+    who, since_ms = principal_of(request), since_of(request.GET.get("at", ""))
+    query = {key: value for key, value in request.GET.dict().items() if key not in ("at", "row")}
+    if not is_fragment(request):
+        return render(request, "ringfence/connectors.html", {**_list(query, who), "section": "connectors"})
+    if "row" in request.GET:
+        return PartResponse(_rows(request.GET.getlist("row")[:PAGE_SIZE], who, since_ms))
+
+    def make() -> str:
+        return render_to_string("ringfence/parts/list.html", _list(query, who))
+
+    return PartResponse(parts.get(("list", urlencode(sorted(query.items())), who.eyes), since_ms, make))
+
+
+def _list(query: Mapping[str, str], who: Principal) -> dict[str, Any]:
+    """Links keep what stands in the address, without the parameters that only fragments have."""
+    return {**listing(query, who), "address": QueryDict(urlencode(query)), "may_create": who.may_somewhere(Verb.EDIT)}
+
+
+def _rows(names: list[str], who: Principal, since_ms: int) -> Part:
+    """Those that may be seen and are there, each as its row. Many pages ask for the same ones at once."""
+    seen = tuple(who.shown(names))
+
+    def make() -> str:
+        found = {name: part.text for name in seen if (part := parts.find(("row", name), since_ms)) is not None}
+        began_ms = parts.now_ms()
+        missing = Connector.objects.filter(name__in=set(seen) - found.keys(), known=True).defer("config", "trace")
+        for row in rows_of(missing, began_ms):
+            text = render_to_string("ringfence/parts/row.html", {"row": row, "connector": row.connector})
+            found[row.connector.name] = parts.keep(("row", row.connector.name), began_ms, text).text
+        return "".join(found[name] for name in seen if name in found)
+
+    return parts.get(("rows", seen), since_ms, make)
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def table(request: HttpRequest) -> HttpResponse:
+    """What the list shows, all of its pages, as CSV."""
+    now_ms = int(time.time() * 1000)
+    asked = chosen(request.GET.dict(), principal_of(request), now_ms)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(_CSV_COLUMNS)
+    for row in rows_of(asked.shown.defer("config", "trace"), now_ms):
+        one = row.connector
+        values = [one.name, one.class_name, one.health, row.reason, one.state, one.target]
+        numbers = [one.task_count, one.tasks_running, one.tasks_failed, round(row.rate, 1), row.records]
+        writer.writerow([*(_harmless(value) for value in values), *numbers, row.last_commit_ms, one.generation])
+    headers = {"Content-Disposition": 'attachment; filename="connectors.csv"'}
+    return HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _harmless(text: str) -> str:
+    """A spreadsheet takes some texts for formulas."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def find(request: HttpRequest) -> HttpResponse:
+    """What the palette shows of connectors: `?q=`."""
+    asked = chosen({"q": request.GET.get("q", "")}, principal_of(request), int(time.time() * 1000))
+    found = asked.shown.only("name", "class_name", "health")[:FOUND]
+    return render(request, "ringfence/parts/found.html", {"found": found})

@@ -1,0 +1,154 @@
+"""The list of connectors: search, filters, order and page in the address; a constant number of queries.
+
+The abnormal come first, whatever the order among equals; where the address names an order, that alone counts.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
+
+from ringfence.access.principal import EVERYBODY_HERE, Principal
+from ringfence.projection.health import Health
+from ringfence.projection.models import Connector, Task
+from ringfence.web.lists.rows import LIVE_MS, rate_of, rows_of
+from ringfence.web.state_badges import GROUPS, HEALTH
+
+__all__ = ["LIVE_MS", "ORDERS", "PAGE_SIZE", "Chosen", "chosen", "listing", "rate_of"]
+
+PAGE_SIZE = 50
+ORDERS = {
+    "": ("-severity", "name"),
+    "name": ("name",),
+    "-name": ("-name",),
+    "since": ("since_ms", "name"),
+    "-since": ("-since_ms", "name"),
+    "tasks": ("task_count", "name"),
+    "-tasks": ("-task_count", "name"),
+    "rate": ("rate", "name"),
+    "-rate": ("-rate", "name"),
+}
+"""What `sort` may be in the address, and the columns it stands for; the name makes every order a whole one."""
+
+SPECIAL = {
+    "failed-tasks": ("With failed tasks", Q(tasks_failed__gt=0)),
+    "open": (
+        "With an open transaction",
+        Q(Exists(Task.objects.filter(connector=OuterRef("name"), known=True, open_since_ms__gt=0))),
+    ),
+}
+"""More of what `state` may be in the address: a word, and what must hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading of the table that sorts by its column."""
+
+    word: str
+    next: str
+    aria: str
+    numeric: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One of the state filters, with how many connectors it holds."""
+
+    key: str
+    word: str
+    tone: str
+    count: int
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What an address asks for: `found` by search and class, `shown` by the state, too, in the order asked for."""
+
+    search: str
+    state: str
+    plugin: str
+    sort: str
+    known: QuerySet[Connector]
+    found: QuerySet[Connector]
+    shown: QuerySet[Connector]
+    word: str
+    """The state filter in words, "" where it is one of the chips or none."""
+
+
+def chosen(query: Mapping[str, str], who: Principal, now_ms: int) -> Chosen:
+    """Of what may be seen. `query`: q (text), state (a filter's key or a health), plugin (a class), sort."""
+    search, state = query.get("q", "").strip()[:200].replace("\x00", ""), query.get("state", "")
+    plugin, sort = query.get("plugin", "")[:400].replace("\x00", ""), query.get("sort", "")
+    sort = sort if sort in ORDERS else ""
+    known = Connector.objects.filter(who.query(), known=True)
+    found = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search)) if search else known
+    if plugin:
+        found = found.filter(class_name=plugin)
+    shown, word = found, ""
+    if state in GROUPS:
+        shown = found.filter(health__in=GROUPS[state][2])
+    elif state.upper() in HEALTH:
+        shown, word = found.filter(health=state.upper()), HEALTH[Health(state.upper())].word
+    elif state in SPECIAL:
+        shown, word = found.filter(SPECIAL[state][1]), SPECIAL[state][0]
+    else:
+        state = ""
+    return Chosen(search, state, plugin, sort, known, found, _ordered(shown, sort, now_ms), word)
+
+
+def _ordered(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Connector]:
+    if sort in ("rate", "-rate"):
+        live = Task.objects.filter(connector=OuterRef("name"), known=True, reported_ms__gt=now_ms - LIVE_MS)
+        total = live.order_by().values("connector").annotate(total=Sum("rate")).values("total")
+        shown = shown.annotate(rate=Coalesce(Subquery(total), 0.0))
+    return shown.order_by(*ORDERS[sort])
+
+
+def _columns(sort: str) -> dict[str, Column]:
+    """Each heading with the order that a click on it asks for: the other way round where it is chosen already."""
+    found = {}
+    for key, word, first in (
+        ("since", "State", "-since"),
+        ("name", "Name", "name"),
+        ("tasks", "Tasks", "-tasks"),
+        ("rate", "Records/s", "-rate"),
+    ):
+        other = first.removeprefix("-") if first.startswith("-") else f"-{first}"
+        is_chosen = sort in (first, other)
+        aria = "" if not is_chosen else "descending" if sort.startswith("-") else "ascending"
+        found[key] = Column(word, other if sort == first else first, aria, key in ("tasks", "rate"))
+    return found
+
+
+def listing(query: Mapping[str, str], who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
+    """Everything that the list shows, of what may be seen. `query`: as `chosen`, and page."""
+    now_ms = int(time.time() * 1000)
+    asked = chosen(query, who, now_ms)
+    by_health = asked.found.values("health").order_by().annotate(n=Count("name"))
+    counts = {row["health"]: row["n"] for row in by_health}
+    filters = [
+        Filter(key, word, tone, sum(counts.get(health, 0) for health in healths), key == asked.state)
+        for key, (word, tone, healths) in GROUPS.items()
+    ]
+    paginator = Paginator(asked.shown.defer("config", "trace"), PAGE_SIZE)
+    page: Page[Connector] = paginator.get_page(query.get("page"))
+    plugins = asked.known.order_by("class_name").values_list("class_name", flat=True).distinct()
+    return {
+        "search": asked.search,
+        "state": asked.state,
+        "state_word": asked.word,
+        "plugin": asked.plugin,
+        "plugins": [name for name in plugins if name],
+        "filters": filters,
+        "sort": asked.sort,
+        "columns": _columns(asked.sort),
+        "total": sum(counts.values()),
+        "page": page,
+        "rows": rows_of(page, now_ms),
+        "now_ms": now_ms,
+    }

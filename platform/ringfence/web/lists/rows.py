@@ -1,0 +1,57 @@
+"""The rows of the list: a connector with what its tasks report. A constant number of queries for any number of rows."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ringfence.projection.minutes import hours
+from ringfence.projection.models import Connector, Task
+from ringfence.web.connector.heatmap import Strip, strip
+from ringfence.web.health_reasons import reason
+from ringfence.web.sparklines import Line, line, rates
+from ringfence.web.state_badges import Look, look_of
+
+LIVE_MS = 10_000
+"""A rate that was reported longer ago than this is not a rate any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One connector in the list."""
+
+    connector: Connector
+    look: Look
+    reason: str
+    rate: float
+    records: int
+    last_commit_ms: int
+    picture: Line
+    hour: Strip
+
+
+def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
+    """The connectors with what their tasks report, in four more queries."""
+    connectors = list(page)
+    of: dict[str, list[Task]] = {connector.name: [] for connector in connectors}
+    tasks = Task.objects.filter(connector__in=of, known=True)
+    for task in tasks.only("connector", "rate", "reported_ms", "records_total", "last_commit_ms", "recent"):
+        of[task.connector].append(task)
+    drawn = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
+    return [_row(connector, of[connector.name], drawn[connector.name], now_ms) for connector in connectors]
+
+
+def _row(connector: Connector, tasks: list[Task], hour: Strip, now_ms: int) -> Row:
+    return Row(
+        connector=connector,
+        look=look_of(connector),
+        reason=reason(connector),
+        rate=rate_of(tasks, now_ms),
+        records=sum(task.records_total for task in tasks),
+        last_commit_ms=max((task.last_commit_ms for task in tasks), default=0),
+        picture=line(rates(tasks, now_ms)),
+        hour=hour,
+    )
+
+
+def rate_of(tasks: list[Task], now_ms: int) -> float:
+    """Records per second now; a task that has not reported for a while counts as 0."""
+    return sum(task.rate for task in tasks if task.reported_ms > now_ms - LIVE_MS)

@@ -1,0 +1,1 @@
+"""Event streams of open pages, and the fragments that they share."""

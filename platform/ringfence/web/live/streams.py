@@ -1,0 +1,264 @@
+"""One stream of server-sent events per page: tiny "something changed" events; the page fetches its parts itself.
+
+A process subscribes once to Redis and tells all of its pages. Without Redis it looks at the projection's positions
+every two seconds instead. The events:
+
+- `hello`, at the beginning, and `beat`, while nothing else is told: a page that hears neither knows that it is cut off;
+- `changed`: fetch the part anew. Data: the time in milliseconds at which this process heard of it; a part that was
+  made since then is fresh (`web.fresh`);
+- `rows` (streams about all connectors only): numbers of some connectors moved. Data: `{"at", "names"}`; names null: of
+  many.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+import random
+import time
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import redis.asyncio
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+from django.db.models import Sum
+from django.http import HttpRequest, StreamingHttpResponse
+from redis.exceptions import RedisError
+
+from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.identify import Nobody, identify_again
+from ringfence.access.principal import EVERYBODY_HERE, Principal
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
+from ringfence.projection.models import TopicPosition
+from ringfence.web.live.rate_control import Pace
+
+HEARTBEAT_SECONDS = 15.0
+TICK_SECONDS = 10.0
+"""Lists and the overview are fetched anew so often where nothing changes: what was reported grows old by itself. Told
+from here and not asked for by each page's own clock, so that all of them get one and the same part."""
+SPREAD_SECONDS = 0.015
+"""For each open page: over so long they are told of what is no hurry and concerns all of them. The page of a connector
+costs about that, and whoever waits for a change of state is not to wait behind two hundred of them."""
+MANY = 60
+"""More names than this are not told one by one: a page shows fifty."""
+_POLL_SECONDS = 2.0
+_RETRY_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class Listener:
+    """One open page. `name`: the connector it shows, None for all that `who` may see."""
+
+    def __init__(self, name: str | None, who: Principal = EVERYBODY_HERE) -> None:
+        self.name = name
+        self.who = who
+        self.changed = asyncio.Event()
+        self.urgent = asyncio.Event()
+        """Set where more than numbers has changed."""
+        self._at_ms = 0
+        self._whole = False
+        self._rows: set[str] = set()
+
+    def tell(self, notice: Notice, at_ms: int = 0) -> None:
+        """Wake the page where it shows something of this."""
+        if self.name is None:
+            urgent = whole = notice.other or bool(self.who.shown(notice.changed))
+            rows = self.who.shown(notice.moved)
+        else:
+            urgent = self.name in notice.changed
+            whole, rows = urgent or notice.other or self.name in notice.moved, []
+        if urgent:
+            self.urgent.set()
+        if whole or rows:
+            self._at_ms = at_ms
+            self._whole = self._whole or whole
+            self._rows.update(rows)
+            self.changed.set()
+
+    def look_again(self, at_ms: int) -> None:
+        """Wake the page though nothing was told."""
+        self._at_ms = at_ms
+        self._whole = True
+        self.changed.set()
+
+    def take(self) -> str:
+        """The event that tells all that came since the last one."""
+        self.changed.clear()
+        self.urgent.clear()
+        whole, rows = self._whole, sorted(self._rows)
+        self._whole = False
+        self._rows.clear()
+        if whole:
+            return f"event: changed\ndata: {self._at_ms}\n\n"
+        told = {"at": self._at_ms, "names": rows if len(rows) <= MANY else None}
+        return f"event: rows\ndata: {json.dumps(told)}\n\n"
+
+
+class Hub:
+    """All open pages of this process's event loop."""
+
+    def __init__(self) -> None:
+        self._listeners: set[Listener] = set()
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self.pace = Pace()
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def add(self, listener: Listener) -> None:
+        self._listeners.add(listener)
+        if not self._tasks or any(task.done() for task in self._tasks):
+            self._end()
+            self._tasks = asyncio.create_task(self._listen()), asyncio.create_task(self._tick())
+
+    def remove(self, listener: Listener) -> None:
+        self._listeners.discard(listener)
+        if not self._listeners:
+            self._end()
+
+    def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = ()
+
+    def tell(self, notice: Notice) -> None:
+        at_ms = int(time.time() * 1000)
+        for listener in self._listeners:
+            listener.tell(notice, at_ms)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            at_ms = int(time.time() * 1000)
+            for listener in self._listeners:
+                if listener.name is None:
+                    listener.look_again(at_ms)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._follow_redis()
+            except (RedisError, OSError) as error:
+                log.info("Redis has no change notices (%s): pages follow the database", type(error).__name__)
+                await self._follow_database(_RETRY_SECONDS)
+
+    async def _follow_redis(self) -> None:
+        client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2)
+        try:
+            async with client.pubsub() as subscription:
+                await subscription.subscribe(CHANNEL)
+                self.tell(ANYTHING)  # whatever changed while nobody listened
+                async for message in subscription.listen():
+                    if message["type"] == "message":
+                        self.tell(decode(message["data"]))
+        finally:
+            await client.aclose()
+
+    async def _follow_database(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        before = None
+        while loop.time() < until:
+            now = await _stamp()
+            if now != before:
+                self.tell(ANYTHING)
+                before = now
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+@sync_to_async
+def _stamp() -> object:
+    """Something that differs once anything was projected; None while the database is away."""
+    try:
+        return TopicPosition.objects.aggregate(sum=Sum("applied_offset"))["sum"]
+    except DatabaseError:
+        return None
+    finally:
+        close_old_connections()  # no request of this thread would do it
+
+
+_hubs: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = weakref.WeakKeyDictionary()
+
+
+def hub() -> Hub:
+    """The hub of the running event loop."""
+    return _hubs.setdefault(asyncio.get_running_loop(), Hub())
+
+
+Renew = Callable[[], Awaitable[Principal | None]]
+
+
+async def _always() -> Principal:
+    return EVERYBODY_HERE
+
+
+async def stream(name: str | None, who: Principal = EVERYBODY_HERE, renew: Renew = _always) -> AsyncIterator[str]:
+    """The events of one page, as the pace allows. `renew`: what may be seen now, None for nothing any more.
+
+    It is asked before each heartbeat, and before an event when the last answer is as old as that; the stream ends with
+    the right to it.
+    """
+    listener, here, loop = Listener(name, who), hub(), asyncio.get_running_loop()
+    told_at = -math.inf
+    asked_at = loop.time()
+    here.add(listener)
+    try:
+        yield "retry: 2000\nevent: hello\ndata: .\n\n"
+        while True:
+            told = True
+            try:
+                await asyncio.wait_for(listener.changed.wait(), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                told = False
+            if not told or loop.time() - asked_at >= HEARTBEAT_SECONDS:
+                now = await renew()
+                if now is None:
+                    return
+                listener.who, asked_at = now, loop.time()
+            if not told:
+                yield "event: beat\ndata: .\n\n"
+                continue
+            if not listener.urgent.is_set():
+                # Lists are told together, since they get one and the same part.
+                spread = 0.0 if name is None else random.random() * SPREAD_SECONDS * len(here)  # noqa: S311
+                pause = max(spread, told_at + here.pace.numbers_s(len(here)) - loop.time())
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(listener.urgent.wait(), pause)
+            yield listener.take()
+            told_at = loop.time()
+            here.pace.told()
+            await asyncio.sleep(here.pace.states_s(len(here)))
+    finally:
+        here.remove(listener)
+
+
+@sync_to_async
+def _renewed(request: HttpRequest, name: str | None) -> Principal | None:
+    """Who asks, as of now; None where the token, session or grant behind the stream has gone."""
+    try:
+        who = identify_again(request)
+    except DatabaseError:
+        return principal_of(request)  # nothing new is shown meanwhile, and all pages would come again at once
+    finally:
+        close_old_connections()
+    if isinstance(who, Nobody):
+        return None
+    return who if (who.may_somewhere(Verb.VIEW) if name is None else who.may(Verb.VIEW, name)) else None
+
+
+@requires(GET=somewhere(Verb.VIEW))
+def events(request: HttpRequest) -> StreamingHttpResponse:
+    """`/ui/events?connector=<name>`; without a name, about every connector."""
+    name = request.GET.get("connector")
+    if name is not None:
+        authorise(request, Verb.VIEW, name)
+    body = stream(name, principal_of(request), lambda: _renewed(request, name))
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingHttpResponse(body, content_type="text/event-stream", headers=headers)

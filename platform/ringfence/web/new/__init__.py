@@ -1,0 +1,1 @@
+"""The form of a new connector, and its checks before it is created."""

@@ -1,0 +1,134 @@
+"""A new connector: a plugin of the catalog, a copy of another connector, or what is pasted; its form; its creation."""
+
+from typing import Any
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_http_methods, require_safe
+
+from connectors.api.config_types import HIDDEN
+from ringfence import dispatch
+from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import beginning, writing
+from ringfence.audit.trail import note
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector
+from ringfence.web.new import form as filling
+from ringfence.web.new.form_state import Draft, complete, posted
+from ringfence.web.views import find, is_fragment
+
+
+@requires(GET=somewhere(Verb.EDIT), POST=somewhere(Verb.EDIT).writing())
+@require_http_methods(["GET", "HEAD", "POST"])
+@ensure_csrf_cookie
+def new(request: HttpRequest) -> HttpResponse:
+    """`?class=` the form of that plugin, `?from=` a copy of that connector, `?mode=json` a text to paste into; else
+    the catalog, `?q=` searches it."""
+    if request.method == "POST":
+        return _create(request)
+    if request.GET.get("mode") == "json":
+        return _page(request, Draft(mode="json"), tell_all=False)
+    if "from" in request.GET:
+        return _copy(request, request.GET["from"])
+    class_name = request.GET.get("class", "")
+    if class_name:
+        draft = Draft(name=request.GET.get("name", "").strip(), config={"connector.class": class_name})
+        return _page(request, draft, tell_all=False)
+    return _catalog(request)
+
+
+@requires(GET=somewhere(Verb.EDIT))
+@require_safe
+def docs(request: HttpRequest) -> HttpResponse:
+    """`?class=`: every setting of a plugin with what it means; a part of the catalog."""
+    context: dict[str, Any] = {"section": "new", "class_name": request.GET.get("class", "")}
+    status = 200
+    try:
+        context["keys"] = dispatch.config_keys(context["class_name"])
+        named = (plugin for plugin in dispatch.list_plugins() if context["class_name"] in plugin.get("names", ()))
+        context["documentation"] = next(named, {}).get("documentation", "")
+    except Refused as refused:
+        context["problem"], status = refused.message, refused.status
+    template = "ringfence/parts/new_docs.html" if is_fragment(request) else "ringfence/new_docs.html"
+    return render(request, template, context, status=status)
+
+
+def _catalog(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()
+    context: dict[str, Any] = {"section": "new", "query": query}
+    try:
+        found = [plugin for plugin in dispatch.list_plugins() if plugin.get("type") == "source"]
+        context |= {"plugins": [plugin for plugin in found if _fits(plugin, query)], "count": len(found)}
+    except Refused as refused:
+        context["problem"] = refused.message
+    who = principal_of(request)
+    may_copy = Connector.objects.filter(who.query(Verb.VIEW_CONFIG), known=True)
+    context["copies"] = list(may_copy.order_by("name").values_list("name", flat=True)[:500])
+    part = is_fragment(request) and "q" in request.GET
+    return render(request, "ringfence/parts/new_plugins.html" if part else "ringfence/new_catalog.html", context)
+
+
+def _fits(plugin: dict[str, Any], query: str) -> bool:
+    texts = " ".join([str(plugin.get("class")), str(plugin.get("documentation", "")), *plugin.get("names", ())]).lower()
+    return all(word in texts for word in query.lower().split())
+
+
+def _copy(request: HttpRequest, name: str) -> HttpResponse:
+    """A copy keeps the secrets of its model for those who could change the model; others type them again."""
+    authorise(request, Verb.VIEW_CONFIG, name)
+    row = find(name)
+    keeps = principal_of(request).may(Verb.EDIT, name)
+    masked = Masker([row.class_name]).masked(row.settings)
+    left_out = [key for key, value in masked.items() if value == HIDDEN and not keeps]
+    config = {key: value for key, value in masked.items() if key != "name" and key not in left_out}
+    copy = _free(f"{name}-copy")
+    return _page(request, Draft(name=copy, config=config, of=name if keeps else ""), model=name, left_out=left_out)
+
+
+def _free(name: str) -> str:
+    taken = set(Connector.objects.filter(name__startswith=name).values_list("name", flat=True))
+    return next(free for number in range(1, 1000) if (free := name if number == 1 else f"{name}-{number}") not in taken)
+
+
+def _page(request: HttpRequest, draft: Draft, *, tell_all: bool = True, status: int = 200, **more: Any) -> HttpResponse:
+    context = {"section": "new", **filling.shown(request, draft, tell_all=tell_all), **more}
+    return render(request, "ringfence/new_form.html", context, status=status)
+
+
+def _create(request: HttpRequest) -> HttpResponse:
+    draft = Draft(mode="json" if "json" in request.POST else "form")
+    try:
+        draft = posted(request)
+        config = complete(request, draft)
+        by = principal_of(request)
+        if draft.fresh:
+            authorise(request, Verb.OFFSETS, draft.name)
+            beginning.create_fresh(draft.name, config, draft.state, by)
+        else:
+            writing.create(draft.name, config, draft.state, by)
+    except (ConnectError, Refused) as error:
+        return _refused(request, draft, error)
+    address = f"/ui/connectors/{quote(draft.name, safe='')}"
+    if is_fragment(request):
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+    return HttpResponseRedirect(address)
+
+
+def _refused(request: HttpRequest, draft: Draft, error: ConnectError | Refused) -> HttpResponse:
+    """What is wrong, with a way to each field; the trail is told, too."""
+    note(request, error.message)
+    status = error.status if isinstance(error, Refused) else error.status_code
+    context = {"section": "new", **filling.shown(request, draft, ask_brokers=True)}
+    context["problem"] = error.message
+    if context["wrong"] or context["name_errors"]:
+        context["problem"] = " ".join(context["layout"].rest)
+    if is_fragment(request):
+        return render(request, "ringfence/parts/new_outcome.html", {**context, "slots": True}, status=status)
+    context["text"] = filling.text_of(draft)
+    return render(request, "ringfence/new_form.html", context, status=status)

@@ -1,0 +1,149 @@
+"""The form of a new connector while it is filled in: its fields, the errors of each, and its other shape, the text."""
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_POST
+
+from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import topic_grants, writing
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError
+from ringfence.http.masking import Masker
+from ringfence.projection.models import Connector, SourceOffset
+from ringfence.web.new.field import SETTING
+from ringfence.web.new.form_state import Draft, posted, seen
+from ringfence.web.new.layout import layout
+
+_SHOWN_OFFSETS = 5
+
+
+def shown(request: HttpRequest, draft: Draft, *, tell_all: bool = True, ask_brokers: bool = False) -> dict[str, Any]:
+    """What the templates need; without a worker the settings that stand there, and why.
+
+    tell_all: else a setting's errors are shown once it has a value.
+    """
+    settings, undeclared = seen(request, draft), ""
+    validation: dict[str, Any] = {}
+    masker = Masker([draft.class_name])
+    try:
+        if draft.class_name:
+            validation = dispatch.validate(draft.class_name, settings, ask_brokers=ask_brokers)
+            writing.remember_secrets(draft.class_name, validation)
+            masker = Masker([draft.class_name])
+            validation = topic_grants.add_to(validation, settings, principal_of(request))
+            validation = writing.masked_validation(validation, draft.class_name, settings)
+    except Refused as refused:
+        undeclared = refused.message
+
+    def secret(key: str) -> bool:
+        return masker.secret(draft.class_name, key)
+
+    def tell(key: str) -> bool:
+        return tell_all or bool(draft.config.get(key))
+
+    made = layout(validation, draft.config, secret, tell)
+    return {
+        "draft": draft,
+        "class_name": draft.class_name,
+        "layout": made,
+        "undeclared": undeclared,
+        "wrong": made.wrong,
+        "others_count": len(made.others),
+        "editing": draft.editing,
+        **begins(request, draft, tell_all=tell_all),
+    }
+
+
+def begins(request: HttpRequest, draft: Draft, *, tell_all: bool = True) -> dict[str, Any]:
+    """What is there already under the name: told to those who may use it."""
+    name, errors = draft.name, []
+    offsets: list[SourceOffset] = []
+    who = principal_of(request)
+    if draft.editing:
+        pass
+    elif not name:
+        errors = ["A connector needs a name."] if tell_all else []
+    elif not who.may(Verb.EDIT, name):
+        errors = [f"You lack the verb edit on connector {name}."]
+    elif Connector.objects.filter(name=name, known=True).exists():
+        errors = ["A connector of this name exists. Choose another name, or edit that one."]
+    else:
+        offsets = list(SourceOffset.objects.filter(connector=name).order_by("partition")[: _SHOWN_OFFSETS + 1])
+    return {
+        "name_errors": errors,
+        "offsets": [(each.partition, each.offset) for each in offsets[:_SHOWN_OFFSETS]],
+        "more_offsets": len(offsets) > _SHOWN_OFFSETS,
+        "may_reset": bool(name) and who.may(Verb.OFFSETS, name),
+    }
+
+
+def text_of(draft: Draft) -> str:
+    """The draft as JSON, its secrets as masks."""
+    masked = Masker([draft.class_name]).masked(draft.config)
+    config = dict(sorted(masked.items(), key=lambda item: (item[0] != "connector.class", item[0])))
+    return json.dumps({"name": draft.name, "config": config}, indent=2, ensure_ascii=False)
+
+
+@requires(POST=somewhere(Verb.EDIT))
+@require_POST
+def field(request: HttpRequest) -> HttpResponse:
+    """`?key=`: the errors of one setting while it is typed, and what depends on it; all fields where others are due."""
+    key = request.GET.get("key", "")
+    try:
+        draft = posted(request)
+    except ConnectError as error:
+        return render(request, "ringfence/parts/field_errors.html", {"errors": [error.message]})
+    if key == "name":
+        return render(request, "ringfence/parts/new_name.html", {"draft": draft, **begins(request, draft)})
+    context = shown(request, draft)
+    if context["undeclared"]:
+        return render(request, "ringfence/parts/field_errors.html", {"errors": [context["undeclared"]]})
+    made = context["layout"]
+    fields = {each.name: each for each in made.fields()}
+    for each in fields.values():
+        if each.name != key and not each.is_set:
+            each.errors = []  # nobody has been there yet
+    sent = {name.removeprefix(SETTING) for name in request.POST if name.startswith(SETTING)}
+    if sent != {each.name for each in fields.values() if each.visible}:
+        response = render(request, "ringfence/parts/new_fields.html", context)
+        response["HX-Retarget"], response["HX-Reswap"] = "#as-form", "innerHTML"
+        return response
+    changed = fields.get(key)
+    context["changed"] = changed
+    context["dependents"] = [fields[name] for name in (changed.dependents if changed else ()) if name in fields]
+    again = {key, *(each.name for each in context["dependents"])}
+    context["others"] = [each for each in fields.values() if each.is_set and each.name not in again]
+    return render(request, "ringfence/parts/new_field.html", context)
+
+
+@requires(POST=somewhere(Verb.EDIT))
+@require_POST
+def turned(request: HttpRequest) -> HttpResponse:
+    """`?mode=`: what the form holds in the other shape. Nothing is lost: what is not known is kept, secrets stay where
+    they were typed."""
+    mode = "json" if request.GET.get("mode") == "json" else "form"
+    try:
+        draft = posted(request)
+        if not draft.class_name:
+            raise ConnectError(400, "connector.class is missing: without it there is no form. Add it to the text.")
+    except ConnectError as error:
+        response = render(
+            request, "ringfence/parts/new_outcome.html", {"problem": error.message}, status=error.status_code
+        )
+        response["HX-Retarget"] = "#outcome"
+        return response
+    if mode == "json":
+        return _turned(render(request, "ringfence/parts/new_text.html", {"text": text_of(draft)}), mode)
+    context: dict[str, Any] = {**shown(request, draft), "told": True}
+    return _turned(render(request, "ringfence/parts/new_fields.html", context), mode)
+
+
+def _turned(response: HttpResponse, mode: str) -> HttpResponse:
+    response["HX-Trigger-After-Swap"] = json.dumps({"ringfence-mode": mode})
+    return response

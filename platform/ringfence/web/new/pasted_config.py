@@ -1,0 +1,99 @@
+"""What somebody pastes: JSON in either shape, properties, YAML or a curl command. Read, never run."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from connectors import properties
+from ringfence.api.jsonbody import config_of, object_of, read
+from ringfence.api.v1 import transfer
+from ringfence.http.errors import bad_request
+
+_DATA: Final = ("--data-raw", "--data-binary", "--data-ascii", "--data", "--json", "-d")
+_YAML: Final = re.compile(r"^(- )?(name|config|connector\.class):(\s|$)", re.MULTILINE)
+_IN_PATH: Final = re.compile(r"/connectors/([^/]+)(/config)?/?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Pasted:
+    """`understood`: what the text was taken for, in words."""
+
+    name: str
+    config: dict[str, str]
+    understood: str
+
+
+def read_pasted(text: str) -> Pasted:
+    """One connector. Raises a 400 that says what is expected."""
+    stripped = text.strip()
+    if not stripped:
+        raise bad_request("Nothing was pasted: JSON, properties or a curl command is expected.")
+    if re.match(r"(\$ +)?curl\s", stripped):
+        return _curl(stripped.removeprefix("$").strip())
+    if stripped[0] in "{[":
+        return _json(stripped, "")
+    if _YAML.search(stripped):
+        return _listed(transfer.parsed(stripped, "yaml"), "YAML")
+    try:
+        config = properties.read(stripped)
+    except properties.Malformed as error:
+        raise bad_request(
+            f"This is neither JSON nor a curl command, and as properties {error}. Paste one of these."
+        ) from error
+    return Pasted(config.get("name", "").strip(), config, "properties")
+
+
+def _json(text: str, name: str) -> Pasted:
+    """`name`: the one that the address says, where there is one."""
+    value = read(text.encode("utf-8", "replace"))
+    if isinstance(value, list):
+        if len(value) != 1:
+            raise bad_request(f"The list holds {len(value)} connectors. Paste one; an import takes several.")
+        value = value[0]
+    given = object_of(value, "What was pasted")
+    if isinstance(given.get("config"), dict):
+        config = config_of(given["config"])
+        found = str(given.get("name") or config.get("name", "")).strip()
+        return Pasted(found or name, config, 'JSON with "name" and "config"')
+    config = config_of(given)
+    return Pasted(config.get("name", "").strip() or name, config, "JSON with the settings alone")
+
+
+def _listed(configs: list[dict[str, str]], word: str) -> Pasted:
+    if len(configs) != 1:
+        raise bad_request(f"There are {len(configs)} connectors. Paste one; an import takes several.")
+    return Pasted(configs[0].get("name", ""), configs[0], word)
+
+
+def _curl(text: str) -> Pasted:
+    try:
+        words = shlex.split(re.sub(r"[\\^]\r?\n", " ", text))[1:]
+    except ValueError as error:
+        raise bad_request(f"The curl command cannot be read ({error}). Paste it whole, with its quotes.") from error
+    bodies = list(_bodies(words))
+    if not bodies:
+        raise bad_request("The curl command sends no body: it needs -d or --data with the JSON.")
+    body = "&".join(bodies)
+    if body.startswith("@"):
+        raise bad_request(f"The curl command reads its body from the file {body[1:]}. Paste what the file holds.")
+    paths = [urlsplit(word).path for word in words if "://" in word or "/connectors" in word]
+    found = _IN_PATH.search(paths[0]) if paths else None
+    named = _json(body, unquote(found[1]) if found else "")
+    return Pasted(named.name, named.config, f"a curl command that sends {named.understood}")
+
+
+def _bodies(words: list[str]) -> Iterator[str]:
+    for number, word in enumerate(words):
+        for flag in _DATA:
+            if word == flag and number + 1 < len(words):
+                yield words[number + 1]
+            elif word.startswith(f"{flag}=") and flag.startswith("--"):
+                yield word.removeprefix(f"{flag}=")
+            elif flag == "-d" and word.startswith("-d") and len(word) > 2 and not word.startswith("--"):
+                yield word[2:]
+            else:
+                continue
+            break

@@ -1,0 +1,134 @@
+"""What can be known before a connector runs: its preflight checks, first records, and a record through its transforms.
+
+Fragments below the form of a connector that is being made or edited; nothing is created, written or committed.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_POST
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import previews
+from ringfence.api.jsonbody import object_of, plain, read
+from ringfence.api.preflight import checks_of
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.web.new.form_state import complete, posted
+from ringfence.web.state_badges import Look, Tone
+
+REFUSES = Look("Failed", "circle-x", Tone.BAD, "The configuration is refused because of this.")
+LOOKS = {
+    "ok": Look("Ok", "circle-check", Tone.OK),
+    "failed": Look("Failed", "triangle-alert", Tone.WARN, "A warning: the connector can be created, and will meet it."),
+    "unknown": Look("Unknown", "circle-question-mark", Tone.UNKNOWN, "This could not be found out."),
+}
+OUTCOMES = {
+    "written": Look("Written", "circle-check", Tone.OK),
+    "changed": Look("Changed", "pencil", Tone.MOTION),
+    "unchanged": Look("Unchanged", "equal", Tone.REST),
+    "dropped": Look("Dropped", "circle-minus", Tone.REST, "It does not reach Kafka; its source offset is committed."),
+    "failed": Look("Failed", "circle-x", Tone.BAD),
+}
+ENDED = {
+    "records": "as many as were asked for",
+    "bytes": "as many as fit into 1 MB",
+    "time": "as many as came in time",
+    "nothing": "all that are there just now",
+}
+_JSON_VALUES = ("object", "struct", "list", "number", "boolean")
+
+
+def _look(check: Mapping[str, Any]) -> Look:
+    return REFUSES if check.get("decides") else LOOKS.get(check["result"], LOOKS["unknown"])
+
+
+def told(complete: dict[str, str]) -> dict[str, Any]:
+    """The checks of a complete configuration, for the template. Raises Refused."""
+    found = checks_of(complete)
+    troubles = sum(check["result"] != "ok" for check in found)
+    return {"checks": [(_look(check), check) for check in found], "troubles": troubles}
+
+
+@requires(POST=somewhere(Verb.EDIT))
+@require_POST
+def preflight(request: HttpRequest) -> HttpResponse:
+    """The checks of what the form holds, or of pasted text."""
+    return _part(request, "preflight", lambda: told(complete(request, posted(request))))
+
+
+@requires(POST=somewhere(Verb.EDIT))
+@require_POST
+def preview(request: HttpRequest) -> HttpResponse:
+    """The first records of what the form holds. `begin=fresh`: from the source's beginning."""
+
+    def shown() -> dict[str, Any]:
+        config = complete(request, posted(request))
+        fresh = request.POST.get("begin") == "fresh"
+        may_see = principal_of(request).may
+        found = previews.preview(config, fresh=fresh, may_see=lambda name: may_see(Verb.VIEW, name))
+        return {"found": found, "rows": [_row(record) for record in found["records"]], "ended": ENDED[found["ended"]]}
+
+    return _part(request, "new_preview", shown)
+
+
+@requires(POST=somewhere(Verb.EDIT))
+@require_POST
+def trial(request: HttpRequest) -> HttpResponse:
+    """`sample`: a record as JSON; what each transform and the converters make of it."""
+
+    def shown() -> dict[str, Any]:
+        config = complete(request, posted(request))
+        text = str(request.POST.get("sample", ""))
+        if not text.strip():
+            raise bad_request('A sample is needed, such as {"topic": "t", "key": null, "value": {"id": 1}}.')
+        record = object_of(plain(read(text.encode("utf-8", "replace"))), "The sample record")
+        return {"row": _row(previews.try_transforms(config, record))}
+
+    return _part(request, "new_trial", shown)
+
+
+def _part(request: HttpRequest, part: str, shown: Callable[[], dict[str, Any]]) -> HttpResponse:
+    try:
+        context = shown()
+    except (ConnectError, Refused) as error:
+        context = {"problem": error.message}
+    return render(request, f"ringfence/parts/{part}.html", context)
+
+
+def _row(walked: Mapping[str, Any]) -> dict[str, Any]:
+    """One record for the templates: its way as looks, its source offset as text, and itself as a sample."""
+    steps = [{**step, "look": OUTCOMES[step["outcome"]]} for step in walked["steps"]]
+    offset = walked.get("source_offset")
+    return {
+        **walked,
+        "look": OUTCOMES[walked["outcome"]],
+        "steps": steps,
+        "offset": None if offset is None else json.dumps(offset, ensure_ascii=False),
+        "sample": _sample(walked["before"]),
+    }
+
+
+def _sample(record: Mapping[str, Any]) -> str:
+    """The record as a trial takes it; "" where parts of it are left out."""
+    values = {}
+    for part in ("key", "value"):
+        shown = record[part]
+        if shown is not None and shown["cut"]:
+            return ""
+        values[part] = None if shown is None else _value(shown)
+    return json.dumps({"topic": record["topic"], **values}, indent=2, ensure_ascii=False)
+
+
+def _value(shown: Mapping[str, Any]) -> object:
+    if shown["type"] not in _JSON_VALUES:
+        return shown["text"]
+    try:
+        return json.loads(shown["text"])
+    except ValueError:
+        return shown["text"]

@@ -1,0 +1,122 @@
+"""The last look before a connector is created: what differs from the defaults, and the same as commands to keep."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_POST
+
+from connectors.api.config_types import HIDDEN
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import writing
+from ringfence.api.v1.transfer import written
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError
+from ringfence.http.masking import Masker
+from ringfence.web.connector.config_diff import changes
+from ringfence.web.new import form as filling
+from ringfence.web.new.form_state import Draft, complete, posted
+
+_END = "END_OF_CONNECTOR"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A setting beside its default; None where there is none. Secrets are masked."""
+
+    key: str
+    default: str | None
+    value: str
+    declared: bool
+
+    @property
+    def differs(self) -> bool:
+        return self.value != self.default
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A text to take away."""
+
+    key: str
+    title: str
+    text: str
+
+
+@requires(POST=somewhere(Verb.EDIT))
+@require_POST
+def review(request: HttpRequest) -> HttpResponse:
+    """Of what the form holds; with the errors that would refuse it."""
+    try:
+        draft = posted(request)
+        config = complete(request, draft)
+        context = {**filling.shown(request, draft, ask_brokers=True), "slots": True}
+        context |= _told(request, draft, config, context)
+    except (ConnectError, Refused) as error:
+        context = {"problem": error.message}
+    return render(request, "ringfence/parts/new_review.html", context)
+
+
+def _told(request: HttpRequest, draft: Draft, config: Mapping[str, str], shown: Mapping[str, Any]) -> dict[str, Any]:
+    masker = Masker([draft.class_name])
+    masked = masker.masked(config)
+    return {
+        "lines": lines(shown, masked),
+        "masked": HIDDEN in masked.values(),
+        "copies": copies(masked, draft, request.build_absolute_uri("/")),
+        **_against_model(request, draft, config, masker),
+    }
+
+
+def _against_model(request: HttpRequest, draft: Draft, config: Mapping[str, str], masker: Masker) -> dict[str, Any]:
+    """For a copy and for an edit: what differs from the connector that it was filled from."""
+    stored = writing.stored_settings(draft.of) if draft.of else {}
+    if not stored or not principal_of(request).may(Verb.VIEW_CONFIG, draft.of):
+        return {}
+    return {"model_changes": changes({**stored, "name": draft.of}, config, masker)}
+
+
+def lines(context: Mapping[str, Any], masked: Mapping[str, str]) -> list[Line]:
+    """Every setting that stands there, beside its default."""
+    declared = {each.name: each for section in context["layout"].open for each in section.fields}
+    declared |= {each.name: each for section in context["layout"].advanced for each in section.fields}
+    found = []
+    for key, value in sorted(masked.items()):
+        if key in ("name", "connector.class"):
+            continue
+        known = declared.get(key)
+        default = (known.default or None) if known is not None else None
+        found.append(Line(key, default, value, known is not None))
+    return found
+
+
+def copies(masked: Mapping[str, str], draft: Draft, address: str) -> list[Copy]:
+    """The same by REST, by the command line, and as a file. `masked`: no secret leaves."""
+    config = {key: value for key, value in masked.items() if key != "name"}
+    yaml = written([dict(masked)], "yaml")
+    if draft.editing:
+        curl = _curl("PUT", f"{address}connectors/{quote(draft.name, safe='')}/config", config)
+        return [Copy("rest", "REST", curl), Copy("cli", "CLI", _command("apply", yaml)), Copy("yaml", "YAML", yaml)]
+    body: dict[str, object] = {"name": draft.name, "config": config}
+    state = "" if draft.state == "RUNNING" else f" --state {draft.state.lower()}"
+    if state:
+        body["initial_state"] = draft.state
+    curl = _curl("POST", f"{address}connectors", body)
+    command = _command(f"create{state}", yaml)
+    return [Copy("rest", "REST", curl), Copy("cli", "CLI", command), Copy("yaml", "YAML", yaml)]
+
+
+def _curl(method: str, address: str, body: Mapping[str, object]) -> str:
+    data = shlex.quote(json.dumps(body, indent=2, ensure_ascii=False))
+    return f"curl -X {method} {shlex.quote(address)} \\\n  -H 'Content-Type: application/json' \\\n  -d {data}\n"
+
+
+def _command(action: str, yaml: str) -> str:
+    return f"ringfence connectors {action} -f - <<'{_END}'\n{yaml}{_END}\n"
