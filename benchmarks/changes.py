@@ -13,12 +13,12 @@ def fill(connectors: int, tasks: int, looked_at: int) -> list[str]:
     from ringfence.access.principal import EVERYBODY_HERE
     from ringfence.projection.minutes import EVERYTHING, ITSELF, minute_of
     from ringfence.projection.models import ClusterInfo, Minute, Worker
-    from ringfence.web.lists.query import chosen
+    from ringfence.web.lists.query import choose
 
     lists.fill(connectors, tasks)
     now_ms = int(time.time() * 1000)
     minutes = range(minute_of(now_ms) - 60, minute_of(now_ms) + 1)
-    shown = [row.name for row in chosen({}, EVERYBODY_HERE, now_ms).shown[:looked_at]]
+    shown = [row.name for row in choose({}, EVERYBODY_HERE, now_ms).shown[:looked_at]]
     with transaction.atomic():
         Worker.objects.create(worker="w1", incarnation="i", mode="enabled", slots=8, version="1", since_ms=now_ms)
         ClusterInfo.objects.create(id=1, leader="w1", since_ms=now_ms)

@@ -5,7 +5,7 @@ from pathlib import Path
 from benchmarks.rest import BenchmarkError, Rest
 from ringfence.local.jars import KAFKA_VERSION, Coordinate, resolve
 from ringfence.local.java import find_java
-from ringfence.local.process import Leashed, free_port, wait_until
+from ringfence.local.process import GuardedProcess, free_port, wait_until
 
 JARS = (
     Coordinate("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
@@ -49,7 +49,7 @@ class ConnectWorker:
         self._jars = (*JARS, *more)
         self._root = root
         self._bootstrap = bootstrap
-        self._process: Leashed | None = None
+        self._process: GuardedProcess | None = None
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
 
@@ -66,7 +66,7 @@ class ConnectWorker:
         jars = resolve("connect", self._jars)
         command = [str(find_java()), *_JVM, f"-Dlog4j2.configurationFile={log4j}", "-cp", str(jars / "*")]
         log = self._root / "connect.log"
-        self._process = Leashed.start(
+        self._process = GuardedProcess.start(
             "connect", [*command, "org.apache.kafka.connect.cli.ConnectDistributed", str(properties)], log=log
         )
         with Rest(self.url) as rest:

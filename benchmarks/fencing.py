@@ -18,7 +18,7 @@ from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.leader.fence import fence
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence_targets import AdminAccess
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
@@ -32,7 +32,7 @@ _SECONDS = 60.0
 def seconds(connection: Connection, ids: Sequence[str]) -> float:
     """One fence of all ids, the connection included."""
     began = time.monotonic()
-    fenced = fence(ids, [Way("the worker's credentials", connection)])
+    fenced = fence(ids, [AdminAccess("the worker's credentials", connection)])
     took = time.monotonic() - began
     assert len(fenced.producers) == len(ids)
     return took

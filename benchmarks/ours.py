@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.rest import BenchmarkError, Rest
-from ringfence.local.process import Leashed, free_port, wait_until
+from ringfence.local.process import GuardedProcess, free_port, wait_until
 
 READY_SECONDS = 120.0
 _TOPICS = ("CONFIG_STORAGE", "OFFSET_STORAGE", "STATUS_STORAGE", "EVENTS_STORAGE")
@@ -20,7 +20,7 @@ class RingfenceWorker:
         self._bootstrap = bootstrap
         self._workers = workers
         self._slots = slots
-        self._process: Leashed | None = None
+        self._process: GuardedProcess | None = None
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
 
@@ -46,7 +46,7 @@ class RingfenceWorker:
         log = self._root / "logs" / "up.log"
         # Before the log is opened in it: `up` refuses a data folder that others may enter.
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._process = Leashed.start("ringfence", command, log=log, env=env)
+        self._process = GuardedProcess.start("ringfence", command, log=log, env=env)
         with Rest(self.url) as rest:
             if not wait_until(lambda: rest.is_ready("/health"), READY_SECONDS, pause=0.2):
                 self.stop()

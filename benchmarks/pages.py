@@ -23,7 +23,7 @@ from benchmarks.machine import describe, foot, load
 from benchmarks.processes import Tree
 from benchmarks.rest import BenchmarkError
 from ringfence.local.errors import LocalError
-from ringfence.local.process import Leashed, accepts, free_port, wait_until
+from ringfence.local.process import GuardedProcess, accepts, free_port, wait_until
 from ringfence.local.valkey import EmbeddedValkey
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-pages.md"
@@ -175,7 +175,8 @@ part of a list is made once for all pages that ask for the same since the same c
 Where each page shows a connector of its own nothing can be shared.
 
 Numbers come the less often the more pages are open and the more processor time each event has cost lately
-(`web/live/rate_control.py`): where {args.pages} pages show {args.pages} connectors and all of their numbers move, each page has them
+(`web/live/rate_control.py`): where {args.pages} pages show {args.pages} connectors and all of their numbers move, each
+page has them
 some seconds later. A change of state waits for nobody. The pages' connections and their driver ran on the same two
 processors.
 
@@ -204,11 +205,11 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[s
         "RINGFENCE_SECRET_KEY": "only for measuring",
         "RINGFENCE_DEBUG": "0",
     }
-    web: Leashed | None = None
+    web: GuardedProcess | None = None
     try:
         valkey.start()
         command = [sys.executable, "-m", "ringfence.cli", "web", "--http", f"127.0.0.1:{port}"]
-        web = process = Leashed.start("web", command, log=scratch / "web.log", cwd=scratch, env=environment)
+        web = process = GuardedProcess.start("web", command, log=scratch / "web.log", cwd=scratch, env=environment)
         wait_until(lambda: accepts("127.0.0.1", port) or process.poll() is not None, 60)
         tree = Tree(process.pid)
 

@@ -15,7 +15,7 @@ from benchmarks.sides import Side
 from benchmarks.watch import Observation, observe
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
-from ringfence.local.process import Leashed
+from ringfence.local.process import GuardedProcess
 
 # Enough for Java's second compiler, and for a Python task to have run once.
 WARM_LINES = 1_000_000
@@ -92,7 +92,7 @@ class Runs:
     def _plain(self, case: Case, topic: str, count: int) -> Observation:
         command = [sys.executable, "-m", "benchmarks.plain", self._stand.bootstrap, topic, str(self._file(count))]
         log = self.root / "plain.log"
-        process = Leashed.start("plain", [*command, case.boundary], log=log, cwd=Path(__file__).parent.parent)
+        process = GuardedProcess.start("plain", [*command, case.boundary], log=log, cwd=Path(__file__).parent.parent)
         self._stand.prefer(process.pid)
         try:
             return observe(self._stand.bootstrap, topic, count, process.pid, lambda: _ended_badly(process, log))
@@ -100,6 +100,6 @@ class Runs:
             process.stop(grace=5)
 
 
-def _ended_badly(process: Leashed, log: Path) -> str | None:
+def _ended_badly(process: GuardedProcess, log: Path) -> str | None:
     code = process.poll()
     return f"code {code}, see {log}" if code else None

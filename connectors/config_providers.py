@@ -49,7 +49,7 @@ class Resolved:
                 text = text.replace(value, HIDDEN)
         return text
 
-    def unresolved(self, config: Mapping[str, str]) -> dict[str, str]:
+    def restore_references(self, config: Mapping[str, str]) -> dict[str, str]:
         """What a plugin made of the configuration, with the references back in the places of their values."""
         result = {}
         for key, value in config.items():
@@ -128,10 +128,10 @@ def _provider(name: str, settings: Mapping[str, str]) -> Provider:
         case "EnvVarConfigProvider":
             return Provider(_environment(settings.get(prefix + "param.allowlist.pattern", ""), prefix))
         case "FileConfigProvider":
-            real = _allowed(paths, prefix)
+            real = _path_checker(paths, prefix)
             return Provider(_property(real), lambda path, _key: real(path))
         case "DirectoryConfigProvider":
-            place = _within(_allowed(paths, prefix))
+            place = _within(_path_checker(paths, prefix))
             return Provider(lambda path, key: _read(place(path, key)), place)
         case _:
             known = ", ".join(f"{_JAVA}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
@@ -164,7 +164,7 @@ def _environment(pattern: str, prefix: str) -> Callable[[str, str], str]:
     return value
 
 
-def _allowed(paths: list[str], prefix: str) -> Callable[[str], Path]:
+def _path_checker(paths: list[str], prefix: str) -> Callable[[str], Path]:
     """A function that gives the real path, or raises `ConfigException` where it is outside of `paths`.
 
     Without any path nothing is given: where Kafka Connect lets all files be read, an editor reads the worker's keys.

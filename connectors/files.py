@@ -46,7 +46,7 @@ def client_files(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     return ((name, path) for name, value in config.items() if _SETTING.search(name) and (path := value.strip()))
 
 
-def refused(config: Mapping[str, str]) -> dict[str, str]:
+def find_refused(config: Mapping[str, str]) -> dict[str, str]:
     """By setting, why the file of a client setting may not be read."""
     found = {}
     for name, path in client_files(config):

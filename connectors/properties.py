@@ -73,9 +73,9 @@ def read_several(text: str) -> list[dict[str, str]]:
     return found
 
 
-def written(settings: Mapping[str, str]) -> str:
+def write(settings: Mapping[str, str]) -> str:
     """One `key=value` line for each, in ASCII, so that it reads the same in every encoding."""
-    return "".join(f"{_escaped(key, _SPECIAL + ' ')}={_escaped(value)}\n" for key, value in settings.items())
+    return "".join(f"{_escape(key, _SPECIAL + ' ')}={_escape(value)}\n" for key, value in settings.items())
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -113,7 +113,7 @@ def _plain(text: str, line: int) -> str:
         raise Malformed(line, "has half a character: a \\ud8… needs its \\udc… after it") from None
 
 
-def _escaped(text: str, special: str = "") -> str:
+def _escape(text: str, special: str = "") -> str:
     made = []
     for character in text:
         if character in _ESCAPED:

@@ -111,7 +111,7 @@ def topic_creation_keys(config: Mapping[str, str]) -> ConfigDef:
 def _others(keys: ConfigDef, config: Mapping[str, str], groups: list[str]) -> None:
     """Settings of topics are Kafka's business; those of a group that is not listed are a mistake."""
 
-    def unlisted(name: str, value: object) -> None:
+    def reject_unlisted(name: str, value: object) -> None:
         raise ConfigException.invalid(name, value, f"its group is not listed in {GROUPS}; add it there, or remove this")
 
     for name in config:
@@ -122,7 +122,7 @@ def _others(keys: ConfigDef, config: Mapping[str, str], groups: list[str]) -> No
             name,
             ConfigType.STRING,
             default=None,
-            validator=None if known else unlisted,
+            validator=None if known else reject_unlisted,
             importance=_LOW,
             documentation="A setting of the topics that are created.",
             group=_GROUP,

@@ -105,20 +105,20 @@ class Measures:
             self.batch_records.add(size, now)
         return batch
 
-    def failed(self, error: Exception, clock: Clock) -> None:
+    def count_failure(self, error: Exception, clock: Clock) -> None:
         """The attempt ends with this error. One of Kafka's is no record's fault."""
         self.last_error = clock.wall()
         if not isinstance(error, FencingError):
             self.record_errors += 1
             self.record_failures += 1
 
-    def retried(self, clock: Clock) -> None:
+    def count_retry(self, clock: Clock) -> None:
         """A transform or converter asked to be called again."""
         self.retries += 1
         self.record_errors += 1
         self.last_error = clock.wall()
 
-    def skipped(self, clock: Clock) -> None:
+    def count_skipped(self, clock: Clock) -> None:
         """A record cannot be transformed or converted, and the connector tolerates it."""
         self.record_errors += 1
         self.record_failures += 1

@@ -20,7 +20,7 @@ class Mode(StrEnum):
     ENABLED = "enabled"
 
 
-def parsed_mode(text: str) -> Mode:
+def parse_mode(text: str) -> Mode:
     """A mode that another worker reports. What this release does not know promises nothing."""
     return Mode(text) if text in list(Mode) else Mode.DISABLED
 

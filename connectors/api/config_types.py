@@ -162,7 +162,7 @@ _T = TypeVar("_T")
 class ParsedConfig(dict[str, object]):
     """Typed settings by name. The accessors below give them their Python type, and refuse one that was left out."""
 
-    def _typed(self, name: str, kind: type[_T]) -> _T:
+    def _convert_type(self, name: str, kind: type[_T]) -> _T:
         value = self.get(name)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             if value is None:
@@ -171,22 +171,22 @@ class ParsedConfig(dict[str, object]):
         return value
 
     def string(self, name: str) -> str:
-        return self._typed(name, str)
+        return self._convert_type(name, str)
 
     def integer(self, name: str) -> int:
-        return self._typed(name, int)
+        return self._convert_type(name, int)
 
     def number(self, name: str) -> float:
-        return self._typed(name, float)
+        return self._convert_type(name, float)
 
     def boolean(self, name: str) -> bool:
-        return self._typed(name, bool)
+        return self._convert_type(name, bool)
 
     def strings(self, name: str) -> list[str]:
-        return [str(item) for item in self._typed(name, list)]
+        return [str(item) for item in self._convert_type(name, list)]
 
     def password(self, name: str) -> str:
-        return self._typed(name, Password).value
+        return self._convert_type(name, Password).value
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")

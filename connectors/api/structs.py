@@ -70,7 +70,7 @@ class Struct:
             raise self._unknown(name)
         self._values[field.place] = fit(field.schema, value, f"field {name}")
 
-    def stored(self, name: str) -> object:
+    def raw_value(self, name: str) -> object:
         """The field's value as it was set: None is not taken for the default."""
         field = self.schema.field(name)
         if field is None:
@@ -85,7 +85,7 @@ class Struct:
         """All values as they were set, in the order of the schema's fields."""
         return self._values
 
-    def filled(self) -> list[object]:
+    def values_or_defaults(self) -> list[object]:
         """All values with defaults for nulls, in the order of the schema's fields."""
         values = self._values.copy()
         for index, default in self.schema.defaulted:

@@ -98,7 +98,7 @@ class JsonConverter(Converter, HeaderConverter):
         try:
             payload = _dumps(encode(value))
         except TypeError as error:
-            raise self._refused(topic, value, error) from error
+            raise self._error(topic, value, error) from error
         return begin + payload + b"}" if self._envelope else payload
 
     def from_column(self, column: Column) -> list[bytes | None]:
@@ -155,10 +155,10 @@ class JsonConverter(Converter, HeaderConverter):
             try:
                 out = orjson.dumps(_without_gaps(value), _extra_types, _OPTIONS)
             except TypeError as error:
-                raise self._refused(topic, value, error) from error
-        return _escaped(out) if b"\\u00" in out or not out.isascii() else out
+                raise self._error(topic, value, error) from error
+        return _escape(out) if b"\\u00" in out or not out.isascii() else out
 
-    def _refused(self, topic: str, value: object, error: TypeError) -> ConnectorError:
+    def _error(self, topic: str, value: object, error: TypeError) -> ConnectorError:
         if "surrogates" in str(error):
             remedy = "it holds bytes that are not valid UTF-8, which JSON cannot carry; use StringConverter"
             return refuse(self, topic, value, f"{remedy} or ByteArrayConverter.")
@@ -170,10 +170,10 @@ _NAMES: Final = {SchemaType.FLOAT32: "float", SchemaType.FLOAT64: "double"}
 
 def _dumps(value: object) -> bytes:
     out = orjson.dumps(value, None, _OPTIONS)
-    return _escaped(out) if b"\\u00" in out or not out.isascii() else out
+    return _escape(out) if b"\\u00" in out or not out.isascii() else out
 
 
-def _escaped(out: bytes) -> bytes:
+def _escape(out: bytes) -> bytes:
     """The same JSON with Kafka Connect's escapes."""
     if b"\\u00" in out:
         out = _ESCAPE.sub(_upper, out)

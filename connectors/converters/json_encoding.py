@@ -21,7 +21,7 @@ from connectors.api import (
 )
 from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connectors.api.structs import fit
-from connectors.values.moments import encoded, millis
+from connectors.values.moments import encode, millis
 from connectors.values.texts import number_text
 
 Encode = Callable[[object], object]
@@ -184,12 +184,12 @@ class Encoders:
             assert isinstance(value, Decimal)
             if as_number:
                 return orjson.Fragment(str(value))
-            return base64.b64encode(signed_bytes(unscaled_value(value, scale))).decode("ascii")
+            return base64.b64encode(to_signed_bytes(to_unscaled(value, scale))).decode("ascii")
 
         return encode
 
 
-def unscaled_value(value: Decimal, scale: int) -> int:
+def to_unscaled(value: Decimal, scale: int) -> int:
     """The digits as a whole number. Raises `ConnectorError` unless the value has exactly that many after the point."""
     sign, digits, exponent = value.as_tuple()
     if exponent != -scale:
@@ -201,7 +201,7 @@ def unscaled_value(value: Decimal, scale: int) -> int:
     return -number if sign else number
 
 
-def signed_bytes(number: int) -> bytes:
+def to_signed_bytes(number: int) -> bytes:
     """Two's complement in as few bytes as hold it, the highest one first."""
     return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
 
@@ -210,7 +210,7 @@ def _moment(schema: Schema) -> Encode:
     name = schema.name
     if name == TIMESTAMP_NAME:
         return millis
-    return lambda value: encoded(name, value)
+    return lambda value: encode(name, value)
 
 
 def _base64(value: object) -> object:

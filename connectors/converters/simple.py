@@ -29,7 +29,7 @@ class StringConverter(Converter, HeaderConverter):
             default="UTF-8",
             importance=Importance.HIGH,
             documentation="The character set in which texts are written to Kafka.",
-            validator=_known_encoding,
+            validator=_check_encoding,
         )
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
@@ -128,7 +128,7 @@ class SimpleHeaderConverter(HeaderConverter):
         return text(value, schema).encode("utf-8", "surrogateescape")
 
 
-def _known_encoding(name: str, value: object) -> None:
+def _check_encoding(name: str, value: object) -> None:
     try:
         "".encode(str(value))
     except LookupError:

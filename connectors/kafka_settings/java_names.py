@@ -171,7 +171,7 @@ class Translated:
     errors: dict[str, str] = field(default_factory=dict)
 
 
-def known(role: Role) -> list[str]:
+def known_settings(role: Role) -> list[str]:
     """The settings that can be given for this role."""
     levels = [f"compression.{codec}.level" for codec in _LEVELS] if role is Role.PRODUCER else []
     plain = [name for name, rule in RULES.items() if role in rule.roles]
@@ -214,7 +214,7 @@ def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | N
 
 def _exists(role: Role, name: str) -> bool:
     rule = RULES.get(name)
-    return role in rule.roles if rule else name in known(role)
+    return role in rule.roles if rule else name in known_settings(role)
 
 
 def _one(role: Role, name: str, value: str, given: Mapping[str, str], found: Translated) -> None:
@@ -245,7 +245,7 @@ def servers(bootstrap: str) -> frozenset[str]:
     return frozenset(address.strip().lower() for address in bootstrap.split(",") if address.strip())
 
 
-def merged(role: Role, layers: Iterable[tuple[str, Mapping[str, str]]]) -> Translated:
+def merge(role: Role, layers: Iterable[tuple[str, Mapping[str, str]]]) -> Translated:
     """Settings from several configurations, later ones on top: (prefix, configuration) each."""
     given: dict[str, str] = {}
     names: dict[str, str] = {}

@@ -71,7 +71,7 @@ class KeyOrValue(Transform):
             value = Struct(schema, value)
         return schema, value
 
-    def changed(self, record: SourceRecord, schema: Schema | None, value: object) -> SourceRecord:
+    def replace_part(self, record: SourceRecord, schema: Schema | None, value: object) -> SourceRecord:
         """A record with another key or value."""
         changed = record.copy()
         if self.on_key:
@@ -165,11 +165,13 @@ def replace_null(keys: ConfigDef) -> ConfigDef:
 
 
 def values_of(struct: Struct, defaults: bool) -> list[object]:
-    """A list of its own with the struct's values, in the order of its fields, for another struct. See `kept_of`."""
-    return struct.filled() if defaults else [kept_of(struct, name, defaults) for name in struct.schema.names]
+    """A list of its own with the struct's values, in the order of its fields, for another struct. See `keep_for`."""
+    return (
+        struct.values_or_defaults() if defaults else [keep_for(struct, name, defaults) for name in struct.schema.names]
+    )
 
 
-def filled(schema: Schema, rows: list[list[object]]) -> list[list[object]]:
+def fill_defaults(schema: Schema, rows: list[list[object]]) -> list[list[object]]:
     """The same lists, of the fields of many structs of this schema, with defaults for nulls."""
     for place, default in schema.defaulted:
         for row in rows:
@@ -180,10 +182,10 @@ def filled(schema: Schema, rows: list[list[object]]) -> list[list[object]]:
 
 def value_of(struct: Struct, name: str, defaults: bool) -> object:
     """One field's value; defaults: with its default for a null."""
-    return struct[name] if defaults else struct.stored(name)
+    return struct[name] if defaults else struct.raw_value(name)
 
 
-def kept_of(struct: Struct, name: str, defaults: bool) -> object:
+def keep_for(struct: Struct, name: str, defaults: bool) -> object:
     """The same, for another struct: there, as in Kafka Connect, null must be allowed and not only have a default."""
     value = value_of(struct, name, defaults)
     if value is None and not defaults:

@@ -19,7 +19,7 @@ from connectors.api import (
 )
 from connectors.api.structs import single
 from connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves, replace_null, values_of
-from connectors.values.moments import encoded, is_moment
+from connectors.values.moments import encode, is_moment
 from connectors.values.texts import moment_text, number_text
 
 _TARGETS: Final = (
@@ -91,11 +91,11 @@ class Cast(KeyOrValue):
             return record
         if self._whole is not None:
             made = None if schema is None else self._schema(schema)
-            return self.changed(record, made, cast(schema, value, self._whole))
+            return self.replace_part(record, made, cast(schema, value, self._whole))
         if schema is None:
             given = self.mapping(record, value)
             casts = {name: cast(None, given.get(name), target) for name, target in self._fields.items()}
-            return self.changed(record, None, {**given, **casts})
+            return self.replace_part(record, None, {**given, **casts})
         struct = self.struct(record, value)
         made = self._schema(struct.schema)
         values = values_of(struct, self._defaults)
@@ -103,7 +103,7 @@ class Cast(KeyOrValue):
             field = schema.field(name)
             if field is not None:
                 values[field.place] = cast(field.schema, values[field.place], target)
-        return self.changed(record, made, Struct.of(made, values))
+        return self.replace_part(record, made, Struct.of(made, values))
 
     def _rebuild(self, schema: Schema) -> Schema:
         if self._whole is not None:
@@ -141,7 +141,7 @@ def cast(schema: Schema | None, value: object, target: SchemaType) -> object:
     if target is SchemaType.STRING:
         return _to_string(schema, value)
     if is_moment(value):
-        value = encoded(schema.name if schema is not None else None, value)
+        value = encode(schema.name if schema is not None else None, value)
     if target is SchemaType.BOOLEAN:
         return _to_boolean(value)
     if target in (SchemaType.FLOAT32, SchemaType.FLOAT64):
@@ -192,7 +192,7 @@ def _to_whole(value: object, target: SchemaType) -> int:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, str):
-        if _INTEGER.fullmatch(value) is None or len(value) > 24 or _wrapped(int(value), bits) != int(value):
+        if _INTEGER.fullmatch(value) is None or len(value) > 24 or _wrap(int(value), bits) != int(value):
             raise ConnectorError(f"Cast was given a text that is no number of type {target}.")
         return int(value)
     if isinstance(value, int | float | Decimal):
@@ -207,10 +207,10 @@ def _integral(value: float | Decimal, bits: int) -> int:
             return 0
         limit = 1 << (63 if bits == 64 else 31)
         value = limit - 1 if value >= limit else -limit if value < -limit else int(value)
-    return _wrapped(int(value), bits)
+    return _wrap(int(value), bits)
 
 
-def _wrapped(number: int, bits: int) -> int:
+def _wrap(number: int, bits: int) -> int:
     half = 1 << (bits - 1)
     return (number + half) % (1 << bits) - half
 

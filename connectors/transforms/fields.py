@@ -14,7 +14,7 @@ from connectors.api import (
     Struct,
 )
 from connectors.columns import Column
-from connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, halves, kept_of, replace_null
+from connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, halves, keep_for, replace_null
 from connectors.transforms.paths import FieldPath, field_syntax
 
 
@@ -41,7 +41,7 @@ class ExtractField(KeyOrValue):
         schema, value = self.target(record)
         if schema is None:
             taken = None if value is None else self._path.in_mapping(self.mapping(record, value))
-            return self.changed(record, None, taken)
+            return self.replace_part(record, None, taken)
         field = self._path.field(schema)
         if field is None:
             raise ConnectorError(
@@ -49,7 +49,7 @@ class ExtractField(KeyOrValue):
                 f"record for topic {record.topic}."
             )
         struct = None if value is None else self.struct(record, value)
-        return self.changed(record, field.schema, self._path.in_struct(struct, self._defaults))
+        return self.replace_part(record, field.schema, self._path.in_struct(struct, self._defaults))
 
 
 class HoistField(KeyOrValue):
@@ -69,9 +69,9 @@ class HoistField(KeyOrValue):
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         schema, value = self.target(record)
         if schema is None:
-            return self.changed(record, None, {self._field: value})
+            return self.replace_part(record, None, {self._field: value})
         made = self._schema(schema)
-        return self.changed(record, made, Struct(made, {self._field: value}))
+        return self.replace_part(record, made, Struct(made, {self._field: value}))
 
     @property
     def by_column(self) -> bool:
@@ -123,7 +123,7 @@ class ValueToKey(KeyOrValue):
             return changed
         struct = self.struct(record, value)
         changed.key_schema = made = self._schema(struct.schema)
-        changed.key = Struct.of(made, [kept_of(struct, name, self._defaults) for name in self._fields])
+        changed.key = Struct.of(made, [keep_for(struct, name, self._defaults) for name in self._fields])
         return changed
 
     def _of(self, schema: Schema) -> Schema:

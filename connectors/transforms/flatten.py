@@ -28,12 +28,12 @@ class Flatten(KeyOrValue):
         if schema is None:
             flat: dict[str, object] = {}
             self._flatten(self.mapping(record, value), "", flat)
-            return self.changed(record, None, flat)
+            return self.replace_part(record, None, flat)
         struct = self.struct(record, value)
         made = self._schema(struct.schema)
         values: list[object] = []
         self._gather(struct.schema, struct, values)
-        return self.changed(record, made, Struct.of(made, values))
+        return self.replace_part(record, made, Struct.of(made, values))
 
     def _flatten(self, given: Mapping[str, object], prefix: str, flat: dict[str, object]) -> None:
         for name, value in given.items():
@@ -48,12 +48,14 @@ class Flatten(KeyOrValue):
 
     def _gather(self, schema: Schema, struct: Struct | None, values: list[object]) -> None:
         """The values of all fields, in order. Below a struct that is null all are null."""
-        given = struct.filled() if struct is not None else [None] * len(schema.fields)
+        given = struct.values_or_defaults() if struct is not None else [None] * len(schema.fields)
         for field, value in zip(schema.fields, given, strict=True):
             if field.schema.type is not SchemaType.STRUCT:
                 values.append(value)
                 continue
-            inner = None if struct is None else struct.stored(field.name)  # its default is in the new fields' schemas
+            inner = (
+                None if struct is None else struct.raw_value(field.name)
+            )  # its default is in the new fields' schemas
             self._gather(field.schema, inner if isinstance(inner, Struct) else None, values)
 
     def _rebuild(self, schema: Schema) -> Schema:

@@ -15,7 +15,7 @@ from connectors.api import (
     SourceRecord,
     Struct,
 )
-from connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, Transform, basics, halves, kept_of, replace_null
+from connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, Transform, basics, halves, keep_for, replace_null
 from connectors.values.literals import parse
 
 
@@ -128,8 +128,8 @@ class HeaderFrom(KeyOrValue):
             left = struct
             if self._move:
                 schema = self._schema(struct.schema)
-                left = Struct.of(schema, [kept_of(struct, name, self._defaults) for name in schema.names])
-        changed = self.changed(record, schema, left)
+                left = Struct.of(schema, [keep_for(struct, name, self._defaults) for name in schema.names])
+        changed = self.replace_part(record, schema, left)
         changed.headers = [*record.headers, *added]
         return changed
 
@@ -137,7 +137,7 @@ class HeaderFrom(KeyOrValue):
         field = struct.schema.field(name)
         if field is None:
             raise ConnectorError(f"HeaderFrom finds no field {name}: there are {', '.join(struct.schema.names)}.")
-        return SchemaAndValue(field.schema, kept_of(struct, name, self._defaults))
+        return SchemaAndValue(field.schema, keep_for(struct, name, self._defaults))
 
     def _rebuild(self, schema: Schema) -> Schema:
         return basics(schema, {name: inner for name, _, inner in schema.fields if name not in self._fields})

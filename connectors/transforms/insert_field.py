@@ -16,7 +16,7 @@ from connectors.api import (
 )
 from connectors.api.schemas import INT32, STRING, TIMESTAMP
 from connectors.columns import Column
-from connectors.transforms.base import KeyOrValue, Rebuilt, basics, filled, halves, replace_null, values_of
+from connectors.transforms.base import KeyOrValue, Rebuilt, basics, fill_defaults, halves, replace_null, values_of
 from connectors.values.moments import to_datetime
 
 _MARKS = "A trailing ! makes it required in the schema; ? or nothing, optional."
@@ -117,7 +117,7 @@ class InsertField(KeyOrValue):
         if value is None:
             return record
         if schema is None:
-            return self.changed(record, None, self._added(self.mapping(record, value), record.topic, record))
+            return self.replace_part(record, None, self._add_fields(self.mapping(record, value), record.topic, record))
         struct = self.struct(record, value)
         made = self._schema(struct.schema)
         values = values_of(struct, self._defaults)
@@ -129,9 +129,9 @@ class InsertField(KeyOrValue):
             values.append(None if record.timestamp is None else to_datetime(record.timestamp))
         if self._static is not None:
             values.append(self._value)
-        return self.changed(record, made, Struct.of(made, values))
+        return self.replace_part(record, made, Struct.of(made, values))
 
-    def _added(self, given: Mapping[str, object], topic: str, record: SourceRecord) -> dict[str, object]:
+    def _add_fields(self, given: Mapping[str, object], topic: str, record: SourceRecord) -> dict[str, object]:
         changed = {**given}
         if self._topic is not None:
             changed[self._topic.name] = topic
@@ -151,12 +151,12 @@ class InsertField(KeyOrValue):
         schema, topic = column.schema, column.topic
         if schema is None:
             pairs = zip(column.values, column.records, strict=True)
-            column.values = [self._added(self.mapping(record, value), topic, record) for value, record in pairs]
+            column.values = [self._add_fields(self.mapping(record, value), topic, record) for value, record in pairs]
             return True
         if not column.structs:
             return False
         made = self._schema(schema)
-        rows = filled(schema, column.values)
+        rows = fill_defaults(schema, column.values)
         records = column.records
         if self._topic is not None:  # in the order of `self._fields`
             for row in rows:

@@ -59,19 +59,19 @@ class MaskField(KeyOrValue):
         if schema is None:
             given = self.mapping(record, value)
             hidden = {name: self._hide(name, None, given.get(name)) for name in self._fields}
-            return self.changed(record, None, {**given, **hidden})
+            return self.replace_part(record, None, {**given, **hidden})
         struct = self.struct(record, value)
         values = values_of(struct, self._defaults)
         for name in self._fields:
             field = struct.schema.field(name)
             if field is not None:
                 values[field.place] = self._hide(name, field.schema, values[field.place])
-        return self.changed(record, schema, Struct.of(struct.schema, values))
+        return self.replace_part(record, schema, Struct.of(struct.schema, values))
 
     def _hide(self, name: str, schema: Schema | None, value: object) -> object:
         if value is None:
             return None
-        hidden = nothing(value) if self._replacement is None else _replaced(schema, value, self._replacement)
+        hidden = nothing(value) if self._replacement is None else _replacement(schema, value, self._replacement)
         if hidden is None:
             how = "" if self._replacement is None else " with a replacement"
             raise ConnectorError(f"MaskField cannot hide a {type(value).__name__}{how}: leave field {name} out.")
@@ -96,7 +96,7 @@ def nothing(value: object) -> object:
     return {} if isinstance(value, Mapping) else None
 
 
-def _replaced(schema: Schema | None, value: object, replacement: str) -> object:
+def _replacement(schema: Schema | None, value: object, replacement: str) -> object:
     """The replacement as a value of the same kind; None where it cannot be."""
     if isinstance(value, str):
         return replacement

@@ -61,7 +61,7 @@ class SetSchemaMetadata(KeyOrValue):
         made = self._schema(schema)
         if isinstance(value, Struct):
             value = Struct.of(made, values_of(value, self._defaults))
-        return self.changed(record, made, value)
+        return self.replace_part(record, made, value)
 
 
 SetSchemaMetadataKey, SetSchemaMetadataValue = halves(SetSchemaMetadata)

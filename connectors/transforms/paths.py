@@ -84,7 +84,7 @@ def steps(setting: str, path: str) -> list[str]:
     at = 0
     while at < len(path):
         if path[at] == "`":
-            name, at = _quoted(setting, path, at)
+            name, at = _parse_quoted(setting, path, at)
         else:
             end = path.find(".", at)
             end = len(path) if end < 0 else end
@@ -95,7 +95,7 @@ def steps(setting: str, path: str) -> list[str]:
     return names
 
 
-def _quoted(setting: str, path: str, opened: int) -> tuple[str, int]:
+def _parse_quoted(setting: str, path: str, opened: int) -> tuple[str, int]:
     """The name in backticks that begins at `opened`, and where the next one begins."""
     name, start = "", opened + 1
     at = start

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SourceRecord, Struct
 from connectors.columns import Column
-from connectors.transforms.base import KeyOrValue, Rebuilt, basics, filled, halves, kept_of, replace_null
+from connectors.transforms.base import KeyOrValue, Rebuilt, basics, fill_defaults, halves, keep_for, replace_null
 
 
 def parse_renames(name: str, items: list[str]) -> dict[str, str]:
@@ -63,13 +63,13 @@ class ReplaceField(KeyOrValue):
         if value is None:
             return record
         if schema is None:
-            return self.changed(record, None, self._replaced(self.mapping(record, value)))
+            return self.replace_part(record, None, self._replace(self.mapping(record, value)))
         struct = self.struct(record, value)
         made, names, places = self._schema(struct.schema)
         if not self._defaults:
-            return self.changed(record, made, Struct.of(made, [kept_of(struct, name, False) for name in names]))
-        values = struct.filled()
-        return self.changed(record, made, Struct.of(made, [values[place] for place in places]))
+            return self.replace_part(record, made, Struct.of(made, [keep_for(struct, name, False) for name in names]))
+        values = struct.values_or_defaults()
+        return self.replace_part(record, made, Struct.of(made, [values[place] for place in places]))
 
     @property
     def by_column(self) -> bool:
@@ -79,18 +79,18 @@ class ReplaceField(KeyOrValue):
         schema = column.schema
         if schema is None:
             pairs = zip(column.values, column.records, strict=True)
-            column.values = [self._replaced(self.mapping(record, value)) for value, record in pairs]
+            column.values = [self._replace(self.mapping(record, value)) for value, record in pairs]
             return True
         if not column.structs:
             return False
         made, _, places = self._schema(schema)
-        rows = filled(schema, column.values)
+        rows = fill_defaults(schema, column.values)
         if places != list(range(len(schema.fields))):
             column.values = [[row[place] for place in places] for row in rows]
         column.schema = made
         return True
 
-    def _replaced(self, given: Mapping[str, object]) -> dict[str, object]:
+    def _replace(self, given: Mapping[str, object]) -> dict[str, object]:
         renames, exclude, include = self._renames, self._exclude, self._include
         if not include:
             return {renames.get(name, name): each for name, each in given.items() if name not in exclude}

@@ -37,7 +37,7 @@ class RegexRouter(Transform):
         self._replacement = replacement("replacement", settings.string("replacement"), self._pattern)
 
     def apply(self, record: SourceRecord) -> SourceRecord | None:
-        topic = self._routed(record.topic)
+        topic = self._route(record.topic)
         if topic is record.topic:
             return record
         changed = record.copy()
@@ -49,10 +49,10 @@ class RegexRouter(Transform):
         return True
 
     def apply_column(self, column: Column) -> bool:
-        column.topic = self._routed(column.topic)
+        column.topic = self._route(column.topic)
         return True
 
-    def _routed(self, topic: str) -> str:
+    def _route(self, topic: str) -> str:
         if self._pattern.fullmatch(topic) is None:
             return topic
         # Searched anew, as Java does: a lazy pattern may replace less than the whole name.

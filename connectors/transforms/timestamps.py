@@ -99,16 +99,16 @@ class TimestampConverter(KeyOrValue):
         schema, value = self.target(record)
         if schema is None:
             if value is None or not self._field:
-                return self.changed(record, None, self._convert(None, value))
+                return self.replace_part(record, None, self._convert(None, value))
             given = self.mapping(record, value)
-            return self.changed(record, None, {**given, self._field: self._convert(None, given.get(self._field))})
+            return self.replace_part(record, None, {**given, self._field: self._convert(None, given.get(self._field))})
         if not self._field:
             made = _SCHEMAS[self._target].but(optional=schema.optional)
-            return self.changed(record, made, self._convert(schema, value))
+            return self.replace_part(record, made, self._convert(schema, value))
         made = self._schema(schema)
         if value is None:
-            return self.changed(record, made, None)
-        return self.changed(record, made, Struct.of(made, self._values(self.struct(record, value))))
+            return self.replace_part(record, made, None)
+        return self.replace_part(record, made, Struct.of(made, self._values(self.struct(record, value))))
 
     def _values(self, struct: Struct) -> list[object]:
         values = values_of(struct, self._defaults)

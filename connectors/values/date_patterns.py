@@ -69,7 +69,7 @@ class DatePattern:
     def format(self, moment: int) -> str:
         """The text of a moment."""
         at = to_datetime(moment)
-        return "".join(part.text if not part.letter else _shown(part, at) for part in self._parts)
+        return "".join(part.text if not part.letter else _format(part, at) for part in self._parts)
 
     def parse(self, text: str) -> int | None:
         """The moment that a text says, None where it does not fit the pattern."""
@@ -94,7 +94,7 @@ def _is_number(part: _Part) -> bool:
     return part.letter not in "GEazZX" and not (part.letter in "ML" and part.count > 2)
 
 
-def _shown(part: _Part, at: datetime) -> str:
+def _format(part: _Part, at: datetime) -> str:
     letter, count = part.letter, part.count
     match letter:
         case "G":

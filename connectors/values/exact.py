@@ -109,12 +109,12 @@ class Reading:
             version=shown.get("version"),
             doc=shown.get("doc"),
             parameters=shown.get("parameters"),
-            fields=[(name, self._needed(place)) for name, place in shown.get("fields", ())],
+            fields=[(name, self._require(place)) for name, place in shown.get("fields", ())],
             keys=self.schema(shown.get("keys")),
             values=self.schema(shown.get("values")),
         )
 
-    def _needed(self, place: object) -> Schema:
+    def _require(self, place: object) -> Schema:
         schema = self.schema(place)
         if schema is None:
             raise ValueError("a schema is missing")
@@ -128,7 +128,7 @@ class Reading:
         ((kind, part),) = shown.items()
         match kind:
             case "struct":
-                return Struct.of(self._needed(part[0]), [self.value(each) for each in part[1]])
+                return Struct.of(self._require(part[0]), [self.value(each) for each in part[1]])
             case "typed":
                 return SchemaAndValue(self.schema(part[0]), self.value(part[1]))
             case "tuple":

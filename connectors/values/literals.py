@@ -186,7 +186,7 @@ class _Reader:
         self._next()
         if schema is None:
             return SchemaAndValue(Schema(SchemaType.ARRAY), values)
-        return SchemaAndValue(array(schema), [_aligned(schema, value) for value in values])
+        return SchemaAndValue(array(schema), [_align(schema, value) for value in values])
 
     def _mapping(self) -> SchemaAndValue:
         keys: Schema | None = None
@@ -204,7 +204,7 @@ class _Reader:
         self._next()
         made = Schema(SchemaType.MAP, keys=keys, values=None if keys is None else values)
         return SchemaAndValue(
-            made, {_hashable(_aligned(made.keys, key)): _aligned(made.values, value) for key, value in pairs}
+            made, {_hashable(_align(made.keys, key)): _align(made.values, value) for key, value in pairs}
         )
 
 
@@ -225,7 +225,7 @@ def _common(previous: Schema | None, latest: Schema | None) -> Schema | None:
     return None
 
 
-def _aligned(schema: Schema | None, value: object) -> object:
+def _align(schema: Schema | None, value: object) -> object:
     if schema is not None and value is None:
         raise _NoLiteral
     if schema is not None and schema.type in (FLOAT32.type, FLOAT64.type) and isinstance(value, int):

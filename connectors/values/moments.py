@@ -48,7 +48,7 @@ def to_time(moment: int) -> time:
     return to_datetime(moment % MILLIS_PER_DAY).time()
 
 
-def encoded(name: str | None, value: object) -> int:
+def encode(name: str | None, value: object) -> int:
     """The number that stands for a moment of the logical type of that name: days, or milliseconds."""
     moment = millis(value)
     if name == DATE_NAME:

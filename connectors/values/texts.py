@@ -56,7 +56,7 @@ def text(value: object, schema: Schema | None = None, *, embedded: bool = False)
     embedded: inside of a list, a mapping or a struct, where texts stand in quotes.
     """
     if isinstance(value, str):
-        return _quoted(value) if embedded else value
+        return _quote(value) if embedded else value
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -75,8 +75,8 @@ def text(value: object, schema: Schema | None = None, *, embedded: bool = False)
 
 def _compound(value: object, schema: Schema | None) -> str:
     if isinstance(value, Struct):
-        fields = zip(value.schema.fields, value.filled(), strict=True)
-        pairs = [f"{_quoted(field.name)}:{text(each, field.schema, embedded=True)}" for field, each in fields]
+        fields = zip(value.schema.fields, value.values_or_defaults(), strict=True)
+        pairs = [f"{_quote(field.name)}:{text(each, field.schema, embedded=True)}" for field, each in fields]
         return "{" + ",".join(pairs) + "}"
     keys, values = (schema.keys, schema.values) if schema is not None else (None, None)
     if isinstance(value, list | tuple):
@@ -90,6 +90,6 @@ def _compound(value: object, schema: Schema | None) -> str:
     )
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -11,8 +11,19 @@ from typing import Final
 
 from fencing.clock import Deadline
 from fencing.kafka.settings import Connection
-from fencing.kafka.tail import MOST_BYTES, WIDER, WIDEST, Limits, Reading, Seen, Stretch, TailRecord, between, edges
-from fencing.records.dead_letter import CONNECTOR, PREFIX, Headers, Place, replayed_offset, text_of
+from fencing.kafka.tail import (
+    MOST_BYTES,
+    WIDER,
+    WIDEST,
+    Limits,
+    OffsetRange,
+    Reading,
+    TailRecord,
+    Visibility,
+    between,
+    edges,
+)
+from fencing.records.dead_letter import CONNECTOR, PREFIX, Headers, Place, parse_replayed_offset, text_of
 
 _ALL_HEADERS: Final = 10_000
 
@@ -27,7 +38,7 @@ class Replay(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DeadLetterFilter:
     """Whose letters, and which: "" for any. `by`: the transform's or converter's class, or that of the error, with or
     without its module."""
 
@@ -36,7 +47,7 @@ class Wanted:
     by: str = ""
 
     def holds(self, headers: Headers) -> bool:
-        if text_of(headers, CONNECTOR) != self.connector or replayed_offset(headers) is not None:
+        if text_of(headers, CONNECTOR) != self.connector or parse_replayed_offset(headers) is not None:
             return False
         if self.stage and text_of(headers, PREFIX + "stage") != self.stage:
             return False
@@ -46,7 +57,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Marks:
+class ReplayMarks:
     """Places of letters that were replayed; `open`: in a transaction of which nobody knows yet. A mark that was aborted
     is in neither."""
 
@@ -68,7 +79,7 @@ class Page:
     nothing is left. `complete`: neither time nor size ended the reading."""
 
     letters: Sequence[tuple[TailRecord, Replay]]
-    stretches: Sequence[Stretch]
+    stretches: Sequence[OffsetRange]
     partitions: int
     older: Mapping[int, int] | None
     complete: bool
@@ -77,7 +88,7 @@ class Page:
 def page(
     connection: Connection,
     topic: str,
-    wanted: Wanted,
+    wanted: DeadLetterFilter,
     deadline: Deadline,
     limits: Limits,
     *,
@@ -110,7 +121,7 @@ def page(
     return Page(letters, whole, partitions, _older(read, found, shown), whole_before)
 
 
-def _within(each: Stretch, before: int | None) -> int:
+def _within(each: OffsetRange, before: int | None) -> int:
     return each.end if before is None else max(each.first, min(each.end, before))
 
 
@@ -131,7 +142,9 @@ def _oldest(records: Iterable[TailRecord]) -> dict[int, int]:
     return oldest
 
 
-def _older(read: Sequence[Stretch], found: Sequence[TailRecord], shown: Sequence[TailRecord]) -> dict[int, int] | None:
+def _older(
+    read: Sequence[OffsetRange], found: Sequence[TailRecord], shown: Sequence[TailRecord]
+) -> dict[int, int] | None:
     """A partition with letters that were found and are not shown goes on before the last one shown of it."""
     oldest, there = _oldest(shown), {(each.partition, each.offset) for each in shown}
     hidden = {each.partition for each in found if (each.partition, each.offset) not in there}
@@ -143,16 +156,16 @@ def read_marks(
     connection: Connection,
     topic: str,
     starts: Mapping[int, int],
-    whole: Iterable[Stretch],
+    whole: Iterable[OffsetRange],
     deadline: Deadline,
     most_bytes: int,
-) -> Marks:
+) -> ReplayMarks:
     """The marks behind these offsets, up to the end. What is not before the last stable offset is read uncommitted."""
-    marks = Marks()
+    marks = ReplayMarks()
     into = marks.done
 
     def keep(partition: int, _offset: int, headers: Headers) -> bool:
-        about = replayed_offset(headers)
+        about = parse_replayed_offset(headers)
         if about is not None:
             into.add((partition, about))
         return False
@@ -170,4 +183,4 @@ def read_marks(
     return marks
 
 
-__all__ = ["Marks", "Page", "Replay", "Seen", "Wanted", "page", "read_marks"]
+__all__ = ["DeadLetterFilter", "Page", "Replay", "ReplayMarks", "Visibility", "page", "read_marks"]

@@ -14,13 +14,13 @@ from enum import StrEnum
 from typing import Final
 
 from fencing.clock import Deadline
-from fencing.dead_letters.listing import Marks, Replay, Wanted, read_marks
+from fencing.dead_letters.listing import DeadLetterFilter, Replay, ReplayMarks, read_marks
 from fencing.errors import Abortable, Fenced, FencingError, Invalid, Retriable, UnknownOutcome
 from fencing.kafka.protocols import TransactionalClient
 from fencing.kafka.settings import Connection
-from fencing.kafka.tail import Limits, Reading, Stretch, TailRecord, edges
+from fencing.kafka.tail import Limits, OffsetRange, Reading, TailRecord, edges
 from fencing.kafka.translation import kafka_errors, unknown_outcome
-from fencing.records.dead_letter import Headers, Letter, Place, mark
+from fencing.records.dead_letter import DeadLetter, Headers, Place, mark
 from fencing.records.errors import Call
 
 MOST_LETTERS: Final = 500
@@ -28,7 +28,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 _ALL: Final = 2**31 - 1
 
 
-class Became(StrEnum):
+class ReplayOutcome(StrEnum):
     """What a letter became. WRITTEN and DROPPED (by a transform) are marked; of the others nothing changed."""
 
     WRITTEN = "written"
@@ -40,11 +40,11 @@ class Became(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ReplayResult:
     """topic: where the record went, "" where it went nowhere; why: what failed, or why nothing was done."""
 
     place: Place
-    became: Became
+    became: ReplayOutcome
     topic: str = ""
     why: str = ""
 
@@ -57,7 +57,7 @@ class Converted:
     why: str = ""
 
 
-Convert = Callable[[Sequence[Letter]], Sequence[Converted]]
+Convert = Callable[[Sequence[DeadLetter]], Sequence[Converted]]
 
 
 class Replays:
@@ -80,18 +80,20 @@ class Replays:
         self.left = 0
         """After `all`: how many letters wait for another replay."""
 
-    def chosen(self, places: Iterable[Place], convert: Convert, told: Mapping[str, str]) -> list[Result]:
+    def replay(self, places: Iterable[Place], convert: Convert, told: Mapping[str, str]) -> list[ReplayResult]:
         """Replay these. told: what the marks say beside the place, by whom for example.
 
         Raises `Fenced` where a newer replay of the connector has begun, and `UnknownOutcome`: after both the marks tell
         what was written. After any other `FencingError` that is nothing.
         """
-        return self._run(lambda whole: (sorted(set(places)), Wanted(self._connector)), convert, told)
+        return self._run(lambda whole: (sorted(set(places)), DeadLetterFilter(self._connector)), convert, told)
 
-    def all(self, wanted: Wanted, convert: Convert, told: Mapping[str, str], most: int = MOST_LETTERS) -> list[Result]:
+    def all(
+        self, wanted: DeadLetterFilter, convert: Convert, told: Mapping[str, str], most: int = MOST_LETTERS
+    ) -> list[ReplayResult]:
         """The same for the oldest letters that match and were not replayed yet."""
 
-        def choose(whole: Sequence[Stretch]) -> tuple[list[Place], Wanted]:
+        def choose(whole: Sequence[OffsetRange]) -> tuple[list[Place], DeadLetterFilter]:
             places = self._matching(wanted, whole)
             self.left = max(0, len(places) - most)
             return places[:most], wanted
@@ -100,10 +102,10 @@ class Replays:
 
     def _run(
         self,
-        choose: Callable[[Sequence[Stretch]], tuple[Sequence[Place], Wanted]],
+        choose: Callable[[Sequence[OffsetRange]], tuple[Sequence[Place], DeadLetterFilter]],
         convert: Convert,
         told: Mapping[str, str],
-    ) -> list[Result]:
+    ) -> list[ReplayResult]:
         producer = self._new_producer()
         try:
             producer.init(self._deadline)  # 1
@@ -116,7 +118,7 @@ class Replays:
                 call
                 for place, made in converted.items()
                 if not made.why
-                for call in (made.call, mark(self._topic, place, self._connector, _told(told, made)))
+                for call in (made.call, mark(self._topic, place, self._connector, _mark_value(told, made)))
                 if call is not None
             ]
             if calls:
@@ -125,7 +127,7 @@ class Replays:
             producer.close()
         return [self._result(place, marks, converted.get(place)) for place in places]
 
-    def _matching(self, wanted: Wanted, whole: Sequence[Stretch]) -> list[Place]:
+    def _matching(self, wanted: DeadLetterFilter, whole: Sequence[OffsetRange]) -> list[Place]:
         """All of them, the oldest first, but those with a mark."""
         found: list[Place] = []
 
@@ -138,14 +140,16 @@ class Replays:
         marks = self._marks(found, whole)
         return [place for place in sorted(found) if marks.of(place) is Replay.NO]
 
-    def _marks(self, places: Sequence[Place], whole: Sequence[Stretch]) -> Marks:
+    def _marks(self, places: Sequence[Place], whole: Sequence[OffsetRange]) -> ReplayMarks:
         starts = _starts(places)
         marks = read_marks(self._reading, self._topic, starts, whole, self._deadline, _ALL * 1024)
         if not marks.complete:
             raise self._too_long()
         return marks
 
-    def _letters(self, places: Sequence[Place], wanted: Wanted, whole: Sequence[Stretch], marks: Marks) -> list[Letter]:
+    def _letters(
+        self, places: Sequence[Place], wanted: DeadLetterFilter, whole: Sequence[OffsetRange], marks: ReplayMarks
+    ) -> list[DeadLetter]:
         """Those that may be replayed, committed ones only, in the order in which they were asked for."""
         due = {place for place in places if marks.of(place) is Replay.NO}
 
@@ -158,7 +162,7 @@ class Replays:
         found = {(each.partition, each.offset): each for each in self._read(_starts(due), near, limits)}
         return [_letter(found[place]) for place in places if place in found]
 
-    def _read(self, starts: Mapping[int, int], whole: Sequence[Stretch], limits: Limits) -> list[TailRecord]:
+    def _read(self, starts: Mapping[int, int], whole: Sequence[OffsetRange], limits: Limits) -> list[TailRecord]:
         ends = {each.partition: each.stable for each in whole if each.partition in starts}
         reading = Reading(self._reading, self._topic, "read_committed", limits)
         if not reading.run({p: min(starts[p], ends[p]) for p in ends}, ends, self._deadline):
@@ -199,23 +203,27 @@ class Replays:
         except FencingError as error:
             raise unknown_outcome(error) from error
 
-    def _result(self, place: Place, marks: Marks, made: Converted | None) -> Result:
+    def _result(self, place: Place, marks: ReplayMarks, made: Converted | None) -> ReplayResult:
         match marks.of(place):
             case Replay.YES:
-                return Result(place, Became.REPLAYED, why="It was replayed before")
+                return ReplayResult(place, ReplayOutcome.REPLAYED, why="It was replayed before")
             case Replay.UNDECIDED:
                 why = "A transaction that is open in its partition hides whether it was replayed: try again in a moment"
-                return Result(place, Became.UNDECIDED, why=why)
+                return ReplayResult(place, ReplayOutcome.UNDECIDED, why=why)
         if made is None:
             why = f"No committed dead letter of connector {self._connector} is there"
-            return Result(place, Became.MISSING, why=why)
+            return ReplayResult(place, ReplayOutcome.MISSING, why=why)
         if made.why:
-            return Result(place, Became.FAILED, why=made.why)
-        return Result(place, Became.DROPPED) if made.call is None else Result(place, Became.WRITTEN, str(made.call[0]))
+            return ReplayResult(place, ReplayOutcome.FAILED, why=made.why)
+        return (
+            ReplayResult(place, ReplayOutcome.DROPPED)
+            if made.call is None
+            else ReplayResult(place, ReplayOutcome.WRITTEN, str(made.call[0]))
+        )
 
 
-def _told(told: Mapping[str, str], made: Converted) -> dict[str, str]:
-    outcome = {"became": Became.DROPPED.value} if made.call is None else {"topic": str(made.call[0])}
+def _mark_value(told: Mapping[str, str], made: Converted) -> dict[str, str]:
+    outcome = {"became": ReplayOutcome.DROPPED.value} if made.call is None else {"topic": str(made.call[0])}
     return {**told, **outcome}
 
 
@@ -226,6 +234,6 @@ def _starts(places: Iterable[Place]) -> dict[int, int]:
     return starts
 
 
-def _letter(record: TailRecord) -> Letter:
+def _letter(record: TailRecord) -> DeadLetter:
     headers = [(name, value) for name, value, _ in record.headers]
-    return Letter((record.partition, record.offset), record.timestamp_ms, record.key, record.value, headers)
+    return DeadLetter((record.partition, record.offset), record.timestamp_ms, record.key, record.value, headers)

@@ -46,7 +46,7 @@ class ClientPool(Generic[_Client]):
     def lease(self, connection: Connection, make: Callable[[Connection], _Client] | None = None) -> Iterator[_Client]:
         """A client with this connection's login; `make`: how to make one now. Raises as that does."""
         login = login_of(connection)
-        client = self._taken(login) or (make or self._make)(connection)
+        client = self._take(login) or (make or self._make)(connection)
         try:
             yield client
         except BaseException:
@@ -68,7 +68,7 @@ class ClientPool(Generic[_Client]):
         for _, _, client in old:
             client.close()
 
-    def _taken(self, login: Login) -> _Client | None:
+    def _take(self, login: Login) -> _Client | None:
         self._close_old()
         with self._lock:
             for place in range(len(self._idle) - 1, -1, -1):

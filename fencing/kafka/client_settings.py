@@ -16,7 +16,7 @@ from connectors.kafka_settings.java_names import (
     TRANSACTION_TIMEOUT,
     Role,
     Translated,
-    merged,
+    merge,
     servers,
 )
 from connectors.kafka_settings.security import overlay
@@ -31,7 +31,7 @@ Settings = Mapping[str, str]
 
 def effective(role: Role, worker_settings: Settings, connector_config: Settings) -> Translated:
     """Both layers of one role, translated; with what is wrong with them."""
-    return merged(role, [(f"{role}.", worker_settings), (f"{role}.override.", connector_config)])
+    return merge(role, [(f"{role}.", worker_settings), (f"{role}.override.", connector_config)])
 
 
 def too_few_acks(worker_settings: Settings, connector_config: Settings) -> dict[str, str]:

@@ -30,7 +30,7 @@ _NOT_YET = {14, 15, 16, 51}  # coordinator loading, not available, moved; the ol
 _DENIED = (TransactionalIdAuthorizationFailedError, ClusterAuthorizationFailedError)
 
 
-def _denied(what: str, name: str) -> Fatal:
+def _access_denied(what: str, name: str) -> Fatal:
     """KIP-618, "Inability to fence out producers": with how to mend it."""
     return Fatal(
         f"Fencing {what}: {name}. Grant the principal of the connector's admin client (admin.override., else the "
@@ -74,7 +74,7 @@ class Fencer:
         try:
             listed = self._admin.list_transactions()
         except TransactionalIdAuthorizationFailedError as error:
-            raise _denied("transactional ids", type(error).__name__) from error
+            raise _access_denied("transactional ids", type(error).__name__) from error
         except KafkaError as error:
             raise Retriable(f"Listing transactions: {error}. It is tried again", type(error).__name__) from error
         found = {each.transactional_id for rows in listed.values() for each in rows}
@@ -114,7 +114,7 @@ class Fencer:
         try:
             return dict(self._admin._manager.run(call))
         except TransactionalIdAuthorizationFailedError as error:
-            raise _denied("these transactional ids", type(error).__name__) from error
+            raise _access_denied("these transactional ids", type(error).__name__) from error
         except KafkaError as error:
             raise Retriable(f"Fencing: {error}. It is tried again", type(error).__name__) from error
 
@@ -150,7 +150,7 @@ class Fencer:
                 kind = for_code(response.error_code)
                 name = kind.__name__
                 if kind in _DENIED:
-                    answers[transactional_id] = _denied(transactional_id, name)
+                    answers[transactional_id] = _access_denied(transactional_id, name)
                     continue
                 text = f"Fencing {transactional_id}: {name}"
                 retriable = response.error_code in _NOT_YET

@@ -65,7 +65,7 @@ class HangingProber(TransactionProber):
         first = self._open(topics)
         if not first:
             return []
-        known = self._known({each.producer_id for each in first.values()}, ours, deadline)
+        known = self._describe_known({each.producer_id for each in first.values()}, ours, deadline)
         owners = {each.producer_id: each.transactional_id for each in known}
         held = {
             (each.producer_id, topic, partition) for each in known if each.open for topic, partition in each.partitions
@@ -102,13 +102,13 @@ class HangingProber(TransactionProber):
         try:
             self._admin.abort_transaction(spec)
         except KafkaError as error:
-            raise self._refused(error, f"Aborting a hanging transaction on {one.told}") from error
+            raise self._error(error, f"Aborting a hanging transaction on {one.told}") from error
 
     def _open(self, topics: Collection[str]) -> dict[Key, Hanging]:
         try:
             found: Mapping[TopicPartition, Any] = self._admin.describe_producers(self._partitions_of(topics))
         except KafkaError as error:
-            raise self._refused(error, "Describing the producers of " + ", ".join(sorted(topics))) from error
+            raise self._error(error, "Describing the producers of " + ", ".join(sorted(topics))) from error
         opened = [
             Hanging(
                 where.topic,
@@ -141,17 +141,19 @@ class HangingProber(TransactionProber):
             for partition in topic.partitions
         ]
 
-    def _known(self, producers: Collection[int], ours: Iterable[Transaction], deadline: Deadline) -> list[Transaction]:
+    def _describe_known(
+        self, producers: Collection[int], ours: Iterable[Transaction], deadline: Deadline
+    ) -> list[Transaction]:
         """What all coordinators say of the ids that these producers belong to; `ours` where an id is among them."""
         try:
             listed = self._admin.list_transactions(producer_id_filters=sorted(producers))
         except KafkaError as error:
-            raise self._refused(error, "Listing transactions") from error
+            raise self._error(error, "Listing transactions") from error
         ids = {each.transactional_id for rows in listed.values() for each in rows}
         ids |= {each.transactional_id for each in ours if each.producer_id in producers}
         return self.transactions(sorted(ids), deadline)
 
-    def _refused(self, error: KafkaError, what: str) -> FencingError:
+    def _error(self, error: KafkaError, what: str) -> FencingError:
         name = type(error).__name__
         if name in _DENIED:
             remedy = (

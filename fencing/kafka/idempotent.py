@@ -51,10 +51,10 @@ class IdempotentProducer:
         """
         produce = self._producer.produce
 
-        def told(error: KafkaError | None, message: Message) -> None:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
             delivered(None if error is None else translate(error, f"delivering a record to {message.topic()}"))
 
-        def reported(
+        def produce_with_report(
             topic: str,
             value: bytes | None = None,
             key: bytes | None = None,
@@ -63,9 +63,9 @@ class IdempotentProducer:
             _on_delivery: None = None,
             *rest: Any,
         ) -> None:
-            produce(topic, value, key, partition, told, None, *rest)
+            produce(topic, value, key, partition, on_delivery, None, *rest)
 
-        return reported
+        return produce_with_report
 
     def serve(self, seconds: float) -> None:
         """Hear of deliveries: at most `seconds` where none has come yet."""

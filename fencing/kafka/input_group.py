@@ -90,7 +90,10 @@ class InputGroup:
         with kafka_errors(f"joining group {group}"):
             self._consumer = Consumer(settings)
             self._consumer.subscribe(
-                list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._was_lost
+                list(topics),
+                on_assign=self._on_partitions_assigned,
+                on_revoke=self._on_partitions_revoked,
+                on_lost=self._was_lost,
             )
 
     @property
@@ -98,16 +101,16 @@ class InputGroup:
         """Topic and partition each."""
         return self._owned
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        consumer.assign(self._placed(consumer, partitions))
+    def _on_partitions_assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.assign(self._with_start_offsets(consumer, partitions))
         self._owned = [(one.topic, one.partition) for one in partitions]
         self.metadata = GroupMetadata.of(consumer.consumer_group_metadata()) if partitions else None
 
-    def _placed(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    def _with_start_offsets(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """With the offset to begin at, where the group has none and its owner knows better."""
         if self._first is None or not partitions:
             return partitions
-        for one in self._committed(consumer, partitions, Deadline.after(_COMMITTED_S)):
+        for one in self._committed_offsets(consumer, partitions, Deadline.after(_COMMITTED_S)):
             if one.offset < 0:
                 given = self._first(one.topic, one.partition)
                 for asked in partitions:
@@ -116,7 +119,7 @@ class InputGroup:
         return partitions
 
     @staticmethod
-    def _committed(consumer: Consumer, asked: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
+    def _committed_offsets(consumer: Consumer, asked: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
         while True:
             try:
                 with kafka_errors("reading the committed offsets of the input"):
@@ -125,7 +128,7 @@ class InputGroup:
                 if deadline.expired:
                     raise
 
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_partitions_revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._give_up(consumer, self._on_revoke)
 
     def _was_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -176,7 +179,7 @@ class InputGroup:
             return
         asked = [TopicPartition(topic, partition) for topic, partition in self._owned]
         with self._gate:
-            found = self._committed(self._consumer, asked, deadline)
+            found = self._committed_offsets(self._consumer, asked, deadline)
             for one in found:
                 if one.offset < 0:
                     one.offset = OFFSET_BEGINNING

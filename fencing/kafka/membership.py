@@ -40,7 +40,7 @@ class GroupMetadata:
         return cls(raw, generation)
 
 
-class GroupSeat:
+class GroupMembership:
     """One member of `group`, subscribed to the one-partition `topic`. Its owner polls it, on one thread.
 
     on_gain(metadata): the member owns the partition; called again, with new metadata, after each rebalance that leaves
@@ -77,13 +77,15 @@ class GroupSeat:
         settings["partition.assignment.strategy"] = "cooperative-sticky"
         with kafka_errors(f"joining group {group}"):
             self._consumer = Consumer(settings)
-            self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+            self._consumer.subscribe(
+                [topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+            )
 
     @property
     def owns(self) -> bool:
         return self._owns
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if partitions:
             consumer.incremental_assign(partitions)
             consumer.pause(partitions)
@@ -91,7 +93,7 @@ class GroupSeat:
         if self._owns:
             self._on_gain(GroupMetadata.of(consumer.consumer_group_metadata()))
 
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if partitions:
             consumer.incremental_unassign(partitions)
             if self._owns:

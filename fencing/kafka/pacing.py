@@ -31,6 +31,6 @@ class Pause:
         else:
             self.seconds = max(0.0, self.seconds - _DOWN_S)
 
-    def left(self, since_commit: float) -> float:
+    def remaining(self, since_commit: float) -> float:
         """Seconds still to wait, `since_commit` seconds after the last commit was answered."""
         return max(0.0, self.seconds - since_commit)

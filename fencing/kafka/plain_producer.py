@@ -33,7 +33,7 @@ class PlainProducer:
         """Write (key, value) pairs in their order; raises unless each of them was acknowledged before `deadline`."""
         refused: list[KafkaError] = []
 
-        def delivered(error: KafkaError | None, _: Message) -> None:
+        def on_delivery(error: KafkaError | None, _: Message) -> None:
             if error is not None:
                 refused.append(error)
 
@@ -41,7 +41,7 @@ class PlainProducer:
         with kafka_errors(doing):
             for start in range(0, len(records), _MOST_AT_ONCE):
                 for key, value in records[start : start + _MOST_AT_ONCE]:
-                    self._producer.produce(topic, value, key, on_delivery=delivered)
+                    self._producer.produce(topic, value, key, on_delivery=on_delivery)
                 left = self._producer.flush(max(0.01, deadline.remaining))
                 if left or refused:
                     break

@@ -51,7 +51,7 @@ _BROKER, _TOPIC = 4, 2
 _T = TypeVar("_T")
 
 
-class May(StrEnum):
+class Permission(StrEnum):
     """Whether a principal may do something."""
 
     YES = "yes"
@@ -60,7 +60,7 @@ class May(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class IdHolder:
     """What the coordinator knows of a transactional id. `state` as Kafka names it; "" where it knows nothing."""
 
     state: str = ""
@@ -81,16 +81,16 @@ class TopicRights:
     """
 
     exists: bool | None
-    read: May = May.UNKNOWN
-    write: May = May.UNKNOWN
-    describe: May = May.UNKNOWN
+    read: Permission = Permission.UNKNOWN
+    write: Permission = Permission.UNKNOWN
+    describe: Permission = Permission.UNKNOWN
     replicas: int = 0
 
 
-def _may(code: int, denied: int, allowed: frozenset[int] = _CHECKED_AND_REFUSED) -> May:
+def _may(code: int, denied: int, allowed: frozenset[int] = _CHECKED_AND_REFUSED) -> Permission:
     if code == denied:
-        return May.NO
-    return May.YES if code in allowed else May.UNKNOWN
+        return Permission.NO
+    return Permission.YES if code in allowed else Permission.UNKNOWN
 
 
 def _coordinator_of(transactional_id: str) -> FindCoordinatorRequest:
@@ -156,7 +156,7 @@ class Prober:
                 answers[name] = None
         return answers
 
-    def write_ids(self, ids: Sequence[str]) -> dict[str, May]:
+    def write_ids(self, ids: Sequence[str]) -> dict[str, Permission]:
         """Write on each transactional id, by an EndTxn that ends nothing."""
         requests = {
             each: EndTxnRequest(
@@ -171,10 +171,10 @@ class Prober:
         answers = self._run(self._all(requests))
         return {each: _may(answer.error_code, _ID_DENIED) for each, answer in answers.items() if answer is not None}
 
-    def describe_ids(self, ids: Sequence[str]) -> tuple[dict[str, May], dict[str, Holder]]:
+    def describe_ids(self, ids: Sequence[str]) -> tuple[dict[str, Permission], dict[str, IdHolder]]:
         """Describe on each transactional id, and who holds it as far as that can be seen."""
-        may: dict[str, May] = {}
-        holders: dict[str, Holder] = {}
+        may: dict[str, Permission] = {}
+        holders: dict[str, IdHolder] = {}
         left = list(ids)
         for pause in _PAUSES:  # on a new cluster the coordinators' topic is only being made
             found = self._run(self._all({each: _coordinator_of(each) for each in left}))
@@ -186,16 +186,16 @@ class Prober:
                 for seen in answer.transaction_states if answer else ():
                     codes[each] = seen.error_code
                     if seen.error_code == 0:
-                        holders[each] = Holder(seen.transaction_state, seen.producer_id, seen.producer_epoch)
+                        holders[each] = IdHolder(seen.transaction_state, seen.producer_id, seen.producer_epoch)
                     elif seen.error_code == _UNKNOWN_ID:
-                        holders[each] = Holder()
+                        holders[each] = IdHolder()
             left = [each for each, code in codes.items() if code in _NOT_YET]
             if not left:
                 break
             time.sleep(pause)
         return may, holders
 
-    def write_topics(self, transactional_id: str, topics: Sequence[str]) -> dict[str, May]:
+    def write_topics(self, transactional_id: str, topics: Sequence[str]) -> dict[str, Permission]:
         """Write on each topic, there or not, by asking to add it to a transaction that is nobody's."""
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         requests = {
@@ -216,7 +216,7 @@ class Prober:
                 for partition in each.results_by_partition
             ]
             checked = frozenset({*_CHECKED_AND_REFUSED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED})
-            result[name] = _may(codes[0], _TOPIC_DENIED, checked) if codes else May.UNKNOWN
+            result[name] = _may(codes[0], _TOPIC_DENIED, checked) if codes else Permission.UNKNOWN
         return result
 
     def topic(self, name: str) -> TopicRights:
@@ -229,19 +229,21 @@ class Prober:
         answer = self._run(self._all({name: request}))[name]
         for seen in answer.topics if answer else ():
             if seen.error_code == _TOPIC_DENIED:  # Read and Write imply Describe
-                return TopicRights(None, May.NO, May.NO, May.NO)
+                return TopicRights(None, Permission.NO, Permission.NO, Permission.NO)
             if seen.error_code == _UNKNOWN_TOPIC:
-                return TopicRights(False, describe=May.YES)
+                return TopicRights(False, describe=Permission.YES)
             granted = getattr(seen, "authorized_operations", None)  # codes; old brokers do not tell
             replicas = max((len(each.replica_nodes) for each in seen.partitions), default=0)
             if seen.error_code == 0 and granted:
-                read, write, describe = (May.YES if code in granted else May.NO for code in (_READ, _WRITE, _DESCRIBE))
+                read, write, describe = (
+                    Permission.YES if code in granted else Permission.NO for code in (_READ, _WRITE, _DESCRIBE)
+                )
                 return TopicRights(True, read, write, describe, replicas)
             if seen.error_code == 0:
                 return TopicRights(True, replicas=replicas)
         return TopicRights(None)
 
-    def create_topic(self, name: str) -> May:
+    def create_topic(self, name: str) -> Permission:
         """Create on a topic that is not there: asked for, validated only."""
         topic = CreateTopicsRequest.CreatableTopic(
             name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
@@ -251,10 +253,10 @@ class Prober:
         for seen in answer.topics if answer else ():
             error = for_code(seen.error_code)
             if error in (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
-                return May.NO
+                return Permission.NO
             if seen.error_code == 0 or error is TopicAlreadyExistsError:
-                return May.YES
-        return May.UNKNOWN
+                return Permission.YES
+        return Permission.UNKNOWN
 
     def topic_setting(self, topic: str, name: str) -> str | None:
         """A topic's setting; None where this principal may not ask (DescribeConfigs) or there is no such topic."""

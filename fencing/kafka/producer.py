@@ -137,7 +137,7 @@ class TransactionalProducer:
         """Open a transaction; the broker hears of it with the first record. May wait some milliseconds, see `Pause`."""
         if self.spent:
             raise Fatal(f"The producer {self.transactional_id} is spent: a new one is needed")
-        if wait := self._pause.left(time.monotonic() - self._committed_at):
+        if wait := self._pause.remaining(time.monotonic() - self._committed_at):
             time.sleep(wait)
         with kafka_errors("beginning a transaction"):
             self._producer.begin_transaction()

@@ -101,7 +101,7 @@ class RawFetcher:
         try:
             answers = self._admin._manager.run(call)
         except BrokerResponseError as error:
-            raise self._refused(error) from error
+            raise self._error(error) from error
         except KafkaError:
             return False  # a broker that is away: asked again, of whoever leads then
         moved = [self._take(one, answer, found, take) for one, answer, found in answers]
@@ -146,7 +146,7 @@ class RawFetcher:
         if found.error_code:
             error = for_code(found.error_code)
             if not error.retriable:
-                raise self._refused(error())
+                raise self._error(error())
             return False
         before = one.position
         for batch in parse(bytes(found.records or b"")):
@@ -160,7 +160,7 @@ class RawFetcher:
             one.position = one.end  # nothing stands there any more: compaction took it
         return one.position > before
 
-    def _refused(self, error: BrokerResponseError) -> Fatal | Retriable:
+    def _error(self, error: BrokerResponseError) -> Fatal | Retriable:
         name = type(error).__name__
         if error.retriable:
             return Retriable(f"Reading topic {self._topic}: {name}. It is tried again", name)

@@ -138,7 +138,7 @@ class Decisions:
         """The producer ids whose transaction no marker has ended, and the first offset of each."""
         return {producer_id: ranges[0][0] for producer_id, ranges in self._pending.items()}
 
-    def hidden(self) -> "Hidden":
+    def find_hidden(self) -> "Hidden":
         """What is aborted, and what is open."""
         return Hidden([*self._aborted, *(one for ranges in self._pending.values() for one in ranges)])
 

@@ -29,7 +29,7 @@ Keep = Callable[[int, int, Headers], bool]
 """Partition, offset and headers of a record that was met: whether it is kept."""
 
 
-class Seen(StrEnum):
+class Visibility(StrEnum):
     """What readers see of a record. OPEN: it is not before the LSO yet, so that no read_committed reader sees it."""
 
     COMMITTED = "committed"
@@ -44,7 +44,7 @@ class TailRecord:
     partition: int
     offset: int
     timestamp_ms: int
-    seen: Seen
+    seen: Visibility
     key: bytes | None
     key_size: int
     value: bytes | None
@@ -53,7 +53,7 @@ class TailRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class OffsetRange:
     """A partition: its first offset, the last stable one, its end, and from where up to where it was read."""
 
     partition: int
@@ -72,7 +72,7 @@ class Tail:
     """
 
     records: Sequence[TailRecord]
-    stretches: Sequence[Stretch]
+    stretches: Sequence[OffsetRange]
     partitions: int
     complete: bool
 
@@ -105,7 +105,7 @@ def tail(
         back *= WIDER  # markers and aborted records take offsets, too
 
 
-def edges(connection: Connection, topic: str, deadline: Deadline) -> tuple[list[Stretch], int]:
+def edges(connection: Connection, topic: str, deadline: Deadline) -> tuple[list[OffsetRange], int]:
     """The whole partitions, at most `MOST_PARTITIONS` of them, and how many the topic has."""
     _, every = topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))
     chosen = sorted(every)[:MOST_PARTITIONS]
@@ -113,13 +113,13 @@ def edges(connection: Connection, topic: str, deadline: Deadline) -> tuple[list[
     stable = offsets_at(connection, topic, chosen, Place.STABLE, deadline)
     end = offsets_at(connection, topic, chosen, Place.END, deadline)
     # An end that was asked for after the LSO is never before it, but for a topic that is made anew meanwhile.
-    return [Stretch(p, first[p], min(stable[p], end[p]), end[p], first[p], end[p]) for p in chosen], len(every)
+    return [OffsetRange(p, first[p], min(stable[p], end[p]), end[p], first[p], end[p]) for p in chosen], len(every)
 
 
 def between(
     connection: Connection,
     topic: str,
-    stretches: Iterable[Stretch],
+    stretches: Iterable[OffsetRange],
     deadline: Deadline,
     limits: Limits,
     *,
@@ -137,21 +137,23 @@ def between(
     every = Reading(connection, topic, "read_uncommitted", limits)
     whole = every.run(starts, {p: each.until for p, each in parts.items()}, deadline) and whole
 
-    def seen(record: TailRecord) -> Seen:
+    def visibility(record: TailRecord) -> Visibility:
         if (record.partition, record.offset) in visible:
-            return Seen.COMMITTED
+            return Visibility.COMMITTED
         stable = parts[record.partition].stable
         # Of what could not be read in time nobody knows that it is aborted.
-        return Seen.ABORTED if record.offset < min(stable, committed.reached[record.partition]) else Seen.OPEN
+        return (
+            Visibility.ABORTED if record.offset < min(stable, committed.reached[record.partition]) else Visibility.OPEN
+        )
 
-    return _newest(_marked(record, seen(record)) for record in every.records), whole
+    return _newest(_with_visibility(record, visibility(record)) for record in every.records), whole
 
 
 def _newest(records: Iterable[TailRecord]) -> list[TailRecord]:
     return sorted(records, key=lambda each: (each.timestamp_ms, each.offset, each.partition), reverse=True)
 
 
-def _marked(record: TailRecord, seen: Seen) -> TailRecord:
+def _with_visibility(record: TailRecord, seen: Visibility) -> TailRecord:
     whole = (record.key, record.key_size, record.value, record.value_size, record.headers)
     return TailRecord(record.partition, record.offset, record.timestamp_ms, seen, *whole)
 
@@ -232,7 +234,7 @@ class Reading:
             partition,
             offset,
             timestamp,
-            Seen.COMMITTED,
+            Visibility.COMMITTED,
             self._cut(key),
             _size(key),
             self._cut(value),

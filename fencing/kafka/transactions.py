@@ -38,7 +38,7 @@ class Transaction:
         return self.state in _OPEN
 
 
-def _described(seen: Any) -> Transaction:
+def _parse(seen: Any) -> Transaction:
     return Transaction(
         seen.transactional_id,
         seen.transaction_state,
@@ -68,7 +68,7 @@ class TransactionProber(Prober):
                 for seen in answer.transaction_states:
                     codes[each] = seen.error_code
                     if seen.error_code == 0:
-                        found[each] = _described(seen)
+                        found[each] = _parse(seen)
                     elif seen.error_code == _UNKNOWN_ID:
                         found[each] = Transaction(each)
             left = [each for each in left if each not in found]

@@ -15,7 +15,7 @@ from fencing.topics.cluster_state import ClusterState
 from fencing.topics.status import StatusState, TaskStatus
 
 
-def abandoned(state: ClusterState, status: StatusState, live: Set[Place]) -> Iterator[TaskStatus]:
+def find_abandoned(state: ClusterState, status: StatusState, live: Set[Place]) -> Iterator[TaskStatus]:
     """The last words of attempts that left, or may have left, a transaction open.
 
     live: places of the live workers. Where a round is pending it fences these ids, too.

@@ -8,7 +8,7 @@ from fencing.clock import Deadline
 from fencing.errors import Fatal, FencingError, Retriable
 from fencing.kafka.fencer import FencedProducer, Fencer
 from fencing.kafka.hanging import Hanging
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence_targets import AdminAccess
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Fenced:
+class FenceResult:
     """What was fenced. whose: the credentials that did it; refused: what became of better ones.
 
     hanging: transactions of these producers that were open without their coordinators' knowledge, and were ended.
@@ -44,13 +44,13 @@ class Fenced:
         return {one.producer_id: one.epoch for one in self.producers}
 
 
-def fence(ids: Sequence[str], ways: Sequence[Way]) -> Fenced:
+def fence(ids: Sequence[str], ways: Sequence[AdminAccess]) -> FenceResult:
     """Fence all of them, in one of these ways. Raises `Retriable` or `Fatal` with the remedy where none works.
 
     Any error leads on to the next way: brokers do not tell wrong credentials from other trouble reliably. An id that
     is fenced twice is fenced all the same.
     """
-    troubles: list[tuple[Way, FencingError]] = []
+    troubles: list[tuple[AdminAccess, FencingError]] = []
     for way in ways:
         try:
             with Fencer(way.connection) as fencer:
@@ -58,7 +58,7 @@ def fence(ids: Sequence[str], ways: Sequence[Way]) -> Fenced:
         except FencingError as error:
             troubles.append((way, error))
             continue
-        found = Fenced(producers, way.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
+        found = FenceResult(producers, way.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
         if found.refused:
             log.warning("Fenced %s%s", ", ".join(ids), found.told)
         return found

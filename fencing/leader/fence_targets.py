@@ -45,14 +45,16 @@ def without_secrets(target: Settings) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class AdminAccess:
     """One way to fence a generation's ids. whose: the credentials, for people."""
 
     whose: str
     connection: Connection
 
 
-def ways(target: Settings | None, config: Settings | None, base: Connection, worker_settings: Settings) -> list[Way]:
+def ways(
+    target: Settings | None, config: Settings | None, base: Connection, worker_settings: Settings
+) -> list[AdminAccess]:
     """How to reach a generation's transactional ids, the best way first; all of them lead to the same cluster.
 
     target: the old generation's; None where Kafka Connect wrote its count, which names none: then the newest
@@ -65,7 +67,7 @@ def ways(target: Settings | None, config: Settings | None, base: Connection, wor
     wanted = [("the old generation's credentials", old)]
     if config is not None and servers(bootstrap_of(base.bootstrap, worker_settings, config)) == servers(cluster):
         wanted.append(("the newest configuration's credentials", config))
-    found: list[Way] = []
+    found: list[AdminAccess] = []
     problem: Invalid | None = None
     for whose, settings in wanted:
         try:
@@ -73,13 +75,13 @@ def ways(target: Settings | None, config: Settings | None, base: Connection, wor
         except Invalid as error:
             problem = problem or error
         else:
-            found.append(Way(whose, connection))
+            found.append(AdminAccess(whose, connection))
     if servers(cluster) == servers(base.bootstrap):
-        found.append(Way("the worker's credentials", base))
+        found.append(AdminAccess("the worker's credentials", base))
     if not found:
         raise problem or Invalid(f"Nobody knows how to reach {cluster}")
     return [way for n, way in enumerate(found) if _login(way) not in [_login(earlier) for earlier in found[:n]]]
 
 
-def _login(way: Way) -> tuple[str, Settings]:
+def _login(way: AdminAccess) -> tuple[str, Settings]:
     return way.connection.bootstrap, way.connection.settings

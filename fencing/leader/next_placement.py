@@ -1,7 +1,7 @@
 """The next placement of one task: `look_at` says what is due, `next_record` what is written once a worker is assigned.
 
-In between, `fencing.leader.assignment` gives each task that needs a place a worker. A placement is an attempt's right to run:
-its record names the worker, and the next attempt of the same generation replaces it.
+In between, `fencing.leader.assignment` gives each task that needs a place a worker. A placement is an attempt's right
+to run: its record names the worker, and the next attempt of the same generation replaces it.
 """
 
 from collections.abc import Mapping, Set

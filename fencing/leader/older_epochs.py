@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fencing.errors import Fatal, FencingError, Retriable
 from fencing.kafka.hanging import Hanging, HangingProber, Key
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence_targets import AdminAccess
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Ended:
 def end_leftovers(
     topics: Collection[str],
     epochs: Epochs,
-    ways: Sequence[Way],
+    ways: Sequence[AdminAccess],
     found: Callable[[Hanging], None] = lambda _: None,
 ) -> Ended:
     """End what hangs on these topics, as far as these are there, for older epochs of these producer ids.
@@ -71,7 +71,7 @@ def end_leftovers(
     return Ended(list(ended.values()), [str(trouble) for trouble in troubles])
 
 
-def by_hand(one: Hanging, ways: Sequence[Way]) -> str:
+def by_hand(one: Hanging, ways: Sequence[AdminAccess]) -> str:
     """What an operator can do about it with Kafka's own tool."""
     where = ways[0].connection.bootstrap
     return (

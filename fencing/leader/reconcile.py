@@ -70,7 +70,7 @@ def taking_tasks(state: ClusterState, members: Sequence[Member]) -> list[Member]
     ]
 
 
-def _wanted(connector: ConnectorState) -> list[TaskId]:
+def _tasks_to_run(connector: ConnectorState) -> list[TaskId]:
     if not connector.startable or connector.target is TargetState.STOPPED:
         return []
     return task_ids(connector)
@@ -83,7 +83,7 @@ def _place_tasks(
     candidates = {
         task: candidate
         for connector in state.existing()
-        for task in _wanted(connector)
+        for task in _tasks_to_run(connector)
         if (candidate := look_at(connector, task, status, view)) is not None
     }
     prefer = {task: one.prefer for task, one in candidates.items() if one.prefer is not None}
@@ -98,7 +98,7 @@ def _place_tasks(
     return records, unassigned, sorted(task for task in assigned if candidates[task].is_restart)
 
 
-def shown_restarts(state: ClusterState, status: StatusState, settings: Mapping[str, str]) -> list[TaskStatus]:
+def statuses_with_restart(state: ClusterState, status: StatusState, settings: Mapping[str, str]) -> list[TaskStatus]:
     """The statuses of failed tasks that do not tell yet when they are restarted: as they should read."""
     changed = []
     for task, found in status.tasks.items():

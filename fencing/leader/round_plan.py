@@ -19,8 +19,8 @@ from fencing.topics.config_records import ConfigRecord, TaskCountRecord
 class Round:
     """What one round has to do: fence `ids` where `target` says, then say that `generation` may start.
 
-    target: where the old generation wrote (`fencing.leader.fence_targets`), None where nobody knows: Kafka Connect wrote the count
-    record, or there is none. writes: where the new one will, which the new count record keeps.
+    target: where the old generation wrote (`fencing.leader.fence_targets`), None where nobody knows: Kafka Connect
+    wrote the count record, or there is none. writes: where the new one will, which the new count record keeps.
     """
 
     connector: ConnectorName

@@ -94,7 +94,7 @@ class Term:
                 self._claimed = True
                 return state
             except Fenced as error:
-                self._fenced(error)
+                self._on_fenced(error)
             except (Abortable, Retriable) as error:
                 log.info("Claiming the config topic: %s", error)
             if deadline.expired:
@@ -104,16 +104,16 @@ class Term:
         if self._over is not None:
             raise NotLeader(self._over)
         if not self._owns():
-            raise self._ended("This worker no longer owns the config topic's partition: another one leads")
+            raise self._not_leader("This worker no longer owns the config topic's partition: another one leads")
 
-    def _ended(self, reason: str) -> NotLeader:
+    def _not_leader(self, reason: str) -> NotLeader:
         self._over = reason
         return NotLeader(reason)
 
-    def _fenced(self, error: Fenced) -> None:
+    def _on_fenced(self, error: Fenced) -> None:
         """Invariant 5: a leader of an older generation stands down; one that still owns the partition claims again."""
         if error.code in _GENERATION_OVER or not self._owns():
-            raise self._ended(f"This worker no longer leads: {error}") from error
+            raise self._not_leader(f"This worker no longer leads: {error}") from error
         log.warning("Fenced while still the owner of the config topic; claiming it again: %s", error)
 
     def _transaction(self, records: Sequence[ConfigRecord | TopicRecord], deadline: Deadline) -> None:
@@ -167,7 +167,7 @@ class Term:
             try:
                 self._transaction(records, deadline)
             except Fenced as error:
-                self._fenced(error)
+                self._on_fenced(error)
                 trouble: FencingError = error
             except (Abortable, Retriable) as error:
                 trouble = error

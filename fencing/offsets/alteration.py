@@ -3,8 +3,8 @@
 They go through a transactional producer with the id of the connector's task 0, as in Kafka Connect: 1 `init` shuts out
 whoever wrote under it before, 2 the config topic to its end says whether this may still be done, 3 one transaction, 4
 another `init`, which is answered when the markers of that transaction are written: tasks with other ids are to read it,
-and they do not wait for anybody's markers (`fencing.topics.topic_log`). A leader that froze between 2 and 3 is shut out by the
-next round, which fences that id whatever else it fences.
+and they do not wait for anybody's markers (`fencing.topics.topic_log`). A leader that froze between 2 and 3 is shut
+out by the next round, which fences that id whatever else it fences.
 """
 
 import logging
@@ -78,13 +78,13 @@ def _complete(successor: TransactionalClient, deadline: Deadline) -> None:
         successor.close()
 
 
-def moved(old: OffsetStores, new: OffsetStores) -> bool:
+def has_moved(old: OffsetStores, new: OffsetStores) -> bool:
     """Whether a connector's offsets have to be carried from one effective topic to the other."""
     before, after = old.effective, new.effective
     return (before.name, before.reading.bootstrap) != (after.name, after.reading.bootstrap)
 
 
-def carried(old: SourceOffsets, new: SourceOffsets) -> Records:
+def records_to_carry(old: SourceOffsets, new: SourceOffsets) -> Records:
     """What makes the new topic say what the merged view of the old one says: a change of the topic moves no offset.
 
     So an offset that the new topic still holds from an earlier time is replaced, or deleted where there is none now.

@@ -77,7 +77,7 @@ def stores_of(
     return OffsetStores(OffsetsTopic(worker_topic, base), OffsetsTopic(named or worker_topic, reading), admin)
 
 
-def settled(stores: OffsetStores, deadline: Deadline) -> OffsetStores:
+def resolve(stores: OffsetStores, deadline: Deadline) -> OffsetStores:
     """The same, after a look at the clusters: a topic of one's own may be the worker's by another address.
 
     Told apart, the copy to the worker's topic would write older offsets behind newer ones of the same topic.
@@ -172,9 +172,9 @@ def read_merged(
     return found
 
 
-def prepared(stores: OffsetStores, worker_settings: Settings, deadline: Deadline | None = None) -> OffsetStores:
-    """`settled`, with the topic of its own created: what comes before a connector instance or a task."""
+def prepare(stores: OffsetStores, worker_settings: Settings, deadline: Deadline | None = None) -> OffsetStores:
+    """`resolve`, with the topic of its own created: what comes before a connector instance or a task."""
     limit = deadline or Deadline.after(_SECONDS)
-    known = settled(stores, limit)
+    known = resolve(stores, limit)
     ensure_own_topic(known, worker_settings, limit)
     return known

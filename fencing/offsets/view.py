@@ -58,7 +58,7 @@ class OffsetsView:
         """Whether a start had better wait: the view is being read, and goes on."""
         return not (self._whole or self._too_large) and time.monotonic() - self._moved_at < _STALL_SECONDS
 
-    def told(self) -> str:
+    def describe_progress(self) -> str:
         """How far it is, for people who wait."""
         with self._changed:
             read = sum(self._positions.values())
@@ -113,7 +113,7 @@ class OffsetsView:
                     return
                 seen_at = time.time()
                 if time.monotonic() >= look_at:
-                    if self._outdated(topic_id, partitions):
+                    if self._is_outdated(topic_id, partitions):
                         return
                     look_at = time.monotonic() + _LOOK_SECONDS
         finally:
@@ -156,7 +156,7 @@ class OffsetsView:
         self._index, self._too_large = OffsetIndex(), True
         self._changed.notify_all()
 
-    def _outdated(self, topic_id: str, partitions: list[int]) -> bool:
+    def _is_outdated(self, topic_id: str, partitions: list[int]) -> bool:
         """Whether the topic is another one, has more partitions, or has become shorter."""
         try:
             now, numbers = topic_identity(self._connection, self._topic, Deadline.after(5))

@@ -1,7 +1,8 @@
 """What a dead letter says, in Kafka's bytes: the failed record as it was, what is known of its failure, and a replay.
 
 A letter is written by `fencing.records.errors` in the transaction of its source offset. Once replayed
-(`fencing.dead_letters.replay`), a mark with its place stands behind it in the same partition: it cannot expire before its letter.
+(`fencing.dead_letters.replay`), a mark with its place stands behind it in the same partition: it cannot expire before
+its letter.
 """
 
 import json
@@ -28,7 +29,7 @@ Place = tuple[int, int]
 """Partition and offset of a letter."""
 
 
-class NotKept(Exception):
+class NotExact(Exception):
     """The letter does not hold its record; the message says why, and what to do."""
 
 
@@ -47,15 +48,17 @@ def record_text(record: SourceRecord, key: bytes | None, value: bytes | None) ->
         }
         text = json.dumps({"version": _VERSION, "schemas": writing.schemas, **parts}, separators=(",", ":"))
     except Inexact as error:
-        return _lost(str(error))
+        return _unexact(str(error))
     except (RecursionError, TypeError, ValueError) as error:
-        return _lost(f"it has no form in JSON ({type(error).__name__})")
+        return _unexact(f"it has no form in JSON ({type(error).__name__})")
     if len(text) > _LARGEST:
-        return _lost(f"it takes {len(text)} bytes as JSON, beside the letter's own value, and at most {_LARGEST} fit")
+        return _unexact(
+            f"it takes {len(text)} bytes as JSON, beside the letter's own value, and at most {_LARGEST} fit"
+        )
     return text
 
 
-def _lost(why: str) -> str:
+def _unexact(why: str) -> str:
     return json.dumps({"version": _VERSION, "lost": why})
 
 
@@ -69,7 +72,7 @@ def _part(writing: Writing, part: object, own: bytes | None) -> object:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """A dead letter as it stands in its topic."""
 
     place: Place
@@ -78,14 +81,14 @@ class Letter:
     value: bytes | None
     headers: Headers
 
-    def told(self, name: str) -> str:
+    def header(self, name: str) -> str:
         """What a header of ours says, "" where it is not there. The last one counts: a source record may have brought
         headers of that name along."""
         return text_of(self.headers, PREFIX + name)
 
     @property
     def connector(self) -> str:
-        return self.told("connector.name")
+        return self.header("connector.name")
 
     @property
     def size(self) -> int:
@@ -93,28 +96,28 @@ class Letter:
         return sum(len(part) for part in parts if part is not None)
 
     def record(self) -> SourceRecord:
-        """The record as the connector handed it over. Raises `NotKept`."""
-        text = self.told("record")
+        """The record as the connector handed it over. Raises `NotExact`."""
+        text = self.header("record")
         if not text:
-            raise NotKept(
+            raise NotExact(
                 "The letter does not hold the record exactly: an earlier version, or other software, wrote it"
             )
         try:
             shown = json.loads(text)
             if "lost" in shown:
-                raise NotKept(f"The record could not be kept exactly: {shown['lost']}")
+                raise NotExact(f"The record could not be kept exactly: {shown['lost']}")
             if shown["version"] != _VERSION:
-                raise NotKept(f"The record is kept in form {shown['version']}, which a newer version can replay")
+                raise NotExact(f"The record is kept in form {shown['version']}, which a newer version can replay")
             return self._record(shown)
         except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError) as error:
-            raise NotKept(f"What the letter keeps of the record cannot be read ({type(error).__name__})") from error
+            raise NotExact(f"What the letter keeps of the record cannot be read ({type(error).__name__})") from error
 
     def _record(self, shown: Mapping[str, Any]) -> SourceRecord:
         reading = Reading(shown["schemas"])
         return SourceRecord(
-            json.loads(self.told("source.partition")),
-            json.loads(self.told("source.offset")),
-            self.told("topic"),
+            json.loads(self.header("source.partition")),
+            json.loads(self.header("source.offset")),
+            self.header("topic"),
             _whole(reading, shown["value"], self.value),
             _whole(reading, shown["key"], self.key),
             [(name, reading.value(each)) for name, each in shown["headers"]],
@@ -146,7 +149,7 @@ def text_of(headers: Headers, name: str) -> str:
     return ""
 
 
-def replayed_offset(headers: Headers) -> int | None:
+def parse_replayed_offset(headers: Headers) -> int | None:
     """The offset of the letter that a mark is about; None for what is no mark."""
     text = text_of(headers, REPLAYED)
     return int(text) if text.isascii() and text.isdigit() else None

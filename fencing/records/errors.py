@@ -46,7 +46,7 @@ class Stage(StrEnum):
     VALUE_CONVERTER = "VALUE_CONVERTER"
 
 
-class Steps(Protocol):
+class ConversionSteps(Protocol):
     """A record's way, step by step: slower than `fencing.records.record_path.Convert`, and it tells where it is."""
 
     @property
@@ -103,7 +103,7 @@ class RecordErrors:
     def __init__(
         self,
         policy: ErrorPolicy,
-        steps: Steps,
+        steps: ConversionSteps,
         task: TaskId,
         measures: Measures,
         clock: Clock,
@@ -135,27 +135,27 @@ class RecordErrors:
             current: SourceRecord | None = record
             for name, apply in steps.transforms_by_class:
                 by = name
-                current = self._retried(lambda apply=apply, current=current: apply(current))  # type: ignore[misc]
+                current = self._retry(lambda apply=apply, current=current: apply(current))  # type: ignore[misc]
                 if current is None:
                     return None
             assert current is not None
             out, topic = current, current.topic
             _not_the_records(check, topic)
             stage, by = Stage.HEADER_CONVERTER, steps.converter_classes[Stage.HEADER_CONVERTER]
-            headers = self._retried(lambda: steps.headers(topic, out.headers)) if out.headers else None
+            headers = self._retry(lambda: steps.headers(topic, out.headers)) if out.headers else None
             stage, by = Stage.KEY_CONVERTER, steps.converter_classes[Stage.KEY_CONVERTER]
             no_key = out.key is None and out.key_schema is None
-            key = None if no_key else self._retried(lambda: steps.key(topic, out.key, out.key_schema))
+            key = None if no_key else self._retry(lambda: steps.key(topic, out.key, out.key_schema))
             stage, by = Stage.VALUE_CONVERTER, steps.converter_classes[Stage.VALUE_CONVERTER]
-            value = self._retried(lambda: steps.value(topic, out.value, out.value_schema))
+            value = self._retry(lambda: steps.value(topic, out.value, out.value_schema))
         except _NotTheRecords as stop:
             raise stop.error from None
         except Exception as error:  # noqa: BLE001 - a plugin's; tolerated only where the user said so
-            return self._given_up(record, stage, by, error)
+            return self._give_up(record, stage, by, error)
         to = -1 if out.partition is None else out.partition
         return (topic, value, key, to, None, None, out.timestamp or 0, headers or [])
 
-    def _retried(self, step: Callable[[], Answer]) -> Answer:
+    def _retry(self, step: Callable[[], Answer]) -> Answer:
         """Only what asks for it is repeated, with doubled pauses, for at most `errors.retry.timeout`."""
         deadline = self._clock.monotonic() + self._policy.retry_s
         delay = _FIRST_DELAY_S
@@ -166,17 +166,17 @@ class RecordErrors:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
-                self._measures.retried(self._clock)
+                self._measures.count_retry(self._clock)
                 _not_the_records(self._pause, min(delay, self._policy.delay_max_s, left))
                 delay *= 2
 
-    def _given_up(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call | None:
+    def _give_up(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call | None:
         if self._policy.log:
             self._say(record, stage, by, error)
         if not self._policy.tolerant:
             error.add_note(f"Stage {stage}, class {by}, source offset {_json(record.source_offset)}.")
             raise error
-        self._measures.skipped(self._clock)
+        self._measures.count_skipped(self._clock)
         if self._policy.dead_letters is None:
             return None
         self._measures.dead_letters += 1

@@ -15,7 +15,7 @@ from connectors.api.errors import ConnectorError
 from connectors.columns import Column, alike, column_of
 from fencing.kafka.protocols import Produce
 from fencing.offsets.source_offsets import Offset, Partition, canonical
-from fencing.records.errors import RecordErrors, Steps
+from fencing.records.errors import ConversionSteps, RecordErrors
 from fencing.records.sending import send_calls, send_raw
 from fencing.records.topic_access import TopicAccess
 
@@ -23,7 +23,7 @@ _OPEN: Final = TopicAccess()
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-class Convert(Steps, Protocol):
+class Convert(ConversionSteps, Protocol):
     """What the path needs of converters and transforms; bound once per task."""
 
     raw: bool

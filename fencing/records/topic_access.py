@@ -56,7 +56,7 @@ class TopicAccess:
         """Why no record may go there, for people; "" where it may."""
         if what := self.internal(topic):
             return f"{topic} is {what}, which takes no records of connectors. Name another topic"
-        if not self.granted(topic):
+        if not self.is_granted(topic):
             assert self.grant is not None
             return (
                 f"{topic} is not among the topics that {self.grant.user or 'the editor of this connector'} may write "
@@ -65,7 +65,7 @@ class TopicAccess:
             )
         return ""
 
-    def granted(self, topic: str) -> bool:
+    def is_granted(self, topic: str) -> bool:
         """Whether the grant, if there is one, covers the topic."""
         return self.grant is None or self.grant.covers(topic)
 
@@ -90,7 +90,7 @@ class OffsetsTopics:
         """Take one record in; whether that changed `names`."""
         if record.key is None or not record.key.startswith(_HOLDERS):
             return False
-        name = _named_by(record) if record.value is not None and _NAMED in record.value else ""
+        name = _explain_name(record) if record.value is not None and _NAMED in record.value else ""
         if self._by_key.get(record.key, "") == name:
             return False
         if name:
@@ -102,7 +102,7 @@ class OffsetsTopics:
         return changed
 
 
-def _named_by(record: LogRecord) -> str:
+def _explain_name(record: LogRecord) -> str:
     try:
         decoded = decode(record.key, record.value)
     except Unreadable:

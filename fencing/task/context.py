@@ -6,9 +6,9 @@ from connectors.api import GroupInput, OffsetReader, TransactionContext
 from fencing.clock import Clock
 from fencing.offsets.source_offsets import SourceOffsets
 from fencing.task.group_source import no_groups
-from fencing.task.view import TaskView, Verdict
+from fencing.task.view import DesiredState, TaskView
 
-_GO_ON = frozenset({Verdict.RUN})
+_GO_ON = frozenset({DesiredState.RUN})
 
 
 class TaskContext:
@@ -64,4 +64,4 @@ class TaskContext:
     def wait(self, seconds: float) -> bool:
         """Also returns (false) when the open transaction is due, so that `poll` can return and it is committed."""
         verdict = self._view.wait_while(_GO_ON, min(seconds, max(0.0, self._due_in())))
-        return verdict is not Verdict.RUN
+        return verdict is not DesiredState.RUN

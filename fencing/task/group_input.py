@@ -78,7 +78,7 @@ class GroupInput:
         self.committed = 0
         """Transactions."""
         self.aborted = 0
-        self._producer = self._initialised()
+        self._producer = self._init_producer()
         self._input = join(self._finish, self._abort)
 
     @property
@@ -86,7 +86,7 @@ class GroupInput:
         """Whether a transaction is open."""
         return self._open
 
-    def _initialised(self) -> OffsetsProducer:
+    def _init_producer(self) -> OffsetsProducer:
         producer = self._new_producer()
         try:
             producer.init(Deadline.after(_SECONDS, self._clock))
@@ -125,7 +125,7 @@ class GroupInput:
         if self._producer.spent:
             self._behind = True
             self._producer.close()
-            self._producer = self._initialised()
+            self._producer = self._init_producer()
         if self._behind:
             self._input.rewind(Deadline.after(_SECONDS, self._clock))
             self._behind = False

@@ -47,8 +47,8 @@ class GroupSource:
             group,
             topics,
             client_id,
-            self._revoked,
-            self._lost,
+            self._on_revoke,
+            self._on_lost,
             session_timeout_ms=session_timeout_ms,
             max_poll_interval_ms=max(30_000, session_timeout_ms),
             first=first,
@@ -62,13 +62,13 @@ class GroupSource:
             raise trouble
         return records
 
-    def _revoked(self) -> None:
+    def _on_revoke(self) -> None:
         try:
             self.finish()
         except Exception as error:  # noqa: BLE001 - raised by `poll`, when the client's callback is over
             self._trouble = error
 
-    def _lost(self) -> None:
+    def _on_lost(self) -> None:
         self._trouble = Abortable("The group has given this member's partitions to others: what is open is aborted")
 
     def offsets_for(self, gathered: Sequence[tuple[Partition, Offset | None]]) -> tuple[list[Position], bytes]:

@@ -7,7 +7,7 @@ from fencing.clock import Clock, Deadline
 from fencing.errors import Invalid
 from fencing.kafka.plain_producer import PlainProducer
 from fencing.offsets.source_offsets import SourceOffsets
-from fencing.offsets.stores import OffsetStores, prepared, read_merged, stores_of
+from fencing.offsets.stores import OffsetStores, prepare, read_merged, stores_of
 from fencing.offsets.worker_copy import OffsetsCopy
 from fencing.records.topic_access import TopicAccess
 from fencing.task.spec import TaskSpec
@@ -41,7 +41,7 @@ class TaskOffsets:
 
     def prepare(self) -> None:
         """Step 5: the topic of the connector's own is there, and compacted. Raises `Retriable` or `Fatal`."""
-        self._stores = prepared(self._stores, self._spec.worker_settings, Deadline.after(_READY_SECONDS, self._clock))
+        self._stores = prepare(self._stores, self._spec.worker_settings, Deadline.after(_READY_SECONDS, self._clock))
 
     def read(self, give_up: Callable[[], bool], told: Callable[[str], None] = lambda _text: None) -> SourceOffsets:
         """Step 6: both topics to the end, the connector's own first. told: how far the reading is."""

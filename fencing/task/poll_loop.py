@@ -14,11 +14,11 @@ from fencing.task.boundaries import Boundaries, Boundary
 from fencing.task.plugin import overrides
 from fencing.task.polling import Polling
 from fencing.task.report import TaskReport
-from fencing.task.transaction_context import Ending, Part, RequestedEndings
+from fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
 from fencing.task.transactions import Committed, Counters, Transactions
-from fencing.task.view import TaskView, Verdict
+from fencing.task.view import DesiredState, TaskView
 
-_PAUSED_OR_WAITING = frozenset({Verdict.PAUSE, Verdict.WAIT})
+_PAUSED_OR_WAITING = frozenset({DesiredState.PAUSE, DesiredState.WAIT})
 
 
 class PollLoop:
@@ -59,7 +59,7 @@ class PollLoop:
         """
         while True:
             verdict = self._view.verdict
-            if verdict is not Verdict.RUN:
+            if verdict is not DesiredState.RUN:
                 self._finish(verdict)
                 if verdict not in _PAUSED_OR_WAITING:
                     return True
@@ -69,22 +69,22 @@ class PollLoop:
                 continue
             batch = self._polling.poll(self._due_in)
             if self._requests is None or batch is None:
-                self._take(Part(batch))
+                self._take(BatchPart(batch))
             else:
                 for part in self._requests.parts(batch):
                     self._take(part)
 
     def commit_now(self) -> None:
         """Commit what is open, between two batches: the source is about to be somebody else's."""
-        self._settled(self._transactions.settle())
+        self._settle(self._transactions.settle())
         if self._transactions.has_work:
             self._end(None if self._requests is None else self._requests.at_the_end())
-            self._settled(self._transactions.settle())
+            self._settle(self._transactions.settle())
 
-    def _take(self, part: Part) -> None:
+    def _take(self, part: BatchPart) -> None:
         transactions = self._transactions
-        prepared = self._prepared(part.batch) if part.batch else None
-        self._settled(transactions.settle())
+        prepared = self._prepare(part.batch) if part.batch else None
+        self._settle(transactions.settle())
         if transactions.spent:
             self._renew(transactions, "a commit was perhaps sent twice; its late copy is shut out")
         if prepared is not None:
@@ -92,7 +92,7 @@ class PollLoop:
         if part.ending is not None or self._boundaries.due(self._clock.monotonic(), transactions.last_commit_at):
             self._end(part.ending)
             if not self._overlap:
-                self._settled(transactions.settle())
+                self._settle(transactions.settle())
 
     def _end(self, ending: Ending | None) -> None:
         transactions = self._transactions
@@ -105,24 +105,24 @@ class PollLoop:
         """A pause ends where the open transaction has to be committed: readers wait for it, not for the source."""
         return due_in(self._transactions, self._boundaries, self._clock)
 
-    def _prepared(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+    def _prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
         """Convert beside the commit under way; where that fails, the commit's outcome comes first."""
         try:
             return self._transactions.prepare(batch)
         except Exception:
-            self._settled(self._transactions.settle())
+            self._settle(self._transactions.settle())
             raise
 
-    def _finish(self, verdict: Verdict) -> None:
+    def _finish(self, verdict: DesiredState) -> None:
         """Commit what is open (invariant 4), unless that is the plugin's to say."""
-        self._settled(self._transactions.settle())
+        self._settle(self._transactions.settle())
         ending = Ending.COMMIT if self._requests is None else self._requests.at_the_end()
-        if ending is None or (ending is Ending.ABORT and verdict is Verdict.END):
+        if ending is None or (ending is Ending.ABORT and verdict is DesiredState.END):
             return  # aborted as the life ends; a superseded attempt takes no new producer, which would fence the next
         self._end(ending)
-        self._settled(self._transactions.settle())
+        self._settle(self._transactions.settle())
 
-    def _settled(self, committed: Committed | None) -> None:
+    def _settle(self, committed: Committed | None) -> None:
         if committed is None:
             return
         for record in committed.records:

@@ -6,7 +6,7 @@ from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
 from fencing.clock import Clock
 from fencing.task.report import TaskReport
 from fencing.task.transactions import Counters
-from fencing.task.view import TaskView, Verdict
+from fencing.task.view import DesiredState, TaskView
 from fencing.topics.status import State
 
 _FIRST_PAUSE_S = 0.1
@@ -36,7 +36,7 @@ class Polling:
         except RetriableError as error:
             self._report.stage("the source asks to be called again", str(error))
             pause = self._pause if due_in is None else max(0.0, min(self._pause, due_in()))
-            self._view.wait_while(frozenset({Verdict.RUN}), pause)
+            self._view.wait_while(frozenset({DesiredState.RUN}), pause)
             self._pause = min(_LONGEST_PAUSE_S, self._pause * 2)
             return None
         self._pause = _FIRST_PAUSE_S
@@ -44,9 +44,9 @@ class Polling:
             self._counters.last_poll = self._clock.wall()
         return batch
 
-    def sit_out(self, verdict: Verdict) -> None:
+    def sit_out(self, verdict: DesiredState) -> None:
         """Report a pause, and wait until it is over."""
         self._report.running(State.PAUSED)
         self._view.wait_while(frozenset({verdict}), 3600)
-        if self._view.verdict is Verdict.RUN:
+        if self._view.verdict is DesiredState.RUN:
             self._report.running(State.RUNNING)

@@ -12,7 +12,7 @@ from fencing.task.clients import admin_connection
 from fencing.task.plugin import Plugin
 from fencing.task.report import TaskReport
 from fencing.task.spec import TaskSpec
-from fencing.task.view import TaskView, Verdict
+from fencing.task.view import DesiredState, TaskView
 
 _SECONDS = 60.0
 
@@ -33,10 +33,10 @@ def record_path(
     """
 
     def pause(seconds: float) -> None:
-        view.wait_while(frozenset({Verdict.RUN}), seconds)
+        view.wait_while(frozenset({DesiredState.RUN}), seconds)
         stopping()
 
-    def told(text: str) -> None:
+    def show_stage(text: str) -> None:
         report.stage("running", text)
 
     policy = ErrorPolicy.of(spec.connector_config)
@@ -46,8 +46,8 @@ def record_path(
         errors = RecordErrors(policy, plugin.convert, spec.task, measures, clock, pause, plugin.redact)
     if policy.dead_letters is not None:
         view.topic_access.check(policy.dead_letters)
-        _dead_letter_topic(spec, policy.dead_letters, rules, clock, told)
-    ensure = None if rules is None else TopicMaker(admin_connection(spec), rules, clock, told).ensure
+        _dead_letter_topic(spec, policy.dead_letters, rules, clock, show_stage)
+    ensure = None if rules is None else TopicMaker(admin_connection(spec), rules, clock, show_stage).ensure
     return RecordPath(plugin.convert, offsets_topic, errors=errors, ensure=ensure, access=lambda: view.topic_access)
 
 

@@ -150,7 +150,7 @@ class TaskReport:
         self._times.enter(state, self._clock.monotonic())
         self.progress()
 
-    def failed(self, trace: str, why: str = FAILED, *, left_open: bool = False) -> None:
+    def report_failed(self, trace: str, why: str = FAILED, *, left_open: bool = False) -> None:
         """FAILED, with the trace. `why` tells whether a restart may help (`fencing.leader.restarts`); left_open: see
         `TaskStatus`."""
         self._over = True
@@ -158,7 +158,7 @@ class TaskReport:
         self._status(State.FAILED, why, trace=trace, ended=True, left_open=left_open)
         self.stage("failed", trace.splitlines()[-1])
 
-    def ended(self, reason: str) -> None:
+    def report_ended(self, reason: str) -> None:
         """A normal end. The status tells a round that it need not wait; it replaces no newer attempt's."""
         self._over = True
         self.progress()

@@ -30,7 +30,7 @@ from fencing.modes import Mode
 from fencing.offsets.source_offsets import SourceOffsets
 from fencing.records.record_path import RecordPath
 from fencing.task import start_watch as stages
-from fencing.task.at_least_once.run import AtLeastOnceLife
+from fencing.task.at_least_once.run import AtLeastOnceRun
 from fencing.task.boundaries import Boundaries, Boundary
 from fencing.task.clients import group_source, transactional_producer
 from fencing.task.context import TaskContext
@@ -46,7 +46,7 @@ from fencing.task.start_watch import StartWatch, holding_up
 from fencing.task.timeouts import TRANSACTION_TIMED_OUT, timeouts_explained
 from fencing.task.transaction_context import RequestedEndings
 from fencing.task.transactions import Counters, Transactions
-from fencing.task.view import TaskView, Verdict
+from fencing.task.view import DesiredState, TaskView
 from fencing.topics.connector_logs import ConnectorLevelRecord
 from fencing.topics.reporter import Reporter
 from fencing.topics.status import State
@@ -112,33 +112,33 @@ class SourceTaskRun:
             self._view.open(Deadline.after(60, self._clock))
             outcome = self._lives()
         except Exception as error:  # noqa: BLE001 - the root of the attempt, where it is recorded
-            outcome = self._failed(error)
+            outcome = self._fail(error)
         self._watch.close()
         if outcome.trace is None:
-            self._report.ended(outcome.reason)
+            self._report.report_ended(outcome.reason)
         else:
-            self._report.failed(outcome.trace, outcome.reason, left_open=outcome.left_open)
+            self._report.report_failed(outcome.trace, outcome.reason, left_open=outcome.left_open)
         self._leftovers.close()
         self._view.close()
         self._report.flush()
         return outcome
 
-    def _failed(self, error: Exception) -> Outcome:
+    def _fail(self, error: Exception) -> Outcome:
         """Whatever a superseded attempt met, it is a normal end: a zombie may fail before it learns what it is."""
         with suppress(FencingError):
             self._view.refresh(Deadline.after(30, self._clock))
-        if self._view.verdict is Verdict.END:
+        if self._view.verdict is DesiredState.END:
             log.info("Task %s is superseded; it met: %s", self._spec.task, self._plugin.redact(str(error)))
             return Outcome("superseded")
         trace = self._plugin.redact(readable(error))
         log.error("Task %s failed: %s", self._spec.task, trace)
-        self._counters.measures.failed(error, self._clock)
+        self._counters.measures.count_failure(error, self._clock)
         return Outcome(why_of(error), trace, self._left_open)
 
     def _lives(self) -> Outcome:
         barren = 0
         while True:
-            if self._await_start() is Verdict.END:
+            if self._await_start() is DesiredState.END:
                 return Outcome("superseded")
             committed = self._counters.last_commit
             try:
@@ -149,7 +149,7 @@ class SourceTaskRun:
                 return Outcome("superseded")
             except Fenced as error:
                 # A question, not an answer (invariant 5): the config topic knows.
-                if self._view.refresh(Deadline.after(60, self._clock)) is Verdict.END:
+                if self._view.refresh(Deadline.after(60, self._clock)) is DesiredState.END:
                     return Outcome("superseded")
                 trouble: FencingError = error
             except (Abortable, Retriable) as error:
@@ -163,15 +163,15 @@ class SourceTaskRun:
                 )
             log.warning("Task %s starts again from its committed offsets: %s", self._spec.task, trouble)
             self._report.stage("starting again", str(trouble))
-            self._view.wait_while(frozenset({Verdict.RUN}), min(10.0, 0.05 * 2 ** min(barren, 8)))
+            self._view.wait_while(frozenset({DesiredState.RUN}), min(10.0, 0.05 * 2 ** min(barren, 8)))
 
-    def _await_start(self) -> Verdict:
+    def _await_start(self) -> DesiredState:
         """Steps 1 and 2, and a pause before the start."""
         while True:
             verdict = self._view.verdict
-            if verdict is Verdict.WAIT:
+            if verdict is DesiredState.WAIT:
                 self._report.stage(str(verdict))
-            elif verdict is Verdict.PAUSE:
+            elif verdict is DesiredState.PAUSE:
                 self._report.running(State.PAUSED)
             else:
                 return verdict
@@ -180,7 +180,7 @@ class SourceTaskRun:
     def _life(self) -> bool:
         """Steps 3 to 8. False where the next life follows at once (`PollLoop.run`)."""
         if self._spec.mode is not Mode.ENABLED:
-            AtLeastOnceLife(self._spec, self._plugin, self._view, self._report, self._counters, self._clock).run()
+            AtLeastOnceRun(self._spec, self._plugin, self._view, self._report, self._counters, self._clock).run()
             return True
         self._report.stage(stages.INITIALISING)
         producer = self._take_id()  # 3, 4
@@ -261,7 +261,7 @@ class SourceTaskRun:
         try:
             producer.init(Deadline.after(60, self._clock))  # 3
             self._left_open = False
-            if self._view.refresh(Deadline.after(60, self._clock)) is Verdict.END:  # 4
+            if self._view.refresh(Deadline.after(60, self._clock)) is DesiredState.END:  # 4
                 raise _Ended
         except BaseException:
             producer.close()
@@ -272,7 +272,7 @@ class SourceTaskRun:
         self._report.starting(stages.READING_OFFSETS, far)
 
     def _ends(self) -> bool:
-        return self._view.verdict is Verdict.END
+        return self._view.verdict is DesiredState.END
 
     def _transactions(
         self,
@@ -309,7 +309,7 @@ class SourceTaskRun:
         )
 
     def _stop_if_ended(self) -> None:
-        if self._view.verdict is Verdict.END:
+        if self._view.verdict is DesiredState.END:
             raise _Ended
 
     def _renew(self, transactions: Transactions, kept: TaskOffsets, why: str) -> None:

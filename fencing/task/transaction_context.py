@@ -20,7 +20,7 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BatchPart:
     """Records that go into the open transaction, and how it ends with the last of them; None leaves it open."""
 
     batch: Sequence[SourceRecord] | RecordBatch | None
@@ -55,7 +55,7 @@ class RequestedEndings:
             else:
                 self._records.setdefault(id(record), (record, set()))[1].add(ending)
 
-    def parts(self, batch: Sequence[SourceRecord] | RecordBatch) -> list[Part]:
+    def parts(self, batch: Sequence[SourceRecord] | RecordBatch) -> list[BatchPart]:
         """The batch, cut after each named record. A batch may be empty, and still end a transaction.
 
         Raises `ConnectorError` for a contradiction, before anything of the batch is sent.
@@ -63,15 +63,15 @@ class RequestedEndings:
         with self._lock:
             last = self._of_the_batch()
             if isinstance(batch, RecordBatch) or not self._records:
-                return [Part(batch, last)]
-            parts: list[Part] = []
+                return [BatchPart(batch, last)]
+            parts: list[BatchPart] = []
             start = 0
             for end, record in enumerate(batch, 1):
                 if (named := self._records.pop(id(record), None)) is not None:
-                    parts.append(Part(batch[start:end], _only(named[1], f"the record {record!r}")))
+                    parts.append(BatchPart(batch[start:end], _only(named[1], f"the record {record!r}")))
                     start = end
             if last is not None or start < len(batch):
-                parts.append(Part(batch[start:], last))
+                parts.append(BatchPart(batch[start:], last))
             return parts
 
     def at_the_end(self) -> Ending | None:

@@ -37,7 +37,7 @@ def _now() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class Verdict(StrEnum):
+class DesiredState(StrEnum):
     """What this attempt may do now."""
 
     RUN = "run"
@@ -46,16 +46,16 @@ class Verdict(StrEnum):
     END = "superseded"
 
 
-def judge(state: ConnectorState, spec: TaskSpec) -> Verdict:
+def judge(state: ConnectorState, spec: TaskSpec) -> DesiredState:
     """Pure: the verdict over the attempt that `spec` describes, when its connector stands as `state` says."""
     generation = spec.placement.generation
     if state.unreadable is not None or state.config is None or state.target is TargetState.STOPPED:
-        return Verdict.END
+        return DesiredState.END
     if state.generation != generation or not state.may_run(spec.task.task, spec.placement):
-        return Verdict.END
+        return DesiredState.END
     if state.round_pending:
-        return Verdict.WAIT
-    return Verdict.PAUSE if state.target is TargetState.PAUSED else Verdict.RUN
+        return DesiredState.WAIT
+    return DesiredState.PAUSE if state.target is TargetState.PAUSED else DesiredState.RUN
 
 
 class TaskView:
@@ -83,7 +83,7 @@ class TaskView:
         self._read_at = _now()
         self._turn = threading.Lock()  # one reader of the log at a time
         self.changed = threading.Condition()
-        self._verdict = Verdict.WAIT
+        self._verdict = DesiredState.WAIT
         self._closing = self._ending = False
         self._parent = os.getppid()
         self._thread = threading.Thread(target=self._follow, name=f"view-{spec.task}", daemon=True)
@@ -94,7 +94,7 @@ class TaskView:
         self._thread.start()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> DesiredState:
         return self._verdict
 
     @property
@@ -107,7 +107,7 @@ class TaskView:
         """Which topics the connector may write to; another object whenever that has changed."""
         return self._access
 
-    def refresh(self, deadline: Deadline) -> Verdict:
+    def refresh(self, deadline: Deadline) -> DesiredState:
         """The verdict as of the end of the config topic now (invariant 6).
 
         A transaction that is open there is left out, the leader's own, too. The leader acts on a commit only after it
@@ -117,7 +117,7 @@ class TaskView:
         with self._turn:
             try:
                 self._take(self._log.catch_up(deadline))
-                self._noted()
+                self._note_reading()
             except TopicLost as error:
                 self._lose(str(error))
         self.check_topics(deadline)
@@ -141,7 +141,7 @@ class TaskView:
             log.warning("Task %s ends: %s, and with it what says that this attempt may run", self._spec.task, what)
         self.end()
 
-    def _noted(self) -> None:
+    def _note_reading(self) -> None:
         """The topic was read now. Whoever did not for longer than tombstones are kept cannot rely on seeing them."""
         now = _now()
         if now - self._read_at > _TRUSTED_SECONDS:
@@ -193,7 +193,7 @@ class TaskView:
             log_levels.apply(decoded)
 
     def _judge(self) -> None:
-        verdict = Verdict.END if self._ending else judge(self._state, self._spec)
+        verdict = DesiredState.END if self._ending else judge(self._state, self._spec)
         if verdict is not self._verdict:
             with self.changed:
                 self._verdict = verdict
@@ -214,7 +214,7 @@ class TaskView:
         try:
             with self._turn:
                 self._take(self._log.poll(0.05))
-                self._noted()
+                self._note_reading()
             self._compare(self._watch.look(time.monotonic()))
         except Retriable as error:
             log.info("%s", error)
@@ -228,7 +228,7 @@ class TaskView:
         """Let the attempt end within moments, whatever the config topic says. Safe to call in a signal handler."""
         self._ending = True
 
-    def wait_while(self, unwanted: frozenset[Verdict], timeout: float) -> Verdict:
+    def wait_while(self, unwanted: frozenset[DesiredState], timeout: float) -> DesiredState:
         """Wait until the verdict is none of `unwanted`, or `timeout` seconds have passed."""
         with self.changed:
             self.changed.wait_for(lambda: self._verdict not in unwanted, timeout)

@@ -56,7 +56,8 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
 class ConfigLog:
     """The config topic as it stands, and as it goes on. Not shared between threads; `state` may be read by any.
 
-    A transaction that is open on it holds no reading (`fencing.topics.topic_log`). Only the leader writes it. A leader reads
+    A transaction that is open on it holds no reading (`fencing.topics.topic_log`). Only the leader writes it. A leader
+    reads
     after its own init, which ended whatever its predecessors left, and waits for the markers of its own commits before
     it acts on them (`own`). Every other reader may leave out what is open: nobody has acted on it yet, and whoever does
     so later fences first, after this reader's own init, and so ends what the reader began without knowing.

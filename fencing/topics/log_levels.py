@@ -61,7 +61,7 @@ class LoggerLevel:
     last_modified: int | None
 
 
-def known_level(level: str) -> str:
+def parse_level(level: str) -> str:
     """The level's name in capitals. Raises `Invalid` for one that Kafka Connect does not know."""
     if level.upper() not in _LEVELS:
         raise Invalid(f"invalid log level '{level}'.")
@@ -73,7 +73,7 @@ def check(namespace: str, level: str) -> None:
     if len(namespace) > _MAX_NAME:
         raise Invalid(f"The name of a logger has at most {_MAX_NAME} characters.")
     loudest = loudest_of(namespace)
-    if _LEVELS[known_level(level)] < loudest:
+    if _LEVELS[parse_level(level)] < loudest:
         raise Invalid(
             f"Below {name_of(loudest)} the logger {namespace} would write what it carries, secrets included: "
             f"set {name_of(loudest)} or a quieter level."
@@ -82,22 +82,22 @@ def check(namespace: str, level: str) -> None:
 
 def levels() -> dict[str, LoggerLevel]:
     """Every logger of this process by name, sorted; the root logger is `root`."""
-    return {name: _told(name, logger) for name, logger in sorted(_loggers().items())}
+    return {name: _level_of(name, logger) for name, logger in sorted(_loggers().items())}
 
 
 def level_of(name: str) -> LoggerLevel | None:
     """One logger's level; None where this process has no such logger."""
     logger = _loggers().get(name)
-    return None if logger is None else _told(name, logger)
+    return None if logger is None else _level_of(name, logger)
 
 
 def set_level(namespace: str, level: str) -> list[str]:
     """Set the level of a logger and of all below it; the names whose level changed, sorted.
 
     The logger is made where there is none, so that those made below it later inherit the level. Loggers that would
-    write secrets stay at a level at which they do not. Raises `Invalid`, see `known_level`.
+    write secrets stay at a level at which they do not. Raises `Invalid`, see `parse_level`.
     """
-    wanted = _LEVELS[known_level(level)]
+    wanted = _LEVELS[parse_level(level)]
     with _lock:
         if namespace != ROOT:
             logging.getLogger(namespace)
@@ -151,12 +151,12 @@ def _loggers() -> dict[str, logging.Logger]:
     return {ROOT: logging.getLogger(), **{n: one for n, one in known.items() if isinstance(one, logging.Logger)}}
 
 
-def _told(name: str, logger: logging.Logger) -> LoggerLevel:
+def _level_of(name: str, logger: logging.Logger) -> LoggerLevel:
     return LoggerLevel(name_of(logger.getEffectiveLevel()), _changed_ms.get(name))
 
 
 def number_of(level: str) -> int:
-    """Python's number of a level that `known_level` knows."""
+    """Python's number of a level that `parse_level` knows."""
     return _LEVELS[level]
 
 

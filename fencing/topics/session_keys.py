@@ -41,7 +41,7 @@ _FEWEST_BITS: Final = 40
 _MOST_BITS: Final = 65_536
 
 
-class Verdict(Enum):
+class SignatureCheck(Enum):
     """What a signature is worth."""
 
     VALID = "valid"
@@ -87,24 +87,24 @@ class SessionKeys:
         """Whether the leader should make a new key. One from a clock that runs ahead is not kept for longer either."""
         return newest is None or not _usable(newest) or abs(now_ms - newest.created_ms) >= self.ttl_ms
 
-    def made(self, now_ms: int) -> SessionKeyRecord:
+    def make_key(self, now_ms: int) -> SessionKeyRecord:
         """A new key."""
         key = secrets.token_bytes((self.bits + 7) // 8)
         return SessionKeyRecord(base64.b64encode(key).decode(), self.algorithm, now_ms)
 
-    def verdict(self, newest: SessionKeyRecord | None, body: bytes, signature: str, algorithm: str) -> Verdict:
+    def verdict(self, newest: SessionKeyRecord | None, body: bytes, signature: str, algorithm: str) -> SignatureCheck:
         """Whether `signature` (base64) is the newest key's for this body. Takes as long for each wrong one."""
         if algorithm.lower() not in self.accepted:
-            return Verdict.UNSUPPORTED
+            return SignatureCheck.UNSUPPORTED
         if newest is None:
-            return Verdict.NO_KEY
+            return SignatureCheck.NO_KEY
         try:
             given = base64.b64decode(signature, validate=True)
             key = base64.b64decode(newest.key, validate=True)
         except (binascii.Error, ValueError):
-            return Verdict.MALFORMED
+            return SignatureCheck.MALFORMED
         expected = hmac.new(key, body, getattr(hashlib, _HASHES[algorithm.lower()][0])).digest()
-        return Verdict.VALID if hmac.compare_digest(given, expected) else Verdict.INVALID
+        return SignatureCheck.VALID if hmac.compare_digest(given, expected) else SignatureCheck.INVALID
 
 
 def _usable(record: SessionKeyRecord) -> bool:

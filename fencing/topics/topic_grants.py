@@ -26,10 +26,10 @@ class TopicGrantRecord:
         return {"patterns": [list(group) for group in self.patterns or ()], "user": self.user}
 
     def __str__(self) -> str:
-        return described(self.patterns or ())
+        return describe(self.patterns or ())
 
 
-def described(groups: Groups) -> str:
+def describe(groups: Groups) -> str:
     """For people."""
     return ", and of these ".join(" or ".join(group) or "none" for group in groups)
 

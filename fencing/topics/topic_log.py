@@ -2,7 +2,8 @@
 
 "The end" is the read_uncommitted end offset, asked when a reading begins, so after whatever init or fence it must cover
 (invariant 6). Nobody's open transaction holds the reading: 1 up to the last stable offset (LSO) a read_committed client
-reads, 2 from there to the end the batches are read raw, and each producer's own markers decide (`fencing.kafka.record_batches`).
+reads, 2 from there to the end the batches are read raw, and each producer's own markers decide
+(`fencing.kafka.record_batches`).
 
 Why that misses nothing that matters to a reader who has fenced or initialised the ids whose records it needs:
 
@@ -114,7 +115,7 @@ class TopicLog:
         ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
         self._check_identity(deadline)
         yield from self._read_committed(ends, deadline, deadline, lambda: False, limit, _every, _untold)
-        if not _passed(self.positions, ends):
+        if not _has_passed(self.positions, ends):
             raise self._late(self.positions, ends)
 
     def catch_up(
@@ -162,17 +163,17 @@ class TopicLog:
         hurried: PartitionReader | None = None
         positions = self.positions
         try:
-            while not _passed(positions, ends):
+            while not _has_passed(positions, ends):
                 stable = self._stable(ends, deadline)
-                if _passed(positions, stable):
+                if _has_passed(positions, stable):
                     if patience.expired or give_up():
                         return
                     time.sleep(patience.slice(_MARKER_SECONDS))
                     continue
-                hurried = hurried or self._hurried(positions)
+                hurried = hurried or self._open_hurried(positions)
                 positions = hurried.positions
                 stalled = Deadline.after(_STALL_SECONDS)
-                while not _passed(positions, stable):
+                while not _has_passed(positions, stable):
                     self._check(positions, ends, deadline)
                     # Where compaction took the last records of a segment, the client waits for them for ever.
                     if give_up() or (stalled.expired and patience.expired):
@@ -189,7 +190,7 @@ class TopicLog:
                 self._move(hurried.positions)
                 hurried.close()
 
-    def _hurried(self, positions: Positions) -> PartitionReader:
+    def _open_hurried(self, positions: Positions) -> PartitionReader:
         return PartitionReader(
             self._connection,
             self.topic,
@@ -251,7 +252,7 @@ class TopicLog:
         wanted: Wanted,
     ) -> list[LogRecord]:
         """What the batches hold is read by the client, which knows every compression."""
-        hidden = {p: each.hidden() for p, each in decisions.items()}
+        hidden = {p: each.find_hidden() for p, each in decisions.items()}
         lasts = {p: each.last_visible for p, each in decisions.items() if each.last_visible is not None}
         found: list[LogRecord] = []
         if not lasts:
@@ -291,5 +292,5 @@ class TopicLog:
             self._reader.close()
 
 
-def _passed(positions: Positions, ends: Positions) -> bool:
+def _has_passed(positions: Positions, ends: Positions) -> bool:
     return all(positions[partition] >= end for partition, end in ends.items())

@@ -76,7 +76,7 @@ def command(
     kind: str, connector: str | None, body: Mapping[str, Any], *, timeout: float = COMMAND_TIMEOUT, user: str = ""
 ) -> CommandResult:
     """Have the leader carry out a command. Raises Refused with Kafka Connect's status and words."""
-    if (lost := topic_memory.lost()) is not None:
+    if (lost := topic_memory.find_lost()) is not None:
         raise Refused(503, f"Nothing was changed. {lost.reason}")
     deadline = Deadline.after(timeout)
     request = {"kind": kind, "connector": connector, "body": dict(body), "user": user}
@@ -87,7 +87,7 @@ def command(
         return _ask("ringfence.leader.command", queue, arguments, deadline, f"the leader's answer to {kind!r}")
 
     with nullcontext() if kind == "ping" else _turn(COMMANDS):
-        answer = _repeated(ask, deadline)
+        answer = _repeat(ask, deadline)
         offset = answer.get("offset")
         _wait_for_rows(answer, deadline)
     return CommandResult(offset if isinstance(offset, int) else None, answer.get("value"))
@@ -208,20 +208,20 @@ def _plugins(task: str, arguments: Mapping[str, Any], timeout: float, *, early: 
         return _ask(f"ringfence.plugins.{task}", "plugins", arguments, deadline, awaited, early)
 
     with _turn(QUESTIONS):
-        return _repeated(ask, deadline).get("value")
+        return _repeat(ask, deadline).get("value")
 
 
 @contextmanager
 def _turn(lane: Lane) -> Iterator[None]:
     """Its turn among what the account has under way. Raises Refused with 429 where it has too much."""
     try:
-        with lane.taken():
+        with lane.take():
             yield
     except TooMany as many:
         raise Refused(429, many.message, retry=True) from many
 
 
-def _repeated(ask: Callable[[], dict[str, Any]], deadline: Deadline) -> dict[str, Any]:
+def _repeat(ask: Callable[[], dict[str, Any]], deadline: Deadline) -> dict[str, Any]:
     """Asks again while the answer is that nothing was changed and that the reason passes."""
     pause = _FIRST_PAUSE
     while True:
@@ -302,7 +302,7 @@ def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
             return _read(key, task_id, raw)
         time.sleep(deadline.slice(pause))
         pause = min(pause * 1.3, 0.05)
-    raise Refused(500, timed_out(awaited))
+    raise Refused(500, timeout_message(awaited))
 
 
 def _read(key: str, task_id: str, raw: bytes) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def _read(key: str, task_id: str, raw: bytes) -> dict[str, Any]:
     return stored
 
 
-def timed_out(awaited: str) -> str:
+def timeout_message(awaited: str) -> str:
     """The message of an unknown outcome; it begins as Kafka Connect's does."""
     return (
         f"Request timed out. It waited for {awaited}. Whether the request was carried out is unknown: "
@@ -344,7 +344,7 @@ def _wait_for_rows(answer: Mapping[str, Any], deadline: Deadline) -> None:
 
 def _wait_for(role: str, partition: int, end: int, deadline: Deadline) -> None:
     pause = 0.002
-    while positions.applied(role, partition) < end:
+    while positions.applied_offset(role, partition) < end:
         if deadline.expired:
             raise Refused(
                 500,

@@ -40,7 +40,7 @@ def host_of(address: str) -> str:
     return host if colon and not host.endswith(":") else address
 
 
-def bound_to_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
     """Whether only this machine can reach `host:port`. An empty host means every interface."""
     host = host_of(address).strip("[]")
     if host.lower() == "localhost":

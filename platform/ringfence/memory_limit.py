@@ -36,7 +36,7 @@ def memory_limit(settings: Mapping[str, str]) -> int | None:
 
 
 @contextlib.contextmanager
-def limited(size: int | None) -> Iterator[None]:
+def limit_memory(size: int | None) -> Iterator[None]:
     """Let this process have `size` bytes more than it has now; Python raises MemoryError beyond."""
     before = None if size is None else _data()
     if size is None or before is None:
@@ -53,7 +53,7 @@ def limited(size: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))  # the process is used again, for another task
 
 
-def explained(trace: str, size: int | None) -> str:
+def explain(trace: str, size: int | None) -> str:
     """A trace with the remedy, where the limit may have made it."""
     if size is None or not ("MemoryError" in trace or "Fatal Python error: Aborted" in trace):
         return trace

@@ -56,7 +56,7 @@ class Lane:
         self._left: dict[str, tuple[float, float]] = {}
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def take(self) -> Iterator[None]:
         """Under way within the block. Waits a moment for its turn; raises TooMany where it does not come."""
         who = asking.get()
         if who is None:

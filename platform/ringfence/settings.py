@@ -20,7 +20,7 @@ import secrets
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ringfence.environment import bound_to_loopback, database, host_of, server_token
+from ringfence.environment import database, host_of, is_loopback, server_token
 
 PACKAGE = Path(__file__).resolve().parent  # holds templates/ and static/: in a checkout as links to the top folders
 
@@ -40,7 +40,7 @@ REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 # not get in.
 _NAMES = [name.strip() for name in os.environ.get("RINGFENCE_ALLOWED_HOSTS", "").split(",") if name.strip()]
 ALLOWED_HOSTS = [*_NAMES, "localhost", "127.0.0.1", "[::1]", host_of(HTTP_ADDRESS)]
-if not bound_to_loopback(HTTP_ADDRESS):
+if not is_loopback(HTTP_ADDRESS):
     ALLOWED_HOSTS = _NAMES or ["*"]
 
 INSTALLED_APPS = [

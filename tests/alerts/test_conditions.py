@@ -6,11 +6,11 @@ import pytest
 
 from ringfence.alerts.conditions import (
     Asked,
-    Found,
+    ClusterSnapshot,
+    ConnectorSnapshot,
+    Finding,
     Kind,
-    Seen,
-    SeenConnector,
-    SeenTask,
+    TaskSnapshot,
     changes,
     look,
     pause_ms,
@@ -27,20 +27,20 @@ def rule(kind: Kind, seconds: int = 60, pattern: str = "*", number: int = 1) -> 
     return Asked(number, kind, pattern, seconds)
 
 
-def task(number: int = 0, **more: Any) -> SeenTask:
+def task(number: int = 0, **more: Any) -> TaskSnapshot:
     told: dict[str, Any] = {"state": "RUNNING", "since_ms": ago(1000), "polled_ms": ago(1), "open_since_ms": 0, **more}
-    return SeenTask("flights", number, **told)
+    return TaskSnapshot("flights", number, **told)
 
 
-def connector(name: str = "flights", **more: Any) -> SeenConnector:
+def connector(name: str = "flights", **more: Any) -> ConnectorSnapshot:
     told: dict[str, Any] = {"state": "RUNNING", "target": "RUNNING", "since_ms": ago(1000), **more}
-    return SeenConnector(name, **told)
+    return ConnectorSnapshot(name, **told)
 
 
-def subjects(asked: Asked, *seen: SeenTask | SeenConnector, **cluster: Any) -> list[str]:
-    connectors = tuple(one for one in seen if isinstance(one, SeenConnector))
-    tasks = tuple(one for one in seen if isinstance(one, SeenTask))
-    return [subject for _, subject in look([asked], Seen(NOW, connectors, tasks, **cluster))]
+def subjects(asked: Asked, *seen: TaskSnapshot | ConnectorSnapshot, **cluster: Any) -> list[str]:
+    connectors = tuple(one for one in seen if isinstance(one, ConnectorSnapshot))
+    tasks = tuple(one for one in seen if isinstance(one, TaskSnapshot))
+    return [subject for _, subject in look([asked], ClusterSnapshot(NOW, connectors, tasks, **cluster))]
 
 
 def test_a_failure_counts_once_it_has_lasted() -> None:
@@ -54,7 +54,7 @@ def test_a_failure_counts_once_it_has_lasted() -> None:
 
 def test_the_summary_names_the_exception_and_not_the_whole_trace() -> None:
     trace = 'Traceback (most recent call last):\n  File "x", line 1\nValueError: no such table\n'
-    seen = Seen(NOW, (), (task(state="FAILED", since_ms=ago(99), trace=trace),))
+    seen = ClusterSnapshot(NOW, (), (task(state="FAILED", since_ms=ago(99), trace=trace),))
     (found,) = look([rule(Kind.FAILED)], seen).values()
     assert found.summary == "Task 0 of flights has failed. ValueError: no such table"
 
@@ -95,7 +95,9 @@ def test_a_lost_topic() -> None:
 
 def test_one_cause_is_one_incident_until_it_is_gone() -> None:
     asked = [rule(Kind.FAILED, number=1), rule(Kind.FAILED, pattern="flights", number=2)]
-    two = Seen(NOW, (), (task(0, state="FAILED", since_ms=ago(99)), task(1, state="FAILED", since_ms=ago(99))))
+    two = ClusterSnapshot(
+        NOW, (), (task(0, state="FAILED", since_ms=ago(99)), task(1, state="FAILED", since_ms=ago(99)))
+    )
     first = changes([], look(asked, two))
     assert sorted(first.opened) == [
         (1, "task flights-0"),
@@ -106,7 +108,7 @@ def test_one_cause_is_one_incident_until_it_is_gone() -> None:
     assert first.resolved == frozenset()
     again = changes(first.opened, look(asked, two))
     assert (dict(again.opened), again.resolved) == ({}, frozenset())
-    one = Seen(NOW, (), (task(0, state="FAILED", since_ms=ago(99)), task(1)))
+    one = ClusterSnapshot(NOW, (), (task(0, state="FAILED", since_ms=ago(99)), task(1)))
     after = changes(first.opened, look(asked, one))
     assert dict(after.opened) == {}
     assert after.resolved == {(1, "task flights-1"), (2, "task flights-1")}
@@ -115,7 +117,7 @@ def test_one_cause_is_one_incident_until_it_is_gone() -> None:
 
 
 def test_what_comes_back_is_another_incident() -> None:
-    found = {(1, "x"): Found("x", "", "s")}
+    found = {(1, "x"): Finding("x", "", "s")}
     assert changes([(1, "x")], {}).resolved == {(1, "x")}
     assert dict(changes([], found).opened) == found
 

@@ -87,10 +87,10 @@ def views(patterns: Any = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def test_every_route_declares_what_each_of_its_methods_needs() -> None:
-    from ringfence.access.routes import Reach, declared, methods_of
+    from ringfence.access.routes import Reach, declarations, methods_of
 
     for route, view in views():
-        needs = declared(view)
+        needs = declarations(view)
         assert needs, f"{route} declares no verb: nobody may use it"
         answered = methods_of(view)
         if answered is not None:
@@ -105,14 +105,14 @@ def test_every_route_declares_what_each_of_its_methods_needs() -> None:
 
 
 def test_every_route_that_changes_something_is_a_write_with_its_own_verb() -> None:
-    from ringfence.access.routes import Reach, declared
+    from ringfence.access.routes import Reach, declarations
 
     asks_only = {"connector-plugins/<name:name>/config/validate", "api/v1/preflight", "ui/new/field", "ui/logout"}
     asks_only |= {"console/logout/"}
     asks_only |= {"api/v1/transforms/trial"}
     asks_only |= {"ui/new/as", "ui/new/trial", "ui/new/review", "ui/connectors/<name:name>/dead-letters/question"}
     for route, view in views():
-        for method, need in declared(view).items():
+        for method, need in declarations(view).items():
             harmless = (
                 method in ("GET", "HEAD", "OPTIONS")
                 or route in asks_only

@@ -107,11 +107,11 @@ VALUES = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(KEYS, VALUES | st.sampled_from([" a", "a\\", "a\nb", "no", "1.50", "#x", "=", "${file:/a:b}"])))
 def test_every_form_keeps_every_setting(config: dict[str, str]) -> None:
-    from ringfence.api.v1.transfer import FORMATS, parsed, written
+    from ringfence.api.v1.transfer import FORMATS, parse, write
 
     configs = [{**config, "name": "a"}, {"name": "b c"}]
     for form in FORMATS:
-        assert parsed(written(configs, form), form) == configs
+        assert parse(write(configs, form), form) == configs
 
 
 def test_a_connector_begins_at_its_offsets(client: Client, two: FakeLeader) -> None:

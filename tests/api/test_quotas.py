@@ -41,7 +41,7 @@ def _nobody_asks() -> Iterator[None]:
 def begin(one: Lane, who: str | None) -> Callable[[], None]:
     """Under way until the answer is called."""
     asking.set(who)
-    taken = one.taken()
+    taken = one.take()
     taken.__enter__()
     _kept.append(taken)  # a context manager that nobody holds any more ends
 
@@ -74,7 +74,7 @@ def test_what_ends_badly_ends_too() -> None:
     one = lane(Clock())
     asking.set("ann")
     for _ in range(5):
-        with pytest.raises(ZeroDivisionError), one.taken():
+        with pytest.raises(ZeroDivisionError), one.take():
             raise ZeroDivisionError
 
 
@@ -83,17 +83,17 @@ def test_a_burst_is_followed_by_the_rate() -> None:
     one = lane(clock, burst=3)
     asking.set("ann")
     for _ in range(3):
-        with one.taken():
+        with one.take():
             pass
-    with pytest.raises(TooMany, match="More than 10 questions a second"), one.taken():
+    with pytest.raises(TooMany, match="More than 10 questions a second"), one.take():
         pass
     clock.now += 0.15
-    with one.taken():
+    with one.take():
         pass
-    with pytest.raises(TooMany), one.taken():
+    with pytest.raises(TooMany), one.take():
         pass
     asking.set("bob")
-    with one.taken():
+    with one.take():
         pass
 
 
@@ -104,7 +104,7 @@ def test_some_wait_for_their_turn() -> None:
 
     def third() -> None:
         asking.set("ann")
-        with one.taken():
+        with one.take():
             came.set()
 
     thread = threading.Thread(target=third)

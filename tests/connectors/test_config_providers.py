@@ -103,7 +103,7 @@ def test_what_the_plugin_made_of_it_is_stored_with_the_references(vault: Path) -
     reference = "${dir:" + str(vault) + ":token}"
     resolved = providers(vault).resolve({"token": reference, "name": "c"})
     made = {"token": "s3cret-token", "url": "https://x/?t=s3cret-token&a=1", "name": "c"}
-    stored = resolved.unresolved(made)
+    stored = resolved.restore_references(made)
     assert stored == {"token": reference, "url": f"https://x/?t={reference}&a=1", "name": "c"}
     assert providers(vault).resolve(stored).config == made
 

@@ -6,8 +6,8 @@ from connectors.api import ConnectorError
 from connectors.builtin.kafka_source.cluster import source_settings, target_settings
 from connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from connectors.builtin.kafka_source.settings import CONFIG_DEF, IDENTITY, PREFIX
-from connectors.builtin.kafka_source.task import delivered_offset
-from connectors.builtin.kafka_source.topics import Names, Renaming, chosen, divided, starting_offset
+from connectors.builtin.kafka_source.task import parse_offset
+from connectors.builtin.kafka_source.topics import Names, Renaming, choose_topics, divide_partitions, starting_offset
 
 NOTHING = Names([])
 
@@ -29,21 +29,24 @@ def test_a_broken_expression_is_named() -> None:
 def test_excluded_topics_are_left_out_even_where_they_match() -> None:
     found = {"b": 2, "a": 1, "__consumer_offsets": 50, "x-internal": 1}
     excluded = Names(["__.*", ".*-internal"])
-    assert list(chosen(found, Names([".*"]), excluded, Renaming(IDENTITY, "s", ".")).items()) == [("a", 1), ("b", 2)]
+    assert list(choose_topics(found, Names([".*"]), excluded, Renaming(IDENTITY, "s", ".")).items()) == [
+        ("a", 1),
+        ("b", 2),
+    ]
 
 
 def test_with_prefixes_its_own_output_is_not_read_again() -> None:
     renaming = Renaming(PREFIX, "eu", ".")
     assert renaming.target("orders") == "eu.orders"
-    assert chosen({"orders": 1, "eu.orders": 1}, Names([".*"]), NOTHING, renaming) == {"orders": 1}
+    assert choose_topics({"orders": 1, "eu.orders": 1}, Names([".*"]), NOTHING, renaming) == {"orders": 1}
     assert Renaming(IDENTITY, "eu", ".").target("orders") == "orders"
 
 
 def test_the_partitions_of_a_topic_are_spread_over_the_tasks() -> None:
-    shares = divided({"b": 1, "a": 4}, 3)
+    shares = divide_partitions({"b": 1, "a": 4}, 3)
     assert shares == [[("a", 0), ("a", 3)], [("a", 1), ("b", 0)], [("a", 2)]]
-    assert divided({"a": 2}, 5) == [[("a", 0)], [("a", 1)]]
-    assert divided({}, 5) == []
+    assert divide_partitions({"a": 2}, 5) == [[("a", 0)], [("a", 1)]]
+    assert divide_partitions({}, 5) == []
 
 
 def test_it_goes_on_behind_the_last_record() -> None:
@@ -67,7 +70,7 @@ def test_a_partition_that_was_cut_short_is_refused() -> None:
 @pytest.mark.parametrize("offset", [{"offset": -1}, {"offset": True}, {"position": 4}, {"offset": "4"}])
 def test_a_foreign_offset_is_refused(offset: dict[str, object]) -> None:
     with pytest.raises(ConnectorError, match="no whole number under 'offset'"):
-        delivered_offset(offset)
+        parse_offset(offset)
     partition = {"cluster": "source", "topic": "t", "partition": 0}
     with pytest.raises(ConnectorError, match="must have a whole number"):
         KafkaSourceConnector().alter_offsets({}, [(partition, offset)])

@@ -3,20 +3,20 @@
 import pytest
 
 from ringfence.demo.flights import FLIGHTS, flights_file
-from ringfence.demo.tally import Tally, Verdict
+from ringfence.demo.tally import Tally, TallyResult
 
 
 @pytest.mark.parametrize(
     ("records", "verdict"),
     [
-        ([b"a", b"b", b"c"], Verdict(expected=3, arrived=3, missing=0, twice=0, unknown=0)),
-        ([b"a", b"c"], Verdict(expected=3, arrived=2, missing=1, twice=0, unknown=0)),
-        ([b"a", b"b", b"b", b"c"], Verdict(expected=3, arrived=4, missing=0, twice=1, unknown=0)),
-        ([b"a", b"b", b"b"], Verdict(expected=3, arrived=3, missing=1, twice=1, unknown=0)),
-        ([b"a", b"b", b"c", b"torn"], Verdict(expected=3, arrived=4, missing=0, twice=0, unknown=1)),
+        ([b"a", b"b", b"c"], TallyResult(expected=3, arrived=3, missing=0, twice=0, unknown=0)),
+        ([b"a", b"c"], TallyResult(expected=3, arrived=2, missing=1, twice=0, unknown=0)),
+        ([b"a", b"b", b"b", b"c"], TallyResult(expected=3, arrived=4, missing=0, twice=1, unknown=0)),
+        ([b"a", b"b", b"b"], TallyResult(expected=3, arrived=3, missing=1, twice=1, unknown=0)),
+        ([b"a", b"b", b"c", b"torn"], TallyResult(expected=3, arrived=4, missing=0, twice=0, unknown=1)),
     ],
 )
-def test_only_each_line_once_is_exactly_once(records: list[bytes], verdict: Verdict) -> None:
+def test_only_each_line_once_is_exactly_once(records: list[bytes], verdict: TallyResult) -> None:
     tally = Tally([b"a", b"b", b"c"])
     for record in records:
         tally.add(record)

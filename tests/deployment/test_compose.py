@@ -13,7 +13,7 @@ from django.urls import resolve
 
 from connectors.secret_names import secret_by_name
 from ringfence import cli, encryption, worker_config
-from ringfence.environment import bound_to_loopback, database
+from ringfence.environment import database, is_loopback
 from ringfence.spark_settings import spark_settings
 from ringfence.worker_config import WorkerConfig
 from tests.support import database as _database  # noqa: F401 - sets Django up
@@ -169,7 +169,7 @@ def test_addresses_lead_to_services() -> None:
     settings = database(filled(environment(SERVICES["web"])["RINGFENCE_DATABASE_URL"]))
     theirs = environment(SERVICES["postgres"])
     assert (settings["USER"], settings["NAME"]) == (theirs["POSTGRES_USER"], theirs["POSTGRES_DB"])
-    assert not bound_to_loopback(environment(SERVICES["web"])["RINGFENCE_HTTP"]), "else nobody would be asked to log in"
+    assert not is_loopback(environment(SERVICES["web"])["RINGFENCE_HTTP"]), "else nobody would be asked to log in"
 
 
 def test_no_secret_stands_in_the_file() -> None:

@@ -8,7 +8,7 @@ from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.kafka.transactions import TransactionProber
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence_targets import AdminAccess
 from fencing.topics.status import FAILED, State, TaskStatus
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions, Ended
 from tests.support.broker import Broker
@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 
 
 def finished(runner: AbandonedTransactions) -> Ended:
-    (ended,) = eventually(runner.finished, 60, "the fence ends")
+    (ended,) = eventually(runner.take_finished, 60, "the fence ends")
     return ended
 
 
@@ -31,8 +31,8 @@ def test_an_id_is_fenced_once_and_its_transaction_is_ended(broker: Broker, uniqu
     attempt = (WorkerId("w"), Generation(7), 1, Incarnation("i"))
     last = TaskStatus(TaskId(name, 0), State.FAILED, *attempt, "trace", ended=True, why=FAILED, left_open=True)
     woken: list[int] = []
-    nowhere = [Way("nobody's credentials", Connection("127.0.0.1:1"))]
-    runner = AbandonedTransactions(group, lambda _: [Way("mine", where)], lambda: woken.append(1))
+    nowhere = [AdminAccess("nobody's credentials", Connection("127.0.0.1:1"))]
+    runner = AbandonedTransactions(group, lambda _: [AdminAccess("mine", where)], lambda: woken.append(1))
     lost = AbandonedTransactions(group, lambda _: nowhere, lambda: None)
     try:
         runner.start([last])
@@ -42,7 +42,7 @@ def test_an_id_is_fenced_once_and_its_transaction_is_ended(broker: Broker, uniqu
             (seen,) = prober.transactions([f"{group}-{name}-0"], Deadline.after(30))
         assert not seen.open
         runner.start([last])
-        assert runner.finished() == []
+        assert runner.take_finished() == []
         assert not runner._running, "it was fenced already"
         lost.start([last])
         assert "No broker" in finished(lost).trouble

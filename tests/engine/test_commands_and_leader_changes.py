@@ -8,7 +8,7 @@ import pytest
 
 from fencing.clock import Deadline
 from fencing.errors import Retriable
-from fencing.kafka.membership import GroupSeat
+from fencing.kafka.membership import GroupMembership
 from fencing.kafka.producer import TransactionalProducer
 from fencing.leader.term import Term, TopicRecord
 from fencing.topics.config_records import ConfigRecord, ConnectorRecord
@@ -95,7 +95,7 @@ def test_commands_during_rebalances_are_carried_out_or_may_be_sent_again(
 
     def come_and_go() -> None:
         for round_ in range(2):
-            seat = GroupSeat(
+            seat = GroupMembership(
                 cluster.connection, cluster.config.group_id, cluster.config.config_topic,
                 f"other@{round_}", lambda _: None, lambda: None, session_timeout_ms=6000,
             )  # fmt: skip

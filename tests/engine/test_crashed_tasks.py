@@ -97,7 +97,7 @@ class Worker:
         ends: queue.Queue[Outcome | Lost] = queue.Queue()
 
         def ended(spec: TaskSpec, result: Outcome | Lost) -> None:
-            launcher.ended(spec, result)
+            launcher.on_end(spec, result)
             reporter.flush(30)
             ends.put(result)
 

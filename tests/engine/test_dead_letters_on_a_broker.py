@@ -11,7 +11,7 @@ import pytest
 from fencing.clock import Deadline
 from fencing.kafka.settings import Connection
 from fencing.topics.topic_log import TopicLog
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.dead_letters import AT_ONCE, DeadLetters
 from ringfence.worker_config import WorkerConfig
@@ -84,7 +84,7 @@ def test_letters_are_shown_and_go_through_the_chain_as_it_is_now(stage: Stage, h
 
     for _ in range(AT_ONCE):
         letters._places.acquire()
-    with pytest.raises(Refusal, match="replays are under way"):
+    with pytest.raises(CommandRefused, match="replays are under way"):
         replay({"stage": "", "class": ""})
-    with pytest.raises(Refusal, match="keeps no dead letters"):
+    with pytest.raises(CommandRefused, match="keeps no dead letters"):
         letters.page({"name": "c"}, "", "", None, Deadline.after(30), committed_only=True)

@@ -14,13 +14,13 @@ from fencing.kafka.fencer import Fencer
 from fencing.kafka.hanging import Hanging, HangingProber
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence_targets import AdminAccess
 from fencing.leader.older_epochs import end_leftovers
 from fencing.leader.round_plan import Round
 from fencing.topics.cluster_state import ClusterState, apply
 from fencing.topics.config_records import ConnectorRecord
-from ringfence.engine.leader.command_refused import Refusal
-from ringfence.engine.leader.offset_migration import OffsetCarrier
+from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.round_runner import RoundRunner
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import end, find
@@ -81,10 +81,10 @@ def test_what_no_coordinator_knows_is_found_and_ended_and_what_one_knows_is_left
     assert find(name, 2, [config], [topic], worker, Deadline.after(30)), "fencing does not end it"
 
     asked = {"topic": topic, "partition": 0, "tasks": 2, "topics": [topic], "earlier": []}
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CommandRefused) as refused:
         end(state, name, {**asked, "producer_id": live.producer_id}, worker)
     assert refused.value.status == 404, "a coordinator knows that one"
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CommandRefused) as refused:
         end(state, name, {**asked, "topic": "other", "producer_id": ours.producer_id}, worker)
     assert refused.value.status == 400
     (ended,) = end(state, name, {**asked, "producer_id": ours.producer_id}, worker)["ended"]
@@ -107,7 +107,7 @@ def test_that_of_an_unknown_producer_is_left_until_none_can_live_so_long(
     assert "transaction.max.timeout.ms" in str(young["why_not"])
     assert (old["producer_id"], old["why_not"]) == (NOBODYS + 1, "")
     asked = {"topic": topic, "partition": 0, "tasks": 1, "topics": [topic], "earlier": []}
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CommandRefused) as refused:
         end(state, name, {**asked, "producer_id": NOBODYS}, worker)
     assert refused.value.status == 409
     end(state, name, {**asked, "producer_id": NOBODYS + 1}, worker)
@@ -124,13 +124,13 @@ def test_a_round_ends_what_hangs_of_its_ids_and_leaves_everybody_elses_alone(
         (ours,) = fencer.fence([id_], Deadline.after(30))
     append(where.bootstrap, topic, ours.producer_id, ours.epoch, now_ms(), id_)
     append(where.bootstrap, topic, NOBODYS + 2, 0, now_ms())
-    ways = [Way("the worker's", where)]
+    ways = [AdminAccess("the worker's", where)]
     round_ = Round(name, Generation(1), [id_], 1, {}, {})
-    carrier = OffsetCarrier(ConnectorOffsets(worker, "offsets"))
+    carrier = OffsetMigration(ConnectorOffsets(worker, "offsets"))
     runner = RoundRunner(lambda _: ways, lambda _: [topic, "no-such-topic"], 0, lambda: None, carrier)
     try:
         assert runner.start(round_, lambda _: False)
-        (done,) = eventually(runner.finished, 60, "the round ends")
+        (done,) = eventually(runner.take_finished, 60, "the round ends")
         fenced = done.result.result()
     finally:
         runner.close()
@@ -156,7 +156,7 @@ def test_one_that_cannot_be_ended_is_named_with_the_command_that_ends_it(
 
     monkeypatch.setattr(HangingProber, "abort", refuse)
     with pytest.raises(Retriable) as raised:
-        end_leftovers([topic], {new.producer_id: new.epoch}, [Way("the worker's", where)])
+        end_leftovers([topic], {new.producer_id: new.epoch}, [AdminAccess("the worker's", where)])
     assert f"{topic}-0, producer id {old.producer_id}, epoch {old.epoch}" in str(raised.value)
     assert "Grant Alter on the Cluster" in str(raised.value)
     assert f"kafka-transactions.sh --bootstrap-server {where.bootstrap} abort --topic {topic}" in str(raised.value)

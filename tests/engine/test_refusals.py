@@ -10,14 +10,14 @@ import pytest
 from fencing.clock import Deadline
 from fencing.ids import Incarnation, WorkerId
 from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.membership import GroupSeat
+from fencing.kafka.membership import GroupMembership
 from fencing.topics.status import StatusState, WorkerRecord
 from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight import client_overrides
 from ringfence.engine.preflight.findings import Check, Result, idempotence, lagging
 from ringfence.engine.preflight.report import Question, checks
-from ringfence.engine.preflight.validation_errors import Asked, Modes, Refusals, add_to
+from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors, add_to
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
@@ -42,7 +42,7 @@ def hole() -> Iterator[str]:
 
 
 def asked(worker: WorkerConfig, modes: Modes, config: Mapping[str, str], seconds: float) -> list[Check]:
-    refusals = Refusals(worker, modes)
+    refusals = ValidationErrors(worker, modes)
     try:
         return refusals.ask(config, Deadline.after(30)).within(seconds)
     finally:
@@ -106,7 +106,7 @@ def test_the_modes_are_those_of_the_workers_that_live(broker: Broker, unique: Ca
     records = [WorkerRecord(WorkerId(name), Incarnation("i"), mode, 1, "1", 0) for name, mode in MIXED.items()]
     status = StatusState(workers={record.worker: record for record in records})
     seats = [
-        GroupSeat(connection, group, topic, f"{name}@i", lambda _: None, lambda: None, session_timeout_ms=6000)
+        GroupMembership(connection, group, topic, f"{name}@i", lambda _: None, lambda: None, session_timeout_ms=6000)
         for name in ("w1", "w2")
     ]
 

@@ -9,7 +9,7 @@ import pytest
 from fencing.ids import ConnectorName
 from fencing.topics.cluster_state import ConnectorState
 from fencing.topics.config_records import TargetState
-from ringfence.engine.leader.config_reloads import Reloads
+from ringfence.engine.leader.config_reloads import ConfigReloads
 
 SETTINGS = {
     "config.providers": "file,dir",
@@ -27,7 +27,7 @@ class Watch:
     """Looks at one connector, each time as if enough time had passed."""
 
     def __init__(self) -> None:
-        self._reloads = Reloads(SETTINGS, every_s=1.0)
+        self._reloads = ConfigReloads(SETTINGS, every_s=1.0)
         self._now = 0.0
 
     def look(self, one: ConnectorState) -> list[str]:

@@ -13,7 +13,7 @@ from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.leader.fence import fence
-from fencing.leader.fence_targets import Way, ways
+from fencing.leader.fence_targets import AdminAccess, ways
 from fencing.offsets.source_offsets import read_offsets
 from fencing.topics.reporter import Reporter
 from fencing.topics.topic_log import TopicLog
@@ -90,7 +90,7 @@ def test_a_principal_that_may_not_fence_is_named_with_the_remedy_until_it_is_gra
     holder: TransactionalProducer,
 ) -> None:
     found: Mapping[str, str] = overrides(away.bootstrap, "u11")
-    tries: list[Way] = ways(found, None, Connection("127.0.0.1:1"), {})
+    tries: list[AdminAccess] = ways(found, None, Connection("127.0.0.1:1"), {})
     with pytest.raises(FencingError, match=r"TransactionalIdAuthorizationFailed.*tried again.*grant it") as refused:
         fence([holder.transactional_id], tries)
     assert "u11" not in str(refused.value)
@@ -101,7 +101,7 @@ def test_a_principal_that_may_not_fence_is_named_with_the_remedy_until_it_is_gra
         holder.commit(Deadline.after(20))
 
 
-def _fenced(id_: str, tries: list[Way]) -> bool:
+def _fenced(id_: str, tries: list[AdminAccess]) -> bool:
     try:
         return fence([id_], tries).told == ""
     except FencingError:

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from fencing.kafka.settings import Connection
 from fencing.task.plugin import Outcome
 from ringfence.engine.spark.driver import Lost, SparkHost
-from ringfence.local.process import Leashed
+from ringfence.local.process import GuardedProcess
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.compose import ROOT
@@ -24,10 +24,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def yarn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leashed]:
+def yarn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuardedProcess]:
     """The cluster, and HADOOP_CONF_DIR that leads to it."""
     log, module = tmp_path / "yarn.log", "tests.support.yarn_cluster"
-    running = Leashed.start("YARN", [sys.executable, "-m", module, str(tmp_path)], log=log, cwd=ROOT)
+    running = GuardedProcess.start("YARN", [sys.executable, "-m", module, str(tmp_path)], log=log, cwd=ROOT)
     try:
         eventually((tmp_path / "conf" / "core-site.xml").exists, 240, log.read_text, pause=0.2)
         monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "conf"))
@@ -46,7 +46,7 @@ def end_jvm() -> None:
 
 
 @pytest.fixture
-def spark(yarn: Leashed) -> Iterator[SparkHost]:
+def spark(yarn: GuardedProcess) -> Iterator[SparkHost]:
     here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     end_jvm()
     host = SparkHost(1, {"spark.master": "yarn", "spark.yarn.jars": f"local:{JARS}/*", **here})
@@ -56,7 +56,7 @@ def spark(yarn: Leashed) -> Iterator[SparkHost]:
     end_jvm()
 
 
-def container(yarn: Leashed, bootstrap: str) -> psutil.Process:
+def container(yarn: GuardedProcess, bootstrap: str) -> psutil.Process:
     """The executor where a task is connected to this broker."""
     (found,) = [
         one
@@ -67,7 +67,7 @@ def container(yarn: Leashed, bootstrap: str) -> psutil.Process:
 
 
 def test_a_lost_container_is_survived_exactly_once(
-    yarn: Leashed, spark: SparkHost, broker: Broker, unique: Callable[[str], str]
+    yarn: GuardedProcess, spark: SparkHost, broker: Broker, unique: Callable[[str], str]
 ) -> None:
     def container_id(number: int) -> str:
         return os.environ["CONTAINER_ID"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fencing.ids import TaskId
-from fencing.leader.abandoned import abandoned
+from fencing.leader.abandoned import find_abandoned
 from fencing.modes import Mode
 from fencing.topics.config_records import ConfigRecord
 from fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus, decode, encode
@@ -15,7 +15,7 @@ LIVE = {(A.worker, A.incarnation)}
 
 
 def found(records: Sequence[ConfigRecord], status: Mapping[TaskId, TaskStatus], *, gone: bool = False) -> list[TaskId]:
-    due = abandoned(fold(records), StatusState(tasks=status), set() if gone else LIVE)
+    due = find_abandoned(fold(records), StatusState(tasks=status), set() if gone else LIVE)
     return [last.task for last in due]
 
 

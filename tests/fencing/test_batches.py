@@ -21,7 +21,7 @@ def visible(batches: list[Batch]) -> tuple[set[int], set[int]]:
     decisions = Decisions()
     for batch in batches:
         decisions.take(batch)
-    hidden = decisions.hidden()
+    hidden = decisions.find_hidden()
     data = {offset for each in batches if not each.control for offset in range(each.first, each.last + 1)}
     seen = {offset for offset in data if offset not in hidden}
     assert decisions.last_visible == max(seen, default=None)

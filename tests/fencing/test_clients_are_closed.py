@@ -18,7 +18,7 @@ from fencing.kafka.consumer import PartitionReader
 from fencing.kafka.fencer import Fencer
 from fencing.kafka.groups import group_members
 from fencing.kafka.hanging import HangingProber
-from fencing.kafka.membership import GroupSeat
+from fencing.kafka.membership import GroupMembership
 from fencing.kafka.probes import Prober
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
@@ -73,7 +73,7 @@ def produce(connection: Connection) -> None:
 
 
 def join(connection: Connection) -> None:
-    seat = GroupSeat(connection, "closed", "closed", "c", lambda _: None, lambda: None)
+    seat = GroupMembership(connection, "closed", "closed", "c", lambda _: None, lambda: None)
     try:
         seat.poll(0.2)
     finally:

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.api import SchemaAndValue, SourceRecord, Struct
 from connectors.api.schemas import BYTES, DATE, FLOAT32, INT8, STRING, TIME, TIMESTAMP, array, decimal, mapping, struct
-from fencing.records.dead_letter import Letter, NotKept, mark, record_text, replayed_offset
+from fencing.records.dead_letter import DeadLetter, NotExact, mark, parse_replayed_offset, record_text
 from fencing.records.errors import as_bytes
 
 INNER = struct({"n": INT8.but(default=7, doc="a number"), "f": FLOAT32.but(optional=True)}, name="inner", version=2)
@@ -38,7 +38,7 @@ VALUE = Struct(
 )
 
 
-def letter(record: SourceRecord) -> Letter:
+def letter(record: SourceRecord) -> DeadLetter:
     key, value = as_bytes(record.key), as_bytes(record.value)
     told = {
         "topic": record.topic,
@@ -48,7 +48,7 @@ def letter(record: SourceRecord) -> Letter:
     }
     strangers = [("__connect.errors.record", b"of a source that reads dead letters itself")]
     ours = [("__connect.errors." + name, text.encode()) for name, text in told.items()]
-    return Letter((0, 3), 5, key, value, [*strangers, *ours])
+    return DeadLetter((0, 3), 5, key, value, [*strangers, *ours])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_schemas_and_structs_come_out_equal() -> None:
     assert (back.value.schema, list(back.value.values), back.key) == (ROW, list(VALUE.values), ONE)
     assert back.headers == record.headers
     assert (back.timestamp, back.source_offset) == (9, None)
-    assert len(json.loads(letter(record).told("record"))["schemas"]) == 13, "each schema once"
+    assert len(json.loads(letter(record).header("record"))["schemas"]) == 13, "each schema once"
 
 
 def test_what_cannot_be_kept_says_so() -> None:
@@ -98,8 +98,8 @@ def test_what_cannot_be_kept_says_so() -> None:
     circle.append(circle)
     for value, why in ((Odd(), "type Odd"), ({"x" * 500_000: 1}, "at most 400000"), (circle, "RecursionError")):
         made = record_text(SourceRecord({}, None, "t", value), None, b"")
-        kept = Letter((0, 0), 0, None, b"", [("__connect.errors.record", made.encode())])
-        with pytest.raises(NotKept, match=why):
+        kept = DeadLetter((0, 0), 0, None, b"", [("__connect.errors.record", made.encode())])
+        with pytest.raises(NotExact, match=why):
             kept.record()
 
 
@@ -107,13 +107,13 @@ def test_what_cannot_be_kept_says_so() -> None:
     "text", ["", "7", "[]", "{}", '{"version": 1}', '{"version": 2}', "{", '{"version":1,"schemas":[{"type":"?"}]}']
 )
 def test_what_nobody_wrote_is_not_taken_for_a_record(text: str) -> None:
-    with pytest.raises(NotKept):
-        Letter((0, 0), 0, None, b"", [("__connect.errors.record", text.encode())]).record()
+    with pytest.raises(NotExact):
+        DeadLetter((0, 0), 0, None, b"", [("__connect.errors.record", text.encode())]).record()
 
 
 def test_a_mark_names_the_letter_in_its_own_partition() -> None:
     topic, value, key, partition, *_, headers = mark("bad", (3, 17), "c", {"by": "ann"})
     assert (topic, key, partition) == ("bad", b"replayed-3-17", 3)
     assert json.loads(value) == {"replayed": {"partition": 3, "offset": 17}, "by": "ann"}  # type: ignore[arg-type]
-    assert replayed_offset(headers) == 17  # type: ignore[arg-type]
-    assert replayed_offset([("__connect.errors.stage", b"1")]) is None
+    assert parse_replayed_offset(headers) == 17  # type: ignore[arg-type]
+    assert parse_replayed_offset([("__connect.errors.stage", b"1")]) is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fencing.ids import Generation, Incarnation, TaskId, WorkerId
 from fencing.leader.assignment import Member
 from fencing.leader.next_placement import REBALANCE_DELAY, Place
-from fencing.leader.reconcile import Steps, decide, shown_restarts, waiting_for
+from fencing.leader.reconcile import Steps, decide, statuses_with_restart, waiting_for
 from fencing.topics.cluster_state import ClusterState
 from fencing.topics.config_records import (
     CommitRecord,
@@ -210,11 +210,11 @@ def test_a_failed_task_tells_when_it_is_restarted_once() -> None:
     placement = replace(on(A, 0), restarts=1, placed_ms=1_000)
     state = fold([*running(1), placement])
     failed = StatusState(tasks=failed_on(placement, 5_000))
-    (shown,) = shown_restarts(state, failed, {})
+    (shown,) = statuses_with_restart(state, failed, {})
     assert (shown.restarts, shown.next_ms, shown.state) == (1, 25_000, State.FAILED)
-    assert shown_restarts(state, StatusState(tasks={T0: shown}), {}) == []
+    assert statuses_with_restart(state, StatusState(tasks={T0: shown}), {}) == []
     gone = StatusState(tasks=failed_on(on(A, 0, 9), 5_000))
-    assert shown_restarts(state, gone, {}) == []
+    assert statuses_with_restart(state, gone, {}) == []
 
 
 def test_a_worker_that_left_is_waited_for_where_a_delay_is_set() -> None:

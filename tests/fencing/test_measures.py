@@ -69,9 +69,9 @@ def test_a_poll_that_asks_for_another_try_is_an_error_and_no_failure() -> None:
 
 def test_kafka_s_errors_are_no_record_s_fault() -> None:
     clock, measures = TurnedClock(), Measures()
-    measures.failed(Abortable("the broker went away"), clock)
+    measures.count_failure(Abortable("the broker went away"), clock)
     assert (measures.record_errors, measures.record_failures) == (0, 0)
-    measures.failed(ValueError("not a number"), clock)
+    measures.count_failure(ValueError("not a number"), clock)
     assert (measures.record_errors, measures.record_failures) == (1, 1)
 
 

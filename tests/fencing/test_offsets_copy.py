@@ -8,7 +8,7 @@ import pytest
 from fencing.clock import Deadline
 from fencing.errors import Retriable
 from fencing.ids import ConnectorName
-from fencing.offsets.alteration import carried
+from fencing.offsets.alteration import records_to_carry
 from fencing.offsets.source_offsets import Offset, SourceOffset, SourceOffsets, canonical, encode_key, encode_value
 from fencing.offsets.worker_copy import OffsetsCopy
 from tests.support.waiting import eventually
@@ -131,12 +131,12 @@ def test_the_own_topic_speaks_first_its_tombstones_too_and_the_workers_fills_the
 def test_carrying_makes_the_new_topic_say_what_the_merged_old_ones_say() -> None:
     old = offsets(offsets(a=1, b=1, c=1), b=2, c=None)
     new = offsets(offsets(a=1, b=1, c=1), b=9, e=5)
-    assert sorted(carried(old, new), key=str) == [
+    assert sorted(records_to_carry(old, new), key=str) == [
         record(A, 1),
         record(B, 2),
         record({"file": "c"}, None),
         record({"file": "e"}, None),
     ]
-    assert carried(old, offsets(offsets(c=1), a=1, b=2, c=None)) == []
-    assert carried(offsets(), offsets()) == []
-    assert carried(offsets(a=3), offsets(a=1)) == [record(A, 3)]  # back to the worker's
+    assert records_to_carry(old, offsets(offsets(c=1), a=1, b=2, c=None)) == []
+    assert records_to_carry(offsets(), offsets()) == []
+    assert records_to_carry(offsets(a=3), offsets(a=1)) == [record(A, 3)]  # back to the worker's

@@ -32,5 +32,5 @@ def test_it_settles_near_the_time_that_the_broker_needs() -> None:
 
 def test_nobody_waits_who_comes_later_anyway() -> None:
     pause = Pause()
-    assert pause.left(since_commit=0.0) == pause.seconds
-    assert pause.left(since_commit=1.0) == 0
+    assert pause.remaining(since_commit=0.0) == pause.seconds
+    assert pause.remaining(since_commit=1.0) == 0

@@ -8,7 +8,7 @@ import pytest
 from connectors.api import RetriableError, SourceRecord
 from fencing.ids import ConnectorName, TaskId
 from fencing.metrics import Measures
-from fencing.records.dead_letter import Letter
+from fencing.records.dead_letter import DeadLetter
 from fencing.records.errors import ErrorPolicy, RecordErrors, Stage
 from fencing.records.record_path import RecordPath
 
@@ -121,7 +121,7 @@ def test_a_dead_letter_is_the_record_with_all_that_is_known_of_its_failure() -> 
     headers = dict(letter[7])  # type: ignore[call-overload]
     assert headers["h"] == b"1"
     told = {name.removeprefix("__connect.errors."): value.decode() for name, value in headers.items() if name != "h"}
-    kept = Letter((0, 0), 5, b"k1", b"bad", letter[7]).record()  # type: ignore[arg-type]
+    kept = DeadLetter((0, 0), 5, b"k1", b"bad", letter[7]).record()  # type: ignore[arg-type]
     assert (kept.topic, kept.key, kept.value, kept.headers) == ("t", "k1", "bad", [("h", 1)])
     assert (kept.timestamp, kept.source_partition, kept.source_offset) == (5, PARTITION, {"line": 1})
     del told["record"]

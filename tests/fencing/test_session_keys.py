@@ -8,10 +8,10 @@ import pytest
 
 from fencing.errors import Invalid
 from fencing.topics.config_records import SessionKeyRecord
-from fencing.topics.session_keys import SessionKeys, Verdict
+from fencing.topics.session_keys import SessionKeys, SignatureCheck
 
 KEYS = SessionKeys.of({})
-KEY = KEYS.made(1_000)
+KEY = KEYS.make_key(1_000)
 BODY = b'{"a":1}'
 
 
@@ -23,9 +23,9 @@ def signed(body: bytes, key: SessionKeyRecord = KEY, algorithm: str = "sha256") 
 def test_a_key_is_as_long_as_javas_and_never_the_same() -> None:
     assert len(base64.b64decode(KEY.key)) == 32
     assert (KEY.algorithm, KEY.created_ms) == ("HmacSHA256", 1_000)
-    assert KEYS.made(1_000).key != KEY.key
+    assert KEYS.make_key(1_000).key != KEY.key
     long = SessionKeys.of({"inter.worker.key.size": "1024"})
-    assert len(base64.b64decode(long.made(0).key)) == 128
+    assert len(base64.b64decode(long.make_key(0).key)) == 128
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,19 @@ def test_a_new_key_is_due_after_an_hour(now_ms: int, due: bool) -> None:
 
 
 def test_only_the_newest_keys_signature_of_this_very_body_is_valid() -> None:
-    assert KEYS.verdict(KEY, BODY, signed(BODY), "HmacSHA256") is Verdict.VALID
-    assert KEYS.verdict(KEY, b"", signed(b""), "hmacsha256") is Verdict.VALID
-    assert KEYS.verdict(KEY, b"{}", signed(BODY), "HmacSHA256") is Verdict.INVALID
-    assert KEYS.verdict(KEYS.made(2_000), BODY, signed(BODY), "HmacSHA256") is Verdict.INVALID
-    assert KEYS.verdict(KEY, BODY, "", "HmacSHA256") is Verdict.INVALID
-    assert KEYS.verdict(KEY, BODY, "no base64!", "HmacSHA256") is Verdict.MALFORMED
-    assert KEYS.verdict(KEY, BODY, signed(BODY, algorithm="sha512"), "HmacSHA512") is Verdict.UNSUPPORTED
-    assert KEYS.verdict(None, BODY, signed(BODY), "HmacSHA256") is Verdict.NO_KEY
+    assert KEYS.verdict(KEY, BODY, signed(BODY), "HmacSHA256") is SignatureCheck.VALID
+    assert KEYS.verdict(KEY, b"", signed(b""), "hmacsha256") is SignatureCheck.VALID
+    assert KEYS.verdict(KEY, b"{}", signed(BODY), "HmacSHA256") is SignatureCheck.INVALID
+    assert KEYS.verdict(KEYS.make_key(2_000), BODY, signed(BODY), "HmacSHA256") is SignatureCheck.INVALID
+    assert KEYS.verdict(KEY, BODY, "", "HmacSHA256") is SignatureCheck.INVALID
+    assert KEYS.verdict(KEY, BODY, "no base64!", "HmacSHA256") is SignatureCheck.MALFORMED
+    assert KEYS.verdict(KEY, BODY, signed(BODY, algorithm="sha512"), "HmacSHA512") is SignatureCheck.UNSUPPORTED
+    assert KEYS.verdict(None, BODY, signed(BODY), "HmacSHA256") is SignatureCheck.NO_KEY
 
 
 def test_other_algorithms_are_taken_where_the_worker_says_so() -> None:
     keys = SessionKeys.of({"inter.worker.verification.algorithms": "HmacSHA256, HmacSHA512"})
-    assert keys.verdict(KEY, BODY, signed(BODY, algorithm="sha512"), "HmacSHA512") is Verdict.VALID
+    assert keys.verdict(KEY, BODY, signed(BODY, algorithm="sha512"), "HmacSHA512") is SignatureCheck.VALID
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_traces_and_messages_are_redacted() -> None:
         SPEC, cast(Reporter, heard), Counters(), SYSTEM_CLOCK, "1.0", lambda text: text.replace("hunter22", "[hidden]")
     )
     report.stage("starting again", "no login with hunter22")
-    report.failed("Traceback\nValueError: hunter22 is wrong")
+    report.report_failed("Traceback\nValueError: hunter22 is wrong")
     status = heard.statuses[-1]
     assert isinstance(status, TaskStatus)
     assert status.trace == "Traceback\nValueError: [hidden] is wrong"

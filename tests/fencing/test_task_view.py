@@ -3,7 +3,7 @@
 from fencing.ids import Generation, Incarnation, TaskId, WorkerId
 from fencing.kafka.settings import Connection
 from fencing.task.spec import TaskSpec
-from fencing.task.view import Verdict, judge
+from fencing.task.view import DesiredState, judge
 from fencing.topics.cluster_state import ConnectorState, Placement
 from fencing.topics.config_records import (
     CommitRecord,
@@ -26,48 +26,48 @@ WAITING: list[ConfigRecord] = [config(), *tasks(1), place(0, 2, 2)]
 RUNNING: list[ConfigRecord] = [*WAITING, TaskCountRecord(C, 1, Generation(2))]
 
 
-def verdict(*records: ConfigRecord) -> Verdict:
+def verdict(*records: ConfigRecord) -> DesiredState:
     return judge(c(*records), SPEC)
 
 
 def test_the_newest_attempt_runs_once_its_round_is_over() -> None:
-    assert verdict(*WAITING) is Verdict.WAIT
-    assert verdict(*RUNNING) is Verdict.RUN
+    assert verdict(*WAITING) is DesiredState.WAIT
+    assert verdict(*RUNNING) is DesiredState.RUN
 
 
 def test_a_pause_is_a_pause_and_a_stop_is_an_end() -> None:
-    assert verdict(*RUNNING, TargetStateRecord(C, TargetState.PAUSED)) is Verdict.PAUSE
-    assert verdict(*WAITING, TargetStateRecord(C, TargetState.PAUSED)) is Verdict.WAIT
-    assert verdict(*RUNNING, TargetStateRecord(C, TargetState.STOPPED)) is Verdict.END
+    assert verdict(*RUNNING, TargetStateRecord(C, TargetState.PAUSED)) is DesiredState.PAUSE
+    assert verdict(*WAITING, TargetStateRecord(C, TargetState.PAUSED)) is DesiredState.WAIT
+    assert verdict(*RUNNING, TargetStateRecord(C, TargetState.STOPPED)) is DesiredState.END
     assert (
         verdict(*RUNNING, TargetStateRecord(C, TargetState.PAUSED), TargetStateRecord(C, TargetState.RUNNING))
-        is Verdict.RUN
+        is DesiredState.RUN
     )
 
 
 def test_a_newer_attempt_ends_an_older_one() -> None:
-    assert verdict(*RUNNING, place(0, 3, 2)) is Verdict.END
-    assert verdict(*RUNNING, place(1, 3, 2)) is Verdict.RUN
-    assert verdict(*RUNNING, PlacementRecord(TaskId(C, 0), None)) is Verdict.END
+    assert verdict(*RUNNING, place(0, 3, 2)) is DesiredState.END
+    assert verdict(*RUNNING, place(1, 3, 2)) is DesiredState.RUN
+    assert verdict(*RUNNING, PlacementRecord(TaskId(C, 0), None)) is DesiredState.END
 
 
 def test_a_newer_generation_ends_all_attempts_of_the_older() -> None:
-    assert verdict(*RUNNING, *tasks(1)) is Verdict.END
-    assert verdict(*RUNNING, *tasks(1), place(0, 2, 2)) is Verdict.END
+    assert verdict(*RUNNING, *tasks(1)) is DesiredState.END
+    assert verdict(*RUNNING, *tasks(1), place(0, 2, 2)) is DesiredState.END
 
 
 def test_a_new_configuration_and_a_deletion_end_the_attempt() -> None:
-    assert verdict(*RUNNING, config(new="1")) is Verdict.END
-    assert verdict(*RUNNING, CommitRecord(C, 0), ConnectorRecord(C, None)) is Verdict.END
+    assert verdict(*RUNNING, config(new="1")) is DesiredState.END
+    assert verdict(*RUNNING, CommitRecord(C, 0), ConnectorRecord(C, None)) is DesiredState.END
 
 
 def test_a_round_that_another_worker_kind_made_due_makes_a_running_attempt_wait() -> None:
-    assert verdict(*RUNNING, TaskCountRecord(C, 1, None)) is Verdict.WAIT
+    assert verdict(*RUNNING, TaskCountRecord(C, 1, None)) is DesiredState.WAIT
 
 
 def test_an_attempt_that_the_config_topic_does_not_know_ends() -> None:
-    assert judge(ConnectorState(C), SPEC) is Verdict.END
-    assert verdict(config(), *tasks(1)) is Verdict.END
+    assert judge(ConnectorState(C), SPEC) is DesiredState.END
+    assert verdict(config(), *tasks(1)) is DesiredState.END
 
 
 def test_a_spec_travels_as_text_and_shows_no_secret_in_its_repr() -> None:

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from connectors.api import ConnectorError, RecordBatch, SourceRecord
-from fencing.task.transaction_context import Ending, Part, RequestedEndings
+from fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
 
 
 def records(count: int) -> list[SourceRecord]:
     return [SourceRecord({"p": 1}, {"n": number}, "topic", number) for number in range(count)]
 
 
-def cut(parts: Sequence[Part]) -> list[tuple[list[object], Ending | None]]:
+def cut(parts: Sequence[BatchPart]) -> list[tuple[list[object], Ending | None]]:
     found: list[tuple[list[object], Ending | None]] = []
     for part in parts:
         assert not isinstance(part.batch, RecordBatch)
@@ -79,7 +79,7 @@ def test_a_batch_of_bytes_ends_as_a_whole() -> None:
     asked = RequestedEndings()
     asked.commit_transaction()
     batch = RecordBatch({}, {}, "topic", [b"0"])
-    assert asked.parts(batch) == [Part(batch, Ending.COMMIT)]
+    assert asked.parts(batch) == [BatchPart(batch, Ending.COMMIT)]
 
 
 def test_contradictions_are_told_when_the_batch_is_taken_and_not_to_the_plugin() -> None:

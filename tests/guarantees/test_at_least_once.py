@@ -13,7 +13,7 @@ from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.fencer import Fencer
 from fencing.kafka.settings import Connection
 from fencing.task.spec import TaskSpec
-from fencing.task.view import Verdict
+from fencing.task.view import DesiredState
 from fencing.topics.config_records import TargetState, TargetStateRecord
 from fencing.topics.status import State
 from ringfence.local.kafka import EmbeddedKafka
@@ -191,7 +191,7 @@ def test_a_superseded_attempt_sends_nothing_of_what_its_plugin_returns_late(stag
     stage.wait_for(100)
     stage.place(2)
     view = attempt.run._view
-    eventually(lambda: view.verdict is Verdict.END, 30, "it knows")
+    eventually(lambda: view.verdict is DesiredState.END, 30, "it knows")
     released.set()
     assert attempt.ended().reason == "superseded"
     assert stage.visible() == list(range(100))

@@ -14,13 +14,13 @@ from fencing.clock import Deadline
 from fencing.errors import Fatal, FencingError, Retriable
 from fencing.ids import ConnectorName, Generation
 from fencing.kafka.settings import Connection
-from fencing.leader.fence import Fenced, fence
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence import FenceResult, fence
+from fencing.leader.fence_targets import AdminAccess
 from fencing.leader.round_plan import Round, finish, plan
 from fencing.topics.config_log import ConfigLog
 from fencing.topics.config_records import TargetState, TargetStateRecord
 from fencing.topics.reporter import Reporter
-from ringfence.engine.leader.offset_migration import OffsetCarrier
+from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.round_runner import RoundRunner
 from ringfence.engine.leader.thread import Leader, identity
 from ringfence.engine.platform_topics import ensure_topics
@@ -75,7 +75,7 @@ def test_the_leader_dies_in_the_middle_of_a_round(stage: Stage, fenced_before: b
     # A zombie: it hears no news, so that only the fence can stop it.
     with old.run._view._turn:
         stage.configure(config)
-        ways = [Way("the worker's credentials", stage.connection)]
+        ways = [AdminAccess("the worker's credentials", stage.connection)]
         begun = due(stage)
         if fenced_before:
             fence(begun.ids, ways)
@@ -95,15 +95,15 @@ def test_the_leader_dies_in_the_middle_of_a_round(stage: Stage, fenced_before: b
     stage.exact(400)
 
 
-def carried_out(runner: RoundRunner, round_: Round, failures: list[FencingError]) -> Fenced | None:
+def carried_out(runner: RoundRunner, round_: Round, failures: list[FencingError]) -> FenceResult | None:
     """One pass of the leader's loop over its rounds."""
     runner.start(round_, lambda _: False)
-    for running in runner.finished():
+    for running in runner.take_finished():
         try:
             return running.result.result()
         except FencingError as error:
             failures.append(error)
-            runner.failed(round_, error)
+            runner.record_failure(round_, error)
     return None
 
 
@@ -111,8 +111,8 @@ def carried_out(runner: RoundRunner, round_: Round, failures: list[FencingError]
 def runner(harsh: Harsh) -> Iterator[RoundRunner]:
     """It fences as a principal that may do nothing yet."""
     offsets = ConnectorOffsets(WorkerConfig.from_environment(harsh.worker("root")), "offsets")
-    ways = [Way("the connector's credentials", harsh.connection("fencer"))]
-    made = RoundRunner(lambda _: ways, lambda _: [], 0, lambda: None, OffsetCarrier(offsets))
+    ways = [AdminAccess("the connector's credentials", harsh.connection("fencer"))]
+    made = RoundRunner(lambda _: ways, lambda _: [], 0, lambda: None, OffsetMigration(offsets))
     yield made
     made.close()
 

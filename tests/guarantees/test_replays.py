@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from fencing.clock import Deadline
-from fencing.dead_letters.listing import Page, Replay, Wanted, page
-from fencing.dead_letters.replay import Became, Converted, Replays, Result
+from fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
+from fencing.dead_letters.replay import Converted, ReplayOutcome, ReplayResult, Replays
 from fencing.errors import Fenced
 from fencing.ids import ConnectorName, replay_transactional_id
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.kafka.tail import Limits
-from fencing.records.dead_letter import Letter, Place
+from fencing.records.dead_letter import DeadLetter, Place
 from tests.guarantees.stage import Script, Stage
 from tests.guarantees.test_bad_records import Picky, numbers
 from tests.support.broker import Broker
@@ -45,8 +45,10 @@ class Replayable:
             new or self.producer, self.stage.connection, self.topic, self.stage.connector, Deadline.after(60)
         )
 
-    def page(self, *, before: dict[int, int] | None = None, records: int = 50, wanted: Wanted | None = None) -> Page:
-        whose = wanted or Wanted(self.stage.connector)
+    def page(
+        self, *, before: dict[int, int] | None = None, records: int = 50, wanted: DeadLetterFilter | None = None
+    ) -> Page:
+        whose = wanted or DeadLetterFilter(self.stage.connector)
         return page(self.stage.connection, self.topic, whose, self.deadline, Limits(records), before=before)
 
     def states(self) -> dict[int, Replay]:
@@ -64,7 +66,7 @@ class Replayable:
         return numbers(self.stage, self.stage.data)[LIMIT - len(BAD) :]
 
 
-def as_it_is(letters: Sequence[Letter]) -> list[Converted]:
+def as_it_is(letters: Sequence[DeadLetter]) -> list[Converted]:
     made = []
     for letter in letters:
         record = letter.record()
@@ -72,7 +74,7 @@ def as_it_is(letters: Sequence[Letter]) -> list[Converted]:
     return made
 
 
-def became(results: Sequence[Result]) -> list[Became]:
+def became(results: Sequence[ReplayResult]) -> list[ReplayOutcome]:
     return [each.became for each in results]
 
 
@@ -94,44 +96,49 @@ def test_letters_are_listed_by_page_and_filter(bad: Replayable) -> None:
     assert last.older is None
     name = bad.stage.connector
     for wanted, count in (
-        (Wanted(name, "VALUE_CONVERTER"), 5),
-        (Wanted(name, "VALUE_CONVERTER", "Plain"), 5),
-        (Wanted(name, "", "ValueError"), 5),
-        (Wanted(name, "", "builtins.ValueError"), 5),
-        (Wanted(name, "KEY_CONVERTER"), 0),
-        (Wanted("other"), 0),
+        (DeadLetterFilter(name, "VALUE_CONVERTER"), 5),
+        (DeadLetterFilter(name, "VALUE_CONVERTER", "Plain"), 5),
+        (DeadLetterFilter(name, "", "ValueError"), 5),
+        (DeadLetterFilter(name, "", "builtins.ValueError"), 5),
+        (DeadLetterFilter(name, "KEY_CONVERTER"), 0),
+        (DeadLetterFilter("other"), 0),
     ):
         assert len(bad.page(wanted=wanted).letters) == count
 
 
 def test_what_was_replayed_is_written_once(bad: Replayable) -> None:
     places = bad.places()
-    results = bad.replays().chosen([places[1], places[0]], as_it_is, {"by": "ann"})
+    results = bad.replays().replay([places[1], places[0]], as_it_is, {"by": "ann"})
     assert [(each.place, each.became, each.topic) for each in results] == [
-        (places[0], Became.WRITTEN, bad.stage.data),
-        (places[1], Became.WRITTEN, bad.stage.data),
+        (places[0], ReplayOutcome.WRITTEN, bad.stage.data),
+        (places[1], ReplayOutcome.WRITTEN, bad.stage.data),
     ]
     bad.shows({0: Replay.YES, 7: Replay.YES, 14: Replay.NO, 21: Replay.NO, 28: Replay.NO})
-    again = bad.replays().chosen([*places[:3], (0, 10_000)], as_it_is, {})
-    assert became(again) == [Became.REPLAYED, Became.REPLAYED, Became.WRITTEN, Became.MISSING]
+    again = bad.replays().replay([*places[:3], (0, 10_000)], as_it_is, {})
+    assert became(again) == [
+        ReplayOutcome.REPLAYED,
+        ReplayOutcome.REPLAYED,
+        ReplayOutcome.WRITTEN,
+        ReplayOutcome.MISSING,
+    ]
     rest = bad.replays()
-    assert became(rest.all(Wanted(bad.stage.connector), as_it_is, {}, most=1)) == [Became.WRITTEN]
+    assert became(rest.all(DeadLetterFilter(bad.stage.connector), as_it_is, {}, most=1)) == [ReplayOutcome.WRITTEN]
     assert rest.left == 1
-    assert len(bad.replays().all(Wanted(bad.stage.connector, "KEY_CONVERTER"), as_it_is, {})) == 0
-    assert became(bad.replays().all(Wanted(bad.stage.connector), as_it_is, {})) == [Became.WRITTEN]
+    assert len(bad.replays().all(DeadLetterFilter(bad.stage.connector, "KEY_CONVERTER"), as_it_is, {})) == 0
+    assert became(bad.replays().all(DeadLetterFilter(bad.stage.connector), as_it_is, {})) == [ReplayOutcome.WRITTEN]
     assert bad.replayed() == BAD
     assert len(bad.places()) == len(BAD), "marks are no letters"
     other = Replays(bad.producer, bad.stage.connection, bad.topic, "other", Deadline.after(60))
-    assert became(other.chosen(places[:1], as_it_is, {})) == [Became.REPLAYED]
+    assert became(other.replay(places[:1], as_it_is, {})) == [ReplayOutcome.REPLAYED]
 
 
 def test_what_fails_again_stays_and_what_is_dropped_does_not(bad: Replayable) -> None:
-    def picky(letters: Sequence[Letter]) -> list[Converted]:
+    def picky(letters: Sequence[DeadLetter]) -> list[Converted]:
         ways = [Converted(why="no better"), Converted()]
         return [*ways, *as_it_is(letters[2:])]
 
-    results = bad.replays().all(Wanted(bad.stage.connector), picky, {})
-    assert became(results) == [Became.FAILED, Became.DROPPED, *[Became.WRITTEN] * 3]
+    results = bad.replays().all(DeadLetterFilter(bad.stage.connector), picky, {})
+    assert became(results) == [ReplayOutcome.FAILED, ReplayOutcome.DROPPED, *[ReplayOutcome.WRITTEN] * 3]
     assert results[0].why == "no better"
     bad.shows({0: Replay.NO, **dict.fromkeys(BAD[1:], Replay.YES)})
     assert bad.replayed() == BAD[2:]
@@ -148,9 +155,9 @@ class Dying(TransactionalProducer):
 def test_a_crash_before_the_commit_leaves_nothing_behind(bad: Replayable) -> None:
     made_id = replay_transactional_id(bad.stage.group, ConnectorName(bad.stage.connector))
     with pytest.raises(KeyboardInterrupt):
-        bad.replays(lambda: Dying(bad.stage.connection, made_id)).chosen(bad.places(), as_it_is, {})
+        bad.replays(lambda: Dying(bad.stage.connection, made_id)).replay(bad.places(), as_it_is, {})
     assert set(bad.states().values()) == {Replay.UNDECIDED}
-    assert became(bad.replays().chosen(bad.places(), as_it_is, {})) == [Became.WRITTEN] * len(BAD)
+    assert became(bad.replays().replay(bad.places(), as_it_is, {})) == [ReplayOutcome.WRITTEN] * len(BAD)
     bad.shows(dict.fromkeys(BAD, Replay.YES))
     assert bad.replayed() == BAD
 
@@ -160,21 +167,21 @@ def test_of_two_replays_at_once_the_older_one_writes_nothing(bad: Replayable) ->
     places = bad.places()
     raised: list[BaseException] = []
 
-    def slow(letters: Sequence[Letter]) -> list[Converted]:
+    def slow(letters: Sequence[DeadLetter]) -> list[Converted]:
         converting.set()
         assert go_on.wait(60)
         return as_it_is(letters)
 
     def first() -> None:
         try:
-            bad.replays().chosen(places, slow, {})
+            bad.replays().replay(places, slow, {})
         except Fenced as error:
             raised.append(error)
 
     thread = threading.Thread(target=first)
     thread.start()
     assert converting.wait(60)
-    assert became(bad.replays().chosen(places, as_it_is, {})) == [Became.WRITTEN] * len(BAD)
+    assert became(bad.replays().replay(places, as_it_is, {})) == [ReplayOutcome.WRITTEN] * len(BAD)
     go_on.set()
     thread.join(60)
     assert len(raised) == 1
@@ -189,9 +196,9 @@ def test_a_mark_behind_an_open_transaction_is_not_overlooked(bad: Replayable, un
     task.produce(bad.topic, b"7", None, 0)
     assert task.flush(30) == 0
     places = bad.places()
-    assert became(bad.replays().chosen(places[:1], as_it_is, {})) == [Became.WRITTEN]
+    assert became(bad.replays().replay(places[:1], as_it_is, {})) == [ReplayOutcome.WRITTEN]
     assert bad.states()[0] is Replay.UNDECIDED
-    assert became(bad.replays().chosen(places[:2], as_it_is, {})) == [Became.UNDECIDED, Became.WRITTEN]
+    assert became(bad.replays().replay(places[:2], as_it_is, {})) == [ReplayOutcome.UNDECIDED, ReplayOutcome.WRITTEN]
     task.commit(Deadline.after(30))
     task.close()
     eventually(lambda: bad.states()[0] is Replay.YES, 30, "the mark to be seen")

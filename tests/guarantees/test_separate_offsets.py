@@ -12,7 +12,7 @@ from fencing.kafka.plain_producer import PlainProducer
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.offsets.source_offsets import Offset, SourceOffsets, encode_key, encode_value, read_offsets
-from fencing.offsets.stores import settled, stores_of
+from fencing.offsets.stores import resolve, stores_of
 from fencing.task import offsets as task_offsets
 from fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
@@ -173,7 +173,7 @@ def test_the_workers_own_cluster_by_another_address_is_no_other_cluster(stage: S
     made = {"topic": stage.data, "producer.override.bootstrap.servers": alias}
     found = stores_of(stage.connection, stage.topics.offsets, WORKER, made, transactional=True)
     assert found.own is not None, "by the addresses alone it looks like one"
-    known = settled(found, Deadline.after(30))
+    known = resolve(found, Deadline.after(30))
     assert (known.own, known.effective.name) == (None, stage.topics.offsets)
 
 

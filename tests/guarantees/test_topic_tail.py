@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from fencing.clock import Deadline
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.settings import Connection
-from fencing.kafka.tail import Limits, Seen, Tail, tail
+from fencing.kafka.tail import Limits, Tail, Visibility, tail
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -20,7 +20,7 @@ def producer(broker: Broker, transactional_id: str) -> Producer:
     return made
 
 
-def seen(found: Tail) -> dict[bytes | None, Seen]:
+def seen(found: Tail) -> dict[bytes | None, Visibility]:
     return {record.value: record.seen for record in found.records}
 
 
@@ -54,9 +54,9 @@ def test_committed_aborted_and_open_are_told_apart(broker: Broker, topic: str, u
     one.commit_transaction(30)
 
     found = tail(connection, topic, Deadline.after(30), Limits(size=5))
-    committed = {b"a": Seen.COMMITTED, b"b": Seen.COMMITTED, b"p1": Seen.COMMITTED}
-    undecided = {b"open": Seen.OPEN, b"behin": Seen.OPEN}
-    assert seen(found) == {**committed, b"gone": Seen.ABORTED, **undecided}
+    committed = {b"a": Visibility.COMMITTED, b"b": Visibility.COMMITTED, b"p1": Visibility.COMMITTED}
+    undecided = {b"open": Visibility.OPEN, b"behin": Visibility.OPEN}
+    assert seen(found) == {**committed, b"gone": Visibility.ABORTED, **undecided}
     assert found.complete
     ends = {each.partition: (each.first, each.stable, each.end) for each in found.stretches}
     assert ends == {0: (0, 5, 8), 1: (0, 2, 2)}
@@ -71,7 +71,7 @@ def test_committed_aborted_and_open_are_told_apart(broker: Broker, topic: str, u
 
     def decided() -> bool:  # the last stable offset moves a moment after the answer
         now = seen(tail(connection, topic, Deadline.after(30), Limits()))
-        return (now[b"open"], now[b"behind"]) == (Seen.ABORTED, Seen.COMMITTED)
+        return (now[b"open"], now[b"behind"]) == (Visibility.ABORTED, Visibility.COMMITTED)
 
     eventually(decided, 30, "the aborted transaction to be shown as such")
 

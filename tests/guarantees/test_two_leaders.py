@@ -8,7 +8,7 @@ from fencing.clock import Deadline
 from fencing.errors import Fenced, NotLeader, Retriable
 from fencing.ids import ConnectorName, leader_transactional_id
 from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.kafka.membership import GroupMembership, GroupMetadata
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
 from fencing.leader.term import Term
@@ -30,7 +30,7 @@ class Candidate:
     def __init__(self, connection: Connection, group: str, topic: str, name: str) -> None:
         self.captured: list[GroupMetadata] = []
         self.lost = 0
-        self.seat = GroupSeat(
+        self.seat = GroupMembership(
             connection, group, topic, f"{name}@1", self.captured.append, self._lose, session_timeout_ms=6000
         )
 

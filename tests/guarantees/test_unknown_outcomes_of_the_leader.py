@@ -9,7 +9,7 @@ from fencing.clock import Deadline
 from fencing.errors import Abortable, Conflict, Retriable
 from fencing.ids import ConnectorName, leader_transactional_id
 from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.kafka.membership import GroupMembership, GroupMetadata
 from fencing.kafka.producer import TransactionalProducer
 from fencing.leader import term as leadership
 from fencing.leader.term import Term
@@ -38,7 +38,7 @@ class LateLeader:
         self.delivered: list[bytes] = []
         create_topics(proxied.direct, [TopicSpec(topic)], Deadline.after(20))
         captured: list[GroupMetadata] = []
-        self.seat = GroupSeat(proxied.direct, self.group, topic, "w@1", captured.append, lambda: None)
+        self.seat = GroupMembership(proxied.direct, self.group, topic, "w@1", captured.append, lambda: None)
 
         def seated() -> bool:
             self.seat.poll(0.05)

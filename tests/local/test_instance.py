@@ -44,7 +44,7 @@ def test_a_second_up_on_the_same_directory_is_refused_and_the_first_is_named(tmp
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
-    with Instance(tmp_path).locked():
+    with Instance(tmp_path).lock():
         assert int((tmp_path / "lock").read_text()) == os.getpid()
 
 
@@ -65,8 +65,8 @@ def test_choices_and_the_secret_key_are_kept(tmp_path: Path) -> None:
     first.remember("kafka", "9092")
     key = first.secret_key()
     second = Instance(tmp_path)
-    assert second.remembered("kafka") == "9092"
-    assert second.remembered("redis") is None
+    assert second.recall("kafka") == "9092"
+    assert second.recall("redis") is None
     assert second.secret_key() == key
     assert stat.S_IMODE((tmp_path / "secret-key").stat().st_mode) == 0o600
 
@@ -74,7 +74,7 @@ def test_choices_and_the_secret_key_are_kept(tmp_path: Path) -> None:
 def test_damaged_state_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(LocalError, match="delete it"):
-        Instance(tmp_path).remembered("kafka")
+        Instance(tmp_path).recall("kafka")
 
 
 def test_a_worker_file_becomes_environment_variables(tmp_path: Path) -> None:
@@ -113,18 +113,18 @@ def test_nobody_else_reads_the_folder_even_where_it_was_open_before() -> None:
         def as_nobody() -> int:
             return subprocess.run(["cat", str(root / "data" / "lock")], user="nobody", capture_output=True).returncode
 
-        with Instance(root / "data").locked():
+        with Instance(root / "data").lock():
             assert as_nobody() != 0
             (root / "data").chmod(0o755)  # as an earlier release left it
             (root / "data" / "lock").chmod(0o644)
             assert as_nobody() == 0, "the check sees something"
-        with Instance(root / "data").locked():
+        with Instance(root / "data").lock():
             assert as_nobody() != 0
 
 
 def test_a_folder_that_others_use_is_refused(tmp_path: Path) -> None:
     (tmp_path / "somebody's").write_text("x")
     tmp_path.chmod(0o755)
-    with pytest.raises(LocalError, match="chmod 700"), Instance(tmp_path).locked():
+    with pytest.raises(LocalError, match="chmod 700"), Instance(tmp_path).lock():
         raise AssertionError
     assert tmp_path.stat().st_mode & 0o777 == 0o755

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.local.errors import LocalError
-from ringfence.local.process import Leashed, process_exists
+from ringfence.local.process import GuardedProcess, process_exists
 from tests.support.waiting import eventually
 
 # Starts three processes: a child, one that left for a process group of its own, one that left for a session of its own.
@@ -45,8 +45,8 @@ def alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if process_exists(pid)]
 
 
-def start(tmp_path: Path, *command: str, pid_file: Path | None = None) -> Leashed:
-    return Leashed.start("it", command, log=tmp_path / "it.log", pid_file=pid_file)
+def start(tmp_path: Path, *command: str, pid_file: Path | None = None) -> GuardedProcess:
+    return GuardedProcess.start("it", command, log=tmp_path / "it.log", pid_file=pid_file)
 
 
 def test_a_killed_parent_leaves_no_orphans(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.local.errors import LocalError
-from ringfence.local.process import Leashed, process_exists
+from ringfence.local.process import GuardedProcess, process_exists
 from ringfence.local.supervisor import Supervisor
 from tests.support.waiting import eventually
 
@@ -24,15 +24,15 @@ class Sleeper:
         self.name = name
         self._root = root
         self._command = command or ("sleep", "1000")
-        self._process: Leashed | None = None
+        self._process: GuardedProcess | None = None
 
     def launch(self) -> None:
         root = self._root
-        self._process = Leashed.start(
+        self._process = GuardedProcess.start(
             self.name, self._command, log=root / "log", cwd=root, pid_file=root / f"{self.name}.pid"
         )
 
-    def process(self) -> Leashed | None:
+    def process(self) -> GuardedProcess | None:
         return self._process
 
     @property

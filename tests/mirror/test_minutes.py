@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from fencing.topics.status import State
 from ringfence.projection import minutes
-from ringfence.projection.minutes import EVERYTHING, ITSELF, UNKNOWN, Cell, hours, joined, strips, worst
+from ringfence.projection.minutes import EVERYTHING, ITSELF, UNKNOWN, Cell, hours, join_strips, strips, worst
 from ringfence.projection.models import Connector, Minute, Task
 from tests.mirror.test_projection import progress, project, running
 from tests.support.topics import Topic, connector_status, task_status
@@ -63,7 +63,7 @@ def test_reports_are_counted_in_their_minutes_and_once_for_everything() -> None:
     project("events", events)
     found = strips(["c"], 2 * MINUTE, 2)
     assert [cell.records for cell in found["c", 0]] == [150, 20]
-    assert [cell.records for cell in joined([found["c", 0], found["c", 1]])] == [150, 50]
+    assert [cell.records for cell in join_strips([found["c", 0], found["c", 1]])] == [150, 50]
     assert list(
         Minute.objects.filter(connector=EVERYTHING, task=ITSELF).order_by("minute").values_list("records", "commits")
     ) == [(150, 15), (50, 5)]
@@ -162,7 +162,7 @@ def test_the_hours_of_many_say_the_same_as_their_strips_joined() -> None:
     found = hours(names, 99 * MINUTE)
     every = strips(names, 99 * MINUTE)
     for name in names:
-        cells = joined([strip for key, strip in every.items() if key[0] == name])
+        cells = join_strips([strip for key, strip in every.items() if key[0] == name])
         told = found[name]
         assert told.states == [cell.state for cell in cells], name
         assert (told.fences, told.restarts) == ([cell.fences for cell in cells], [cell.restarts for cell in cells])

@@ -96,10 +96,10 @@ def write_config(config: WorkerConfig, *records: codec.ConfigRecord) -> int:
 def test_what_is_written_shows_and_the_position_passes_it(config: WorkerConfig) -> None:
     with projecting(config) as notices:
         end = write_config(config, connector("c"), *generation("c", 2, 1))
-        until(lambda: positions.applied("config", 0) >= end)
+        until(lambda: positions.applied_offset("config", 0) >= end)
         row = Connector.objects.get()
         assert (row.name, row.task_count, row.fencing) == ("c", 2, False)
-        until(lambda: positions.applied("config", 0) == end + 1)  # the commit marker, too
+        until(lambda: positions.applied_offset("config", 0) == end + 1)  # the commit marker, too
         assert any("c" in notice.changed for notice in notices)
         assert ClusterInfo.objects.get().kafka_cluster_id
 
@@ -149,15 +149,15 @@ def test_a_replaced_config_topic_empties_nothing_and_is_told(config: WorkerConfi
     with projecting(config, ids=before):
         write_config(config, connector("old"), *generation("old", 1, 1))
         until(lambda: names() == ["old"])
-        assert topic_memory.lost() is None
+        assert topic_memory.find_lost() is None
         replace_config_topic(config)
-        until(lambda: topic_memory.lost() is not None)
+        until(lambda: topic_memory.find_lost() is not None)
         assert names() == ["old"]
     for seen in (None, before, ids_of(config, 1)):  # nobody has accepted it: neither old knowledge nor a fresh start
         with projecting(config, ids=seen):
             time.sleep(2)
             assert names() == ["old"]
-    lost = topic_memory.lost()
+    lost = topic_memory.find_lost()
     assert lost is not None
     assert "ringfence restore" in lost.reason
     assert config.config_topic in lost.reason
@@ -178,7 +178,7 @@ def test_an_accepted_config_topic_is_read_anew_and_the_lists_are_never_empty(con
 
         until(there)
     assert all("kept" in each for each in seen), seen
-    assert topic_memory.lost() is None
+    assert topic_memory.find_lost() is None
 
 
 def test_a_deletion_whose_tombstone_is_compacted_away_is_noticed(config: WorkerConfig) -> None:

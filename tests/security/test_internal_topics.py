@@ -7,7 +7,7 @@ import pytest
 from fencing.clock import Deadline
 from fencing.kafka.admin import end_offsets, topic_identity
 from fencing.kafka.plain_producer import PlainProducer
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.dead_letters import DeadLetters
@@ -98,9 +98,9 @@ def test_the_records_of_one_are_shown_to_nobody(site: Site) -> None:
     try:
         for topic in ("connect-configs", "__consumer_offsets"):
             config = {"name": "team-a-old", "errors.deadletterqueue.topic.name": topic}
-            with pytest.raises(Refusal, match="its records are not shown"):
+            with pytest.raises(CommandRefused, match="its records are not shown"):
                 last_records(topic, config, worker, access, Deadline.after(10), committed_only=True)
-            with pytest.raises(Refusal, match="its records are not shown"):
+            with pytest.raises(CommandRefused, match="its records are not shown"):
                 DeadLetters(plugins, worker).page(config, "", "", None, Deadline.after(10), committed_only=True)
     finally:
         plugins.close()

@@ -14,7 +14,7 @@ from ringfence.local import cds_archive as warm_start
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import once, retrieve
 from ringfence.local.java import find_java
-from ringfence.local.process import Leashed, free_port, wait_until
+from ringfence.local.process import GuardedProcess, free_port, wait_until
 
 # The last one for Java 17.
 _VERSION = "3.0.9"
@@ -36,7 +36,7 @@ class Apicurio:
         self._root = root
         self._port = free_port()
         self._jvm_options = jvm_options
-        self._process: Leashed | None = None
+        self._process: GuardedProcess | None = None
         self.url = f"http://127.0.0.1:{self._port}/apis/ccompat/v7"
 
     def start(self) -> None:
@@ -57,7 +57,7 @@ class Apicurio:
         command = [str(find_java()), *_JVM, *warm, *(f"-D{name}={value}" for name, value in settings.items())]
         log = self._root / "registry.log"
         self._root.mkdir(parents=True, exist_ok=True)
-        self._process = process = Leashed.start(
+        self._process = process = GuardedProcess.start(
             "the registry", [*command, "-jar", str(home / f"apicurio-registry-app-{_VERSION}-runner.jar")], log=log
         )
         wait_until(lambda: self._answers() or process.poll() is not None, _READY_SECONDS, pause=0.05)

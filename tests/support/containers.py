@@ -14,7 +14,7 @@ from typing import Final
 
 import psutil
 
-from ringfence.local.process import Leashed
+from ringfence.local.process import GuardedProcess
 from tests.support.buildah import Buildah
 from tests.support.compose import OURS, ROOT, Service, filled, load, services
 from tests.support.waiting import eventually
@@ -28,7 +28,7 @@ class Networks:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._holders: dict[str, Leashed] = {}
+        self._holders: dict[str, GuardedProcess] = {}
         self._names = sorted(load()["networks"])
         self.addresses: dict[str, dict[str, str]] = {name: {} for name in self._names}
         self._hold(_SHARED)
@@ -59,7 +59,9 @@ class Networks:
             holder.kill()
 
     def _hold(self, container: str) -> None:
-        holder = Leashed.start(container, ["unshare", "--net", "sleep", "infinity"], log=self._root / "networks.log")
+        holder = GuardedProcess.start(
+            container, ["unshare", "--net", "sleep", "infinity"], log=self._root / "networks.log"
+        )
         self._holders[container] = holder
         ours = os.readlink("/proc/self/ns/net")
         eventually(lambda: os.readlink(f"/proc/{holder.pid}/ns/net") != ours, 30, "a network of its own")
@@ -85,7 +87,7 @@ class Compose:
         self._root, self._buildah, self._images = root, buildah, images
         self._extra, self._commands, self._secrets = extra, commands, secrets
         self._containers: dict[str, str] = {}
-        self._running: dict[str, Leashed] = {}
+        self._running: dict[str, GuardedProcess] = {}
         self.services: dict[str, Service] = {}
         for service, what in services().items():
             for number in range(int(what.get("deploy", {}).get("replicas", 1))):
@@ -102,7 +104,7 @@ class Compose:
                 "from", "--pull-never", "--network=none", self._images[service["image"]]
             )
         words = self._commands.get(name) or self._words(service)
-        self._running[name] = Leashed.start(name, self._command(name, words), log=self.log(name))
+        self._running[name] = GuardedProcess.start(name, self._command(name, words), log=self.log(name))
 
     def log(self, name: str) -> Path:
         return self._root / f"{name}.log"

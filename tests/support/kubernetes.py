@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ringfence.local.java import find_java
-from ringfence.local.process import Leashed
+from ringfence.local.process import GuardedProcess
 
 Json = dict[str, Any]
 _ADDRESS = "127.0.0.1"
@@ -24,7 +24,7 @@ class Kubernetes:
         self._root, self._image = root, image
         self._objects: dict[tuple[str, str], Json] = {}
         self._turn = threading.Lock()
-        self.processes: dict[str, Leashed] = {}
+        self.processes: dict[str, GuardedProcess] = {}
         self.requests: list[str] = []
         self._server = ThreadingHTTPServer((_ADDRESS, 0), self._handler())
         threading.Thread(target=self._server.serve_forever, name="kubernetes", daemon=True).start()
@@ -88,7 +88,7 @@ class Kubernetes:
             "SPARK_LOCAL_IP": _ADDRESS,
         }
         command = [str(Path(sys.executable).with_name("ringfence")), *container["args"]]
-        self.processes[name] = Leashed.start(
+        self.processes[name] = GuardedProcess.start(
             name, command, log=self._root / f"{name}.log", env={**env, **ours}, cwd=work
         )
 

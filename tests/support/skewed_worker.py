@@ -12,7 +12,7 @@ from typing import Any, cast  # noqa: E402
 from fencing.clock import Deadline  # noqa: E402
 from ringfence import redis_clock  # noqa: E402
 from ringfence.celery import app  # noqa: E402
-from ringfence.engine import celery_tasks as tasks
+from ringfence.engine import celery_tasks as tasks  # noqa: E402
 
 
 class Commands:

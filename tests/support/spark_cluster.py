@@ -15,7 +15,7 @@ from fencing.task.spec import TaskSpec
 from fencing.topics.topic_log import TopicLog
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.local.java import find_java
-from ringfence.local.process import Leashed, free_port
+from ringfence.local.process import GuardedProcess, free_port
 from tests.guarantees.stage import Stage
 from tests.support import compose
 from tests.support.waiting import eventually
@@ -44,10 +44,10 @@ class Cluster:
         """A worker's that uses it."""
         return {"spark.master": self.url, "spark.authenticate.secret": SECRET}
 
-    def _start_master(self) -> Leashed:
+    def _start_master(self) -> GuardedProcess:
         return self._start("master", "spark-master", self._ports["8080"])
 
-    def _start(self, name: str, service: str, webui: object) -> Leashed:
+    def _start(self, name: str, service: str, webui: object) -> GuardedProcess:
         work = self._root / name
         work.mkdir(exist_ok=True)
         words = [word.replace("spark-master", "127.0.0.1") for word in compose.command(self._services[service])]
@@ -73,7 +73,7 @@ class Cluster:
             "JAVA_HOME": str(find_java().resolve().parents[1]),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
-        return Leashed.start(name, command, log=self._root / f"{name}.log", env=env, cwd=work)
+        return GuardedProcess.start(name, command, log=self._root / f"{name}.log", env=env, cwd=work)
 
     def await_workers(self) -> None:
         """Registered at the master, which the health check's address tells."""
@@ -93,7 +93,7 @@ class Cluster:
         self.master = self._start_master()
         self.await_workers()
 
-    def tasks_of(self, worker: Leashed) -> list[psutil.Process]:
+    def tasks_of(self, worker: GuardedProcess) -> list[psutil.Process]:
         """The Python processes of its executors: those of tasks, and the daemons that they were forked from."""
         found = []
         for one in psutil.Process(worker.pid).children(recursive=True):
@@ -101,7 +101,7 @@ class Cluster:
                 found += [one] if "spark_daemon" in " ".join(one.cmdline()) else []
         return found
 
-    def busy(self, bootstrap: str) -> Leashed:
+    def busy(self, bootstrap: str) -> GuardedProcess:
         """The one worker where a task is connected to this broker."""
         (found,) = [worker for worker in self.workers if bootstrap in peers(worker.pid)]
         return found

@@ -13,7 +13,7 @@ from fencing.topics.status import State
 from ringfence.projection.minutes import Cell
 from ringfence.projection.models import Minute, Task
 from ringfence.web.connector.task_heatmap import WIDTH, strip
-from ringfence.web.state_badges import Tone
+from ringfence.web.state_badges import Severity
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -25,8 +25,8 @@ def test_a_strip_joins_equal_minutes_and_ticks_what_happened() -> None:
     cells = [Cell(minute, "RUNNING", commits=minute % 2) for minute in range(57)]
     cells += [Cell(57, "FAILED"), Cell(58, "RESTARTING", restarts=1), Cell(59, "")]
     drawn = strip(0, cells)
-    assert [tone for tone, _ in drawn.cells] == [Tone.OK, Tone.BAD, Tone.MOTION]
-    assert dict(drawn.cells)[Tone.OK].count("M") == 1
+    assert [tone for tone, _ in drawn.cells] == [Severity.OK, Severity.BAD, Severity.MOTION]
+    assert dict(drawn.cells)[Severity.OK].count("M") == 1
     assert drawn.commits.count("M") == 28
     assert drawn.restarts.count("M") == 1
     assert drawn.fences == ""

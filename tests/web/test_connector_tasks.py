@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from fencing.topics.status import FAILED, MISCONFIGURED, State
 from ringfence.projection.models import Event
-from ringfence.web.connector.traces import cause_of, grouped
+from ringfence.web.connector.traces import cause_of, group_traces
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -75,7 +75,7 @@ def test_the_root_cause_of_a_trace(trace: str, words: str, name: str, said_as: b
 
 
 def test_equal_traces_are_one_failure_the_most_frequent_first() -> None:
-    found = grouped([(0, "A: x"), (1, "B: y"), (2, "B: y")])
+    found = group_traces([(0, "A: x"), (1, "B: y"), (2, "B: y")])
     assert [failure.tasks for failure in found] == [(1, 2), (0,)]
 
 

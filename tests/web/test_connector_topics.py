@@ -13,7 +13,7 @@ from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import Refused
 from ringfence.projection.models import ActiveTopic
-from ringfence.web.connector.record_text import decoded
+from ringfence.web.connector.record_text import decode
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -140,6 +140,6 @@ def test_who_may_read_a_configuration_need_not_see_data(
     ],
 )
 def test_bytes_are_shown_as_what_they_are(data: bytes, size: int, kind: str, shown: str) -> None:
-    found = decoded(b64(data), size)
+    found = decode(b64(data), size)
     assert (found.kind, found.text) == (kind, shown)
     assert found.cut is (len(data) < size)

@@ -24,7 +24,7 @@ from ringfence.web.health_reasons import reason
 from ringfence.web.lists import pages as lists
 from ringfence.web.lists.overview import overview
 from ringfence.web.lists.rows import rows_of
-from ringfence.web.live.fragment_cache import LONGEST_MS, Fresh
+from ringfence.web.live.fragment_cache import LONGEST_MS, FragmentCache
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -190,7 +190,7 @@ def test_links_of_a_fragment_hold_nothing_that_only_fragments_have(client: Clien
 
 def test_a_part_serves_all_who_ask_since_before_it_was_made_and_nobody_else() -> None:
     clock = [1000.0]
-    fresh, made = Fresh(lambda: clock[0]), []
+    fresh, made = FragmentCache(lambda: clock[0]), []
 
     def make() -> str:
         made.append(clock[0])

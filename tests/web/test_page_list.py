@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
-from ringfence.access.routes import declared
+from ringfence.access.routes import declarations
 from tests.e2e.browser.pages import NO_PAGES, PAGES
 
 _NAMES = {"running": "a", "failed": "b", "stopped": "c"}
@@ -18,7 +18,7 @@ def _answering(patterns: Sequence[URLPattern | URLResolver], prefix: str = "") -
         route = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
             yield from _answering(pattern.url_patterns, route)
-        elif "GET" in declared(pattern.callback):
+        elif "GET" in declarations(pattern.callback):
             yield route
 
 

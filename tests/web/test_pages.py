@@ -16,7 +16,7 @@ from fencing.topics.config_records import TargetState, TargetStateRecord
 from fencing.topics.status import State, WorkerRecord
 from ringfence.dispatch import Refused
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
-from ringfence.web.live.rate_control import LONGEST, SHARE, SHORTEST, Pace
+from ringfence.web.live.rate_control import LONGEST, SHARE, SHORTEST, RateControl
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector, generation
@@ -350,8 +350,8 @@ def test_where_many_pages_are_open_numbers_wait_and_a_change_of_state_does_not(m
     from ringfence.projection.change_notifications import Notice
     from ringfence.web.live import streams as live
 
-    monkeypatch.setattr(Pace, "states_s", lambda pace, pages: 0.0)
-    monkeypatch.setattr(Pace, "numbers_s", lambda pace, pages: 3600.0)
+    monkeypatch.setattr(RateControl, "states_s", lambda pace, pages: 0.0)
+    monkeypatch.setattr(RateControl, "numbers_s", lambda pace, pages: 3600.0)
     monkeypatch.setattr(live.Hub, "add", lambda hub, listener: hub._listeners.add(listener))
 
     async def told(name: str | None) -> list[str]:
@@ -374,13 +374,13 @@ def test_where_many_pages_are_open_numbers_wait_and_a_change_of_state_does_not(m
 
 def test_the_more_an_event_costs_and_the_more_pages_are_open_the_less_often_numbers_are_told() -> None:
     clock, used = [0.0], [0.0]
-    pace = Pace(lambda: clock[0], lambda: used[0])
+    pace = RateControl(lambda: clock[0], lambda: used[0])
 
     def tell(events: int, cost: float) -> None:
         for _ in range(events):
             clock[0] += 1.001 / events
             used[0] += cost
-            pace.told()
+            pace.count_event()
 
     assert pace.numbers_s(200) == SHORTEST
     tell(200, 0.001)
@@ -431,7 +431,7 @@ def test_without_redis_the_stream_follows_the_database(flights: FakeLeader, monk
 
     monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
     monkeypatch.setattr(live, "_POLL_SECONDS", 0.02)
-    monkeypatch.setattr(Pace, "states_s", lambda pace, pages: 0.0)
+    monkeypatch.setattr(RateControl, "states_s", lambda pace, pages: 0.0)
 
     async def first_two() -> list[str]:
         stream = live.stream("flights")

@@ -16,7 +16,7 @@ from ringfence.access import tokens
 from ringfence.access.models import Grant
 from ringfence.projection.models import Connector
 from ringfence.web.live import fragment_cache as fresh
-from ringfence.web.live.fragment_cache import Fresh, Part
+from ringfence.web.live.fragment_cache import Fragment, FragmentCache
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -102,7 +102,7 @@ def test_people_who_may_see_the_same_share_one_part_that_tells_nothing_of_either
 
 
 def test_one_thread_makes_a_part_and_the_others_wait_for_it() -> None:
-    kept, asked, go = Fresh(), threading.Barrier(8), threading.Event()
+    kept, asked, go = FragmentCache(), threading.Barrier(8), threading.Event()
     made: list[int] = []
 
     def make() -> str:
@@ -110,7 +110,7 @@ def test_one_thread_makes_a_part_and_the_others_wait_for_it() -> None:
         assert go.wait(_PATIENCE)
         return "part"
 
-    def ask() -> Part:
+    def ask() -> Fragment:
         asked.wait(_PATIENCE)
         return kept.get("key", 1, make)
 
@@ -129,7 +129,7 @@ def test_one_thread_makes_a_part_and_the_others_wait_for_it() -> None:
 
 def test_who_waits_for_a_part_that_cannot_be_made_makes_it_and_who_wants_a_newer_one_does_not_wait() -> None:
     clock = [1000.0]
-    kept, began, go = Fresh(lambda: clock[0]), threading.Event(), threading.Event()
+    kept, began, go = FragmentCache(lambda: clock[0]), threading.Event(), threading.Event()
 
     def fail() -> str:
         began.set()

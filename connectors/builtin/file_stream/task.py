@@ -35,7 +35,7 @@ class FileStreamSourceTask(SourceTask):
         self._topic = settings.string(TOPIC)
         self._batch_size = settings.integer(BATCH_SIZE)
         self._partition = {FILENAME: self._path}
-        position = committed_position(self.context.offset_reader.offset(self._partition))
+        position = read_committed_position(self.context.offset_reader.offset(self._partition))
         self._file = _open(self._path)
         size = os.fstat(self._file).st_size
         if size < position:
@@ -114,7 +114,7 @@ class FileStreamSourceTask(SourceTask):
             )
 
 
-def committed_position(offset: SourceOffset | None) -> int:
+def read_committed_position(offset: SourceOffset | None) -> int:
     """The byte to start at; raises `ConnectorError` for an offset that is not FileStreamSource's."""
     if offset is None:
         return 0

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from connectors import egress, worker_limits
 from connectors.api import ConnectorError
 from connectors.builtin.kafka_source import settings as names
-from connectors.kafka_settings.java_names import Role, Translated, merged
+from connectors.kafka_settings.java_names import Role, Translated, merge
 from connectors.topic_durability import add_min_isr
 
 SOURCE_PREFIX: Final = "source.cluster."
@@ -46,7 +46,7 @@ def _clients(config: Mapping[str, str]) -> dict[str, str]:
 def source_settings(config: Mapping[str, str]) -> Translated:
     """librdkafka's settings of the source's clients, and what is wrong, by the name of the connector's setting."""
     settings = _clients(config)
-    found = merged(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
+    found = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
     try:
         egress.check_servers(egress.Policy(worker_limits.current().egress), found.settings.get("bootstrap.servers", ""))
     except egress.Refused as refused:
@@ -56,10 +56,10 @@ def source_settings(config: Mapping[str, str]) -> Translated:
 
 def target_settings(config: Mapping[str, str]) -> Translated:
     """The same of the target's admin client."""
-    return merged(Role.ADMIN, [(TARGET_PREFIX, _clients(config))])
+    return merge(Role.ADMIN, [(TARGET_PREFIX, _clients(config))])
 
 
-def checked(found: Translated) -> dict[str, str]:
+def validate(found: Translated) -> dict[str, str]:
     """The settings. Raises `ConnectorError` with the first thing that is wrong."""
     if found.errors:
         raise ConnectorError(next(iter(found.errors.values())))

@@ -19,10 +19,10 @@ from connectors.api import (
     SourceTask,
 )
 from connectors.builtin.kafka_source import settings as names
-from connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition, checked, source_settings, target_settings
+from connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition, source_settings, target_settings, validate
 from connectors.builtin.kafka_source.settings import CONFIG_DEF
 from connectors.builtin.kafka_source.task import KafkaSourceTask, group_of
-from connectors.builtin.kafka_source.topics import Names, Renaming, chosen, divided
+from connectors.builtin.kafka_source.topics import Names, Renaming, choose_topics, divide_partitions
 from connectors.worker_limits import current
 
 logger = logging.getLogger(__name__)
@@ -54,8 +54,8 @@ class KafkaSourceConnector(SourceConnector):
         self._config = dict(config)
         self._parsed = CONFIG_DEF.parse(config)
         self._renaming = renaming(self._parsed)
-        self._source = Cluster(checked(source_settings(config)))
-        self._target = Cluster(checked(target_settings(config)))
+        self._source = Cluster(validate(source_settings(config)))
+        self._target = Cluster(validate(target_settings(config)))
         self._known: dict[str, int] | None = None
         self._stopping = threading.Event()
         self._watch = threading.Thread(target=self._watch_topics, name="topics", daemon=True)
@@ -68,7 +68,7 @@ class KafkaSourceConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         try:
-            topics = self._chosen()
+            topics = self._choose_topics()
             if not self.context.trial:
                 self._prepare_target(topics)
         except KafkaException as error:
@@ -81,18 +81,18 @@ class KafkaSourceConnector(SourceConnector):
             return [{**self._config, names.TASK_TOPICS: json.dumps(topics, separators=(",", ":"))}] * tasks
         return [
             {**self._config, names.TASK_PARTITIONS: json.dumps(share, separators=(",", ":"))}
-            for share in divided(topics, max_tasks)
+            for share in divide_partitions(topics, max_tasks)
         ]
 
-    def _chosen(self) -> dict[str, int]:
+    def _choose_topics(self) -> dict[str, int]:
         wanted, excluded = (Names(_list(self._parsed, key)) for key in (names.TOPICS, names.TOPICS_EXCLUDE))
-        found = chosen(self._source.topics(), wanted, excluded, self._renaming)
-        closed = self._closed(found)
+        found = choose_topics(self._source.topics(), wanted, excluded, self._renaming)
+        closed = self._internal_topic_errors(found)
         if closed:
             logger.warning("Left out, as they are internal topics of Kafka or of the workers: %s", ", ".join(closed))
         return {topic: count for topic, count in found.items() if topic not in closed}
 
-    def _closed(self, topics: Mapping[str, int]) -> list[str]:
+    def _internal_topic_errors(self, topics: Mapping[str, int]) -> list[str]:
         """Internal topics among them: of the worker's cluster as a source, by their name as a target."""
         limits = current()
         closed = {topic for topic in topics if limits.internal(self._renaming.target(topic))}
@@ -126,7 +126,7 @@ class KafkaSourceConnector(SourceConnector):
     def _watch_topics(self) -> None:
         while not self._stopping.wait(self._parsed.integer(names.REFRESH_SECONDS)):
             try:
-                found = self._chosen()
+                found = self._choose_topics()
             except KafkaException as error:
                 logger.warning("The source's topics cannot be listed, it is tried again: %s", _words(error))
                 continue

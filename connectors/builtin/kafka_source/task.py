@@ -20,7 +20,7 @@ from connectors.api import (
     SourceTask,
 )
 from connectors.builtin.kafka_source import settings as names
-from connectors.builtin.kafka_source.cluster import Cluster, checked, consumer, source_settings
+from connectors.builtin.kafka_source.cluster import Cluster, consumer, source_settings, validate
 from connectors.builtin.kafka_source.runs import Run, by_partition, of_messages, of_records
 from connectors.builtin.kafka_source.settings import CONFIG_DEF
 from connectors.builtin.kafka_source.topics import Renaming, check_other_offsets, starting_offset
@@ -47,7 +47,7 @@ class KafkaSourceTask(SourceTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         parsed = CONFIG_DEF.parse(config)
-        self._settings = checked(source_settings(config))
+        self._settings = validate(source_settings(config))
         self._alias = parsed.string(names.SOURCE_ALIAS)
         self._batch_size = parsed.integer(names.BATCH_SIZE)
         self._wait_s = parsed.integer(names.POLL_MS) / 1000
@@ -59,8 +59,8 @@ class KafkaSourceTask(SourceTask):
         assignment = parsed.string(names.ASSIGNMENT)
         share = share_of(config)
         self._check_open({topic for topic, _ in share})
-        delivered = {one: delivered_offset(self.context.offset_reader.offset(self._partition(one))) for one in share}
-        grouped = self._grouped(assignment, group_of(config), delivered)
+        delivered = {one: parse_offset(self.context.offset_reader.offset(self._partition(one))) for one in share}
+        grouped = self._group_offsets(assignment, group_of(config), delivered)
         if assignment == names.GROUP:
             first = {one: last + 1 for one, last in delivered.items() if last is not None and one not in grouped}
             self._group = self.context.join_group(
@@ -83,7 +83,7 @@ class KafkaSourceTask(SourceTask):
         try:
             same = Cluster(self._settings).cluster_id() == current().cluster_id
         except KafkaException as error:
-            raise _raised(error.args[0], "The source cluster cannot be looked at") from error
+            raise _error_to_raise(error.args[0], "The source cluster cannot be looked at") from error
         if same:
             raise ConnectorError(f"{closed[0]} is an internal topic of Kafka or of the workers: it is not read.")
 
@@ -94,14 +94,14 @@ class KafkaSourceTask(SourceTask):
             self._targets[one[0]] = self._rename(one[0])
         return self._partitions[one]
 
-    def _grouped(
+    def _group_offsets(
         self, assignment: str, group: str, delivered: Mapping[tuple[str, int], int | None]
     ) -> dict[tuple[str, int], int]:
         """The group's offsets. Raises where the other way of keeping offsets is ahead of this one."""
         try:
             grouped = Cluster(self._settings).group_offsets(group, list(delivered))
         except KafkaException as error:
-            raise _raised(error.args[0], f"The offsets of consumer group {group} cannot be read") from error
+            raise _error_to_raise(error.args[0], f"The offsets of consumer group {group} cannot be read") from error
         try:
             check_other_offsets(assignment, group, delivered, grouped)
         except ValueError as error:
@@ -114,7 +114,7 @@ class KafkaSourceTask(SourceTask):
         try:
             bounds = Cluster(self._settings).bounds(list(delivered))
         except KafkaException as error:
-            raise _raised(error.args[0], "The partitions to read cannot be looked at") from error
+            raise _error_to_raise(error.args[0], "The partitions to read cannot be looked at") from error
         places = []
         for (topic, partition), last in delivered.items():
             try:
@@ -187,16 +187,14 @@ class KafkaSourceTask(SourceTask):
         if error.code() == KafkaError._AUTO_OFFSET_RESET and where in self._partitions:
             self._out_of_range(where)
         elif error.code() != KafkaError._PARTITION_EOF:
-            raise _raised(error, f"Topic {where[0]} cannot be read")
+            raise _error_to_raise(error, f"Topic {where[0]} cannot be read")
 
     def _out_of_range(self, where: tuple[str, int]) -> None:
         """The partition has lost records while it was read; those before the position have been handed over."""
         assert self._consumer is not None
         position = self._consumer.position([TopicPartition(*where)])[0].offset
         last = (
-            position - 1
-            if position > 0
-            else delivered_offset(self.context.offset_reader.offset(self._partitions[where]))
+            position - 1 if position > 0 else parse_offset(self.context.offset_reader.offset(self._partitions[where]))
         )
         self._consumer.incremental_unassign([TopicPartition(*where)])
         self._go_on({where: last})
@@ -213,7 +211,7 @@ def target_of(parsed: ParsedConfig, topic: str) -> str:
     return Renaming(policy, parsed.string(names.SOURCE_ALIAS), parsed.string(names.SEPARATOR)).target(topic)
 
 
-def delivered_offset(offset: SourceOffset | None) -> int | None:
+def parse_offset(offset: SourceOffset | None) -> int | None:
     """The last record's offset out of a source offset; raises `ConnectorError` for one that is not KafkaSource's."""
     if offset is None:
         return None
@@ -239,7 +237,7 @@ def group_of(config: Mapping[str, str]) -> str:
     return config.get(names.GROUP_ID) or f"ringfence-{config.get('name', '')}"
 
 
-def _raised(error: KafkaError, doing: str) -> Exception:
+def _error_to_raise(error: KafkaError, doing: str) -> Exception:
     """What to raise: the client goes on by itself after most errors, or the next attempt may."""
     text = f"{doing}: {error.str()}"
     if error.code() in _DENIED:

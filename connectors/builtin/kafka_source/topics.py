@@ -39,7 +39,7 @@ class Renaming:
         return bool(self._prefix) and topic.startswith(self._prefix)
 
 
-def chosen(found: Mapping[str, int], wanted: Names, excluded: Names, renaming: Renaming) -> dict[str, int]:
+def choose_topics(found: Mapping[str, int], wanted: Names, excluded: Names, renaming: Renaming) -> dict[str, int]:
     """Of the topics that there are, with the number of their partitions, those to read; sorted."""
     return {
         topic: count
@@ -48,7 +48,7 @@ def chosen(found: Mapping[str, int], wanted: Names, excluded: Names, renaming: R
     }
 
 
-def divided(topics: Mapping[str, int], max_tasks: int) -> list[list[tuple[str, int]]]:
+def divide_partitions(topics: Mapping[str, int], max_tasks: int) -> list[list[tuple[str, int]]]:
     """Topic and partition for each task, dealt out in turn, so that a topic's partitions are spread; stable."""
     all_of_them = [(topic, partition) for topic, count in sorted(topics.items()) for partition in range(count)]
     tasks = min(max_tasks, len(all_of_them))

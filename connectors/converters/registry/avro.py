@@ -9,11 +9,11 @@ from typing import Any
 from connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
 from connectors.api.schemas import DECIMAL_NAME
 from connectors.api.structs import fit
-from connectors.converters.json_encoding import signed_bytes, unscaled_value
+from connectors.converters.json_encoding import to_signed_bytes, to_unscaled
 from connectors.converters.registry.avro_schemas import LOGICAL, avro_schema, for_writing
 from connectors.converters.registry.base import RegistryConverter, Write, pairs
 from connectors.converters.registry.settings import load
-from connectors.values.moments import encoded
+from connectors.values.moments import encode
 
 
 class AvroConverter(RegistryConverter):
@@ -73,7 +73,7 @@ def _present(schema: Schema) -> Callable[[Any], Any] | None:
         scale = int(schema.parameters.get("scale", "0"))
         return lambda value: _decimal(value, scale)
     if schema.name in LOGICAL:
-        return lambda value: encoded(schema.name, value)
+        return lambda value: encode(schema.name, value)
     match schema.type:
         case SchemaType.ARRAY:
             assert schema.values is not None
@@ -102,4 +102,4 @@ def _present(schema: Schema) -> Callable[[Any], Any] | None:
 
 
 def _decimal(value: Decimal, scale: int) -> bytes:
-    return signed_bytes(unscaled_value(value, scale))
+    return to_signed_bytes(to_unscaled(value, scale))

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from connectors.api import ConnectorError, Schema, SchemaType, Struct
 from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from connectors.converters.json_encoding import signed_bytes, unscaled_value
+from connectors.converters.json_encoding import to_signed_bytes, to_unscaled
 from connectors.converters.registry.base import pairs
-from connectors.values.moments import encoded
+from connectors.values.moments import encode
 from connectors.values.texts import number_text
 
 _NAMESPACE: Final = "io.confluent.connect.avro"
@@ -195,7 +195,8 @@ def _can_be_told(schema: Schema, value: object) -> bool:
     """Whether Avro takes a default: pairs, which are records there, it does not take as pairs."""
     if isinstance(value, Struct):
         return all(
-            _can_be_told(field.schema, each) for field, each in zip(value.schema.fields, value.filled(), strict=True)
+            _can_be_told(field.schema, each)
+            for field, each in zip(value.schema.fields, value.values_or_defaults(), strict=True)
         )
     if isinstance(value, list) and schema.values is not None:
         return all(_can_be_told(schema.values, each) for each in value)
@@ -209,9 +210,9 @@ def _default(schema: Schema, value: object) -> Json:
     if value is None:
         return None
     if schema.name == DECIMAL_NAME:
-        value = signed_bytes(unscaled_value(value, int(schema.parameters.get("scale", "0"))))  # type: ignore[arg-type]
+        value = to_signed_bytes(to_unscaled(value, int(schema.parameters.get("scale", "0"))))  # type: ignore[arg-type]
     elif schema.name in LOGICAL:
-        return encoded(schema.name, value)
+        return encode(schema.name, value)
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if isinstance(value, float) and not math.isfinite(value):
@@ -219,7 +220,7 @@ def _default(schema: Schema, value: object) -> Json:
     if isinstance(value, float) and schema.type is SchemaType.FLOAT32:
         return float(number_text(value, 32))  # 1.1, not 1.100000023841858
     if isinstance(value, Struct):
-        fields = zip(value.schema.fields, value.filled(), strict=True)
+        fields = zip(value.schema.fields, value.values_or_defaults(), strict=True)
         return {field.name: _default(field.schema, each) for field, each in fields}
     if isinstance(value, list):
         assert schema.values is not None

@@ -62,12 +62,12 @@ class RegistryConverter(Converter):
         if value is None:
             return None
         if schema is None:
-            schema = self._inferred(topic, value)
+            schema = self._infer(topic, value)
         last_topic, last_schema = self._last
         begin, write = self._ready if schema is last_schema and topic == last_topic else self._of(topic, schema)
         return begin + write(value)
 
-    def _inferred(self, topic: str, value: object) -> Schema:
+    def _infer(self, topic: str, value: object) -> Schema:
         if isinstance(value, Struct):
             return value.schema
         for kind, schema in ((bool, BOOLEAN), (int, INT64), (float, FLOAT64), (str, STRING)):

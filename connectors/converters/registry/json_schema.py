@@ -51,9 +51,9 @@ class JsonSchemaConverter(RegistryConverter):
         def write(value: object) -> bytes:
             return orjson.dumps(encode(value))
 
-        return json.dumps(self._shown(schema), separators=(",", ":")), write
+        return json.dumps(self._describe(schema), separators=(",", ":")), write
 
-    def _shown(self, schema: Schema, index: int | None = None) -> Json:
+    def _describe(self, schema: Schema, index: int | None = None) -> Json:
         shown = self._plain(schema)
         if schema.name is not None:
             shown["title"] = schema.name
@@ -74,18 +74,18 @@ class JsonSchemaConverter(RegistryConverter):
         match schema.type:
             case SchemaType.ARRAY:
                 assert schema.values is not None
-                return {"type": "array", "items": self._shown(schema.values)}
+                return {"type": "array", "items": self._describe(schema.values)}
             case SchemaType.MAP:
                 assert schema.keys is not None
                 assert schema.values is not None
                 if not pairs(schema):
-                    values = self._shown(schema.values)
+                    values = self._describe(schema.values)
                     return {"type": "object", "connect.type": "map", "additionalProperties": values}
-                entry = {"key": self._shown(schema.keys, 0), "value": self._shown(schema.values, 1)}
+                entry = {"key": self._describe(schema.keys, 0), "value": self._describe(schema.values, 1)}
                 items = {"type": "object", "properties": entry}
                 return {"type": "array", "connect.type": "map", "items": items}
             case SchemaType.STRUCT:
-                fields = {name: self._shown(inner, place) for name, place, inner in schema.fields}
+                fields = {name: self._describe(inner, place) for name, place, inner in schema.fields}
                 required = [name for name, _, inner in schema.fields if not inner.optional and inner.default is None]
                 shown: dict[str, Json] = {"type": "object", "properties": fields}
                 if required:

@@ -50,7 +50,7 @@ class ProtoFile:
         self._count = 0
         self._told: dict[str, Schema] = {}
         self._fields: dict[str, frozenset[str]] = {}
-        package, _, name = (schema.name or self._unnamed()).rpartition(".")
+        package, _, name = (schema.name or self._make_name()).rpartition(".")
         self._file = self._proto.FileDescriptorProto(name=f"{name}.proto", syntax="proto3")
         if package:
             self._file.package = package
@@ -77,7 +77,7 @@ class ProtoFile:
         lines += [f'import "{name}";' for name in self._file.dependency]
         return "\n".join([*lines, "", *self._lines(self._file.message_type[0], "")]) + "\n"
 
-    def _unnamed(self) -> str:
+    def _make_name(self) -> str:
         self._count += 1
         return f"ConnectDefault{self._count}"
 
@@ -113,7 +113,7 @@ class ProtoFile:
         elif schema.type in SCALARS:
             field.type = getattr(field, f"TYPE_{SCALARS[schema.type].upper()}")
         elif schema.type is SchemaType.STRUCT:
-            name = (schema.name or self._unnamed()).rpartition(".")[2]
+            name = (schema.name or self._make_name()).rpartition(".")[2]
             if name in self._fields[path]:
                 name += "Message"  # fields and messages within one share their names
             field.type, field.type_name = field.TYPE_MESSAGE, f"{path}.{name}"
@@ -145,11 +145,11 @@ class ProtoFile:
         for field in message.field:
             entry = entries.get(field.type_name.rpartition(".")[2]) if field.type == field.TYPE_MESSAGE else None
             if entry is not None:
-                shown = f"map<{_shown(entry.field[0])}, {_shown(entry.field[1])}>"
+                shown = f"map<{_render(entry.field[0])}, {_render(entry.field[1])}>"
             elif field.label == field.LABEL_REPEATED:
-                shown = f"repeated {_shown(field)}"
+                shown = f"repeated {_render(field)}"
             else:
-                shown = f"optional {_shown(field)}" if field.proto3_optional else _shown(field)
+                shown = f"optional {_render(field)}" if field.proto3_optional else _render(field)
             yield f"{indent}  {shown} {field.name} = {field.number};"
         for each in message.nested_type:
             if each.name not in entries:
@@ -161,7 +161,7 @@ def _nullable(schema: Schema) -> bool:
     return schema.optional or schema.default is not None
 
 
-def _shown(field: Descriptor) -> str:
+def _render(field: Descriptor) -> str:
     if field.type == field.TYPE_MESSAGE:
         return str(field.type_name)
     return next(name for name in SCALARS.values() if getattr(field, f"TYPE_{name.upper()}") == field.type)

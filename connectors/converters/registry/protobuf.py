@@ -6,7 +6,7 @@ from typing import Any
 from connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
 from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connectors.api.structs import fit
-from connectors.converters.json_encoding import signed_bytes, unscaled_value
+from connectors.converters.json_encoding import to_signed_bytes, to_unscaled
 from connectors.converters.registry.base import RegistryConverter, Write
 from connectors.converters.registry.proto_file import LOGICAL, ProtoFile
 from connectors.converters.registry.settings import load
@@ -50,7 +50,7 @@ def _message(schema: Schema) -> Fill:
     def fill(message: Message, struct: Struct) -> None:
         if struct.schema != schema:
             raise ConnectorError("Mismatching schema: the struct has another one than the record names.")
-        for name, (inner, put), value in zip(names, fields, struct.filled(), strict=True):
+        for name, (inner, put), value in zip(names, fields, struct.values_or_defaults(), strict=True):
             if value is not None:
                 put(message, value)
             elif not inner.optional:
@@ -62,7 +62,7 @@ def _message(schema: Schema) -> Fill:
 def _field(name: str, schema: Schema) -> Fill:
     """Puts a value into the field of that name."""
     if schema.type is SchemaType.ARRAY and schema.values is not None:
-        return _repeated(name, schema.values)
+        return _fill_repeated(name, schema.values)
     if schema.type is SchemaType.MAP and schema.values is not None:
         return _map(name, schema.values)
     inner = _submessage(schema)
@@ -77,7 +77,7 @@ def _field(name: str, schema: Schema) -> Fill:
     return put
 
 
-def _repeated(name: str, schema: Schema) -> Fill:
+def _fill_repeated(name: str, schema: Schema) -> Fill:
     inner = _submessage(schema)
 
     def put(message: Message, values: list[Any]) -> None:
@@ -120,7 +120,7 @@ def _submessage(schema: Schema) -> Fill | None:
 
 def _decimal(scale: int) -> Fill:
     def fill(message: Message, value: Any) -> None:
-        message.value, message.scale = signed_bytes(unscaled_value(value, scale)), scale
+        message.value, message.scale = to_signed_bytes(to_unscaled(value, scale)), scale
 
     return fill
 

@@ -175,18 +175,18 @@ def client_config(settings: ParsedConfig) -> dict[str, Any]:
         "max.retries": 1,  # what lasts longer is errors.retry.timeout's business, and the task's restart's
     }
     if settings.string("basic.auth.credentials.source") == "USER_INFO":
-        config["basic.auth.user.info"] = _needed(settings, "basic.auth.user.info", password=True)
+        config["basic.auth.user.info"] = _require(settings, "basic.auth.user.info", password=True)
     source = settings["bearer.auth.credentials.source"]
     if source is not None:
         config["bearer.auth.credentials.source"] = source
         config["bearer.auth.logical.cluster"] = settings["bearer.auth.logical.cluster"] or ""
         config["bearer.auth.identity.pool.id"] = settings["bearer.auth.identity.pool.id"] or ""
     if source == "STATIC_TOKEN":
-        config["bearer.auth.token"] = _needed(settings, "bearer.auth.token", password=True)
+        config["bearer.auth.token"] = _require(settings, "bearer.auth.token", password=True)
     if source == "OAUTHBEARER":
         for name in ("issuer.endpoint.url", "client.id", "scope"):
-            config[f"bearer.auth.{name}"] = _needed(settings, f"bearer.auth.{name}")
-        config["bearer.auth.client.secret"] = _needed(settings, "bearer.auth.client.secret", password=True)
+            config[f"bearer.auth.{name}"] = _require(settings, f"bearer.auth.{name}")
+        config["bearer.auth.client.secret"] = _require(settings, "bearer.auth.client.secret", password=True)
     files: Mapping[str, object] = {
         "ssl.ca.location": settings["schema.registry.ssl.truststore.location"],
         "ssl.certificate.location": settings["schema.registry.ssl.keystore.location"],
@@ -198,7 +198,7 @@ def client_config(settings: ParsedConfig) -> dict[str, Any]:
     return config
 
 
-def _needed(settings: ParsedConfig, name: str, *, password: bool = False) -> str:
+def _require(settings: ParsedConfig, name: str, *, password: bool = False) -> str:
     if settings[name] is None:
         raise ConfigException(f'Missing required configuration "{name}": the registry\'s credentials need it.')
     return settings.password(name) if password else settings.string(name)

@@ -9,7 +9,7 @@ from fencing.kafka.idempotent import IdempotentProducer
 from fencing.kafka.translation import kafka_errors
 from fencing.records.record_path import GatheredOffsets, RecordPath
 from fencing.task.at_least_once.offset_flush import OffsetFlush
-from fencing.task.at_least_once.submitted_records import Acknowledged
+from fencing.task.at_least_once.submitted_records import SubmittedRecords
 from fencing.task.transactions import Counters
 
 
@@ -50,7 +50,7 @@ class Deliveries:
         self._clock = clock
         self._keep = keep_records
         self._stopping = stopping
-        self._book = Acknowledged()
+        self._book = SubmittedRecords()
         self._passed = GatheredOffsets()  # the path wants one; here the book keeps the offsets
         self.topics: frozenset[str] = frozenset()
         """Those that acknowledged records went to."""
@@ -67,7 +67,9 @@ class Deliveries:
             run.topics = prepared.topics
             before = self._path.bytes
             with kafka_errors("producing"):
-                sent = self._path.send(prepared, self._producer.reporting(run.delivered), self._make_room, self._passed)
+                sent = self._path.send(
+                    prepared, self._producer.reporting(run.on_delivery), self._make_room, self._passed
+                )
             self._passed.take()
             self._counters.records += sent
             self._counters.bytes += self._path.bytes - before
@@ -92,7 +94,7 @@ class Deliveries:
                 failure.code,
             )
 
-    def acknowledged(self, seconds: float = 0.0) -> list[SourceRecord]:
+    def take_acknowledged(self, seconds: float = 0.0) -> list[SourceRecord]:
         """Hear of deliveries; the records that are acknowledged since the last call, in order, where they are kept."""
         deadline = Deadline.after(seconds, self._clock)
         while True:
@@ -110,7 +112,7 @@ class Deliveries:
         """All that was sent is acknowledged, and every offset is written or being written."""
         return not self._book.waiting and not self._flush.under_way
 
-    def flushed(self, interval_s: float) -> bool:
+    def flush_if_due(self, interval_s: float) -> bool:
         """Write the offsets where `interval_s` has passed since the last time; whether a flush came to its end well.
 
         With nothing to write that is at once, as in Kafka Connect.

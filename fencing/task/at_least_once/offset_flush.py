@@ -1,7 +1,7 @@
 """Source offsets without transactions: written beside the task's work, one flush at a time (`offset.flush.*`).
 
-Only offsets of acknowledged records get here (`fencing.task.at_least_once.submitted_records`), so one that arrives late, or not at all, costs
-duplicates after a restart and nothing else.
+Only offsets of acknowledged records get here (`fencing.task.at_least_once.submitted_records`), so one that arrives
+late, or not at all, costs duplicates after a restart and nothing else.
 """
 
 import logging
@@ -30,7 +30,7 @@ class _Flush:
         self.failure: FencingError | None = None
         self.overdue = False
 
-    def delivered(self, failure: FencingError | None) -> None:
+    def on_delivery(self, failure: FencingError | None) -> None:
         self.waiting -= 1
         self.failure = self.failure or failure
 
@@ -73,7 +73,7 @@ class OffsetFlush:
         if self._copy is not None:
             self._copy.before(offsets)
         flush = self._flush = _Flush(offsets, self._clock.monotonic())
-        produce = self._producer.reporting(flush.delivered)
+        produce = self._producer.reporting(flush.on_delivery)
         room = Deadline.after(self._timeout_s, self._clock)
         for partition, offset in offsets:
             key, value = self._known.key_of(partition), encode_value(offset)
@@ -85,7 +85,7 @@ class OffsetFlush:
                 except BufferError:
                     self._producer.serve(0.02)
                     if room.expired:
-                        flush.delivered(FencingError("the producer's queue is full"))
+                        flush.on_delivery(FencingError("the producer's queue is full"))
                         break
 
     def settle(self, seconds: float = 0.0) -> tuple[bool, Offsets] | None:

@@ -28,7 +28,7 @@ from fencing.task.record_path_factory import record_path
 from fencing.task.report import TaskReport
 from fencing.task.spec import TaskSpec
 from fencing.task.transactions import Counters
-from fencing.task.view import TaskView, Verdict
+from fencing.task.view import DesiredState, TaskView
 from fencing.topics.status import State
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class _Superseded(Exception):
     """The verdict said END while a batch was being sent."""
 
 
-class AtLeastOnceLife:
+class AtLeastOnceRun:
     """From the source offsets to the end of the attempt, or to what is raised.
 
     Raises like a life with transactions: `Fatal` fails the task, `Retriable` and `Fenced` (librdkafka gave its producer
@@ -66,13 +66,13 @@ class AtLeastOnceLife:
 
     def run(self) -> None:
         """Returns when the attempt shall end."""
-        if self._view.refresh(Deadline.after(60, self._clock)) is Verdict.END:
+        if self._view.refresh(Deadline.after(60, self._clock)) is DesiredState.END:
             return
         self._fence_before()
         self._report.stage("reading source offsets")
         kept = TaskOffsets(self._spec, self._clock, transactional=False)
         kept.prepare()
-        offsets = kept.read(lambda: self._view.verdict is Verdict.END)
+        offsets = kept.read(lambda: self._view.verdict is DesiredState.END)
         self._view.check_topics(Deadline.after(60, self._clock))
         plugin = self._plugin.make()
         copy = kept.copy(offsets, lambda text: self._report.stage("copying offsets", text))
@@ -142,7 +142,7 @@ class AtLeastOnceLife:
             log.warning("An attempt of %s in a transaction could not be fenced: %s", self._spec.task, error)
 
     def _stop_if_ended(self) -> None:
-        if self._view.verdict is Verdict.END:
+        if self._view.verdict is DesiredState.END:
             raise _Superseded
 
     def _work(self, plugin: SourceTask, deliveries: Deliveries) -> None:
@@ -162,10 +162,10 @@ class AtLeastOnceLife:
         polling = Polling(plugin, self._view, self._report, self._counters, self._clock)
         while True:
             verdict = self._view.verdict
-            if verdict is not Verdict.RUN:
+            if verdict is not DesiredState.RUN:
                 self._finish(plugin, deliveries)
                 deliveries.check()
-                if verdict not in (Verdict.PAUSE, Verdict.WAIT):
+                if verdict not in (DesiredState.PAUSE, DesiredState.WAIT):
                     return
                 polling.sit_out(verdict)
                 continue
@@ -173,18 +173,18 @@ class AtLeastOnceLife:
             if batch:
                 self._stop_if_ended()  # nobody fences this attempt: a batch that came too late must not go out
                 deliveries.send(batch)
-            self._told(plugin, deliveries, 0.0)
+            self._report_acknowledged(plugin, deliveries, 0.0)
             deliveries.check()
-            if deliveries.flushed(self._interval_s):
+            if deliveries.flush_if_due(self._interval_s):
                 plugin.commit()
 
     def _finish(self, plugin: SourceTask, deliveries: Deliveries) -> None:
         """Wait for what is under way, at most `offset.flush.timeout.ms`; then write what may be written."""
-        self._told(plugin, deliveries, self._timeout_s)
+        self._report_acknowledged(plugin, deliveries, self._timeout_s)
         if deliveries.flush_all(self._timeout_s):
             plugin.commit()
 
-    def _told(self, plugin: SourceTask, deliveries: Deliveries, seconds: float) -> None:
-        for record in deliveries.acknowledged(seconds):
+    def _report_acknowledged(self, plugin: SourceTask, deliveries: Deliveries, seconds: float) -> None:
+        for record in deliveries.take_acknowledged(seconds):
             plugin.commit_record(record)
         self._report.topics(deliveries.topics, self._view.topics_reset)

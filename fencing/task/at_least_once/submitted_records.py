@@ -16,14 +16,14 @@ Move = tuple[Partition, Offset | None]
 """A source partition, and its new offset."""
 
 
-class Run:
+class SubmittedBatch:
     """Records under way, and the source offset that stands behind the last of them."""
 
     __slots__ = ("_book", "offset", "partition", "records", "topics", "waiting")
 
     def __init__(
         self,
-        book: "Acknowledged",
+        book: "SubmittedRecords",
         partition: Partition,
         offset: Offset | None,
         waiting: int,
@@ -36,7 +36,7 @@ class Run:
         self.records = records
         self.topics: Set[str] = frozenset()
 
-    def delivered(self, failure: FencingError | None) -> None:
+    def on_delivery(self, failure: FencingError | None) -> None:
         """The broker's answer for one record. One that failed is waited for in vain, and so is its run."""
         if failure is None:
             self.waiting -= 1
@@ -45,11 +45,11 @@ class Run:
             self._book.failure = self._book.failure or failure
 
 
-class Acknowledged:
+class SubmittedRecords:
     """The runs of one task, from `begin` to the offsets that may be written."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, deque[Run]] = {}
+        self._runs: dict[str, deque[SubmittedBatch]] = {}
         self._newest: dict[str, Move] = {}
         self.waiting = 0
         """Records that are not acknowledged."""
@@ -58,17 +58,17 @@ class Acknowledged:
 
     def begin(
         self, partition: Partition, offset: Offset | None, waiting: int, records: Sequence[SourceRecord] = ()
-    ) -> Run:
+    ) -> SubmittedBatch:
         """The next run, in the plugin's order.
 
         waiting: how many acknowledgements are due, 0 where transforms dropped all; records: for the plugin.
         """
-        run = Run(self, partition, offset, waiting, records)
+        run = SubmittedBatch(self, partition, offset, waiting, records)
         self._runs.setdefault(canonical(partition), deque()).append(run)
         self.waiting += waiting
         return run
 
-    def advance(self) -> list[Run]:
+    def advance(self) -> list[SubmittedBatch]:
         """Runs that are done and have nothing before them that is not; each is returned once."""
         done = []
         for name, runs in list(self._runs.items()):

@@ -58,7 +58,7 @@ def by_secret(request: HttpRequest, secret: str, name: str = "") -> Principal | 
     """The principal of a token, or of RINGFENCE_TOKEN. Each wrong one counts against the address."""
     row = tokens.find(secret) if secret.startswith(tokens.PREFIX) else None
     if row is not None:
-        tokens.used(row)
+        tokens.record_use(row)
         return of_token(row)
     if is_master(secret):
         return Principal(name or "token", "server token", (ALL_RIGHTS,))
@@ -66,7 +66,7 @@ def by_secret(request: HttpRequest, secret: str, name: str = "") -> Principal | 
     if wait := throttle.wait_seconds(limits):
         return Nobody(wait)
     if secret:
-        throttle.failed(limits)
+        throttle.record_failure(limits)
     return Nobody()
 
 

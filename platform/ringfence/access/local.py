@@ -27,12 +27,12 @@ def needs_no_login(request: HttpRequest) -> bool:
     if not settings.NO_LOGIN:
         return False
     peer = str(request.META.get("REMOTE_ADDR") or "")
-    if not _is_loopback(peer) or not _is_loopback_name(request.META.get("HTTP_HOST", "")) or _passed_on(request):
+    if not _is_loopback(peer) or not _is_loopback_name(request.META.get("HTTP_HOST", "")) or _is_forwarded(request):
         return False
     return settings.NO_LOGIN == NoLogin.MACHINE or _of_our_user(request)
 
 
-def _passed_on(request: HttpRequest) -> bool:
+def _is_forwarded(request: HttpRequest) -> bool:
     return any(name in _FORWARDED or name.startswith(_FORWARDED_PREFIX) for name in request.META)
 
 

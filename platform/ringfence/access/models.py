@@ -11,7 +11,7 @@ from ringfence.access.principal import Right
 from ringfence.access.verbs import verbs_of
 
 
-def described(what: str, pattern: str, topics: str) -> str:
+def describe(what: str, pattern: str, topics: str) -> str:
     """A grant's or token's scope for people."""
     limit = "" if topics == EVERYTHING else f", topics {topics}"
     return f"{what} on {pattern}{limit}"
@@ -34,7 +34,7 @@ class Grant(models.Model):
         return Right(verbs_of(self.what.split()), self.pattern, tuple(self.topics.split()))
 
     def __str__(self) -> str:
-        return described(self.what, self.pattern, self.topics)
+        return describe(self.what, self.pattern, self.topics)
 
 
 class Token(models.Model):
@@ -61,7 +61,7 @@ class Token(models.Model):
         return Right(verbs_of(self.what.split()), self.pattern, tuple(self.topics.split()))
 
     def __str__(self) -> str:
-        return described(self.what, self.pattern, self.topics)
+        return describe(self.what, self.pattern, self.topics)
 
     @property
     def state(self) -> str:

@@ -27,7 +27,7 @@ def user_of(peer: Address, server: Address) -> int | None:
     return found if found is not None else _by_table(peer, server)
 
 
-def _packed(host: str, family: int) -> bytes | None:
+def _pack(host: str, family: int) -> bytes | None:
     """The address as sockets of the family hold it: IPv6 sockets hold those of IPv4 mapped."""
     try:
         address = ipaddress.ip_address(host)
@@ -42,17 +42,17 @@ def _packed(host: str, family: int) -> bytes | None:
 
 def _by_netlink(peer: Address, server: Address) -> int | None:
     for family in (socket.AF_INET, socket.AF_INET6):
-        source, target = _packed(peer[0], family), _packed(server[0], family)
+        source, target = _pack(peer[0], family), _pack(server[0], family)
         if source is None or target is None:
             continue
         with contextlib.suppress(OSError, AttributeError, struct.error):
-            uid = _asked(family, (source, peer[1]), (target, server[1]))
+            uid = _ask(family, (source, peer[1]), (target, server[1]))
             if uid is not None:
                 return uid
     return None
 
 
-def _asked(family: int, source: tuple[bytes, int], target: tuple[bytes, int]) -> int | None:
+def _ask(family: int, source: tuple[bytes, int], target: tuple[bytes, int]) -> int | None:
     """inet_diag_req_v2 and inet_diag_msg of linux/inet_diag.h."""
     identity = struct.pack(_PORTS_ADDRESSES, source[1], target[1], source[0], target[0])
     identity += struct.pack("=I2I", 0, _NO_COOKIE, _NO_COOKIE)
@@ -71,7 +71,7 @@ def _asked(family: int, source: tuple[bytes, int], target: tuple[bytes, int]) ->
 
 def _by_table(peer: Address, server: Address) -> int | None:
     for table, family in _TABLES:
-        source, target = _packed(peer[0], family), _packed(server[0], family)
+        source, target = _pack(peer[0], family), _pack(server[0], family)
         if source is None or target is None:
             continue
         wanted = [f"{_hexadecimal(source)}:{peer[1]:04X}", f"{_hexadecimal(target)}:{server[1]:04X}"]

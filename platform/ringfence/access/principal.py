@@ -65,7 +65,7 @@ class Principal:
     def verbs_on(self, name: str) -> frozenset[Verb]:
         return frozenset(verb for verb in Verb if self.may(verb, name))
 
-    def shown(self, names: Iterable[str], verb: Verb = Verb.VIEW) -> list[str]:
+    def filter_names(self, names: Iterable[str], verb: Verb = Verb.VIEW) -> list[str]:
         """Those of the names on which the verb is allowed."""
         return list(names) if self.may_everywhere(verb) else [name for name in names if self.may(verb, name)]
 

@@ -65,7 +65,7 @@ def requires(**needs: Need) -> Callable[[View], View]:
     return declare
 
 
-def declared(view: Callable[..., Any]) -> Mapping[str, Need]:
+def declarations(view: Callable[..., Any]) -> Mapping[str, Need]:
     """What a view declares, {} for nothing."""
     owner = getattr(view, "view_class", None) or getattr(view, "cls", None)
     found = getattr(view, "access", None) or getattr(owner, "access", None)
@@ -82,5 +82,5 @@ def methods_of(view: Callable[..., Any]) -> frozenset[str] | None:
 
 def need_of(view: Callable[..., Any], method: str) -> Need | None:
     """What this method needs; None where nothing is declared."""
-    needs = declared(view)
+    needs = declarations(view)
     return needs.get(method) or (needs.get("GET") if method == "HEAD" else None)

@@ -13,7 +13,7 @@ from django.contrib.sessions.base_session import AbstractBaseSession
 from django.utils import timezone
 
 
-def stored_key(session_key: str) -> str:
+def hash_key(session_key: str) -> str:
     """What stands in the table for a cookie's key: 240 bits of its SHA-256, as much as the column holds."""
     return base64.urlsafe_b64encode(hashlib.sha256(session_key.encode()).digest()[:30]).decode()
 
@@ -23,7 +23,7 @@ class SessionStore(db.SessionStore):
 
     def _get_session_from_db(self) -> AbstractBaseSession | None:
         key = self.session_key
-        rows = self.model.objects.filter(session_key=stored_key(key or ""), expire_date__gt=timezone.now())
+        rows = self.model.objects.filter(session_key=hash_key(key or ""), expire_date__gt=timezone.now())
         row: AbstractBaseSession | None = rows.first() if key else None
         if row is None:
             self._session_key = None
@@ -33,14 +33,14 @@ class SessionStore(db.SessionStore):
         return await sync_to_async(self._get_session_from_db)()
 
     def exists(self, session_key: str) -> bool:
-        return bool(super().exists(stored_key(session_key)))
+        return bool(super().exists(hash_key(session_key)))
 
     async def aexists(self, session_key: str) -> bool:
         return await sync_to_async(self.exists)(session_key)
 
     def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
         row: AbstractBaseSession = super().create_model_instance(data)
-        row.session_key = stored_key(row.session_key)
+        row.session_key = hash_key(row.session_key)
         return row
 
     async def acreate_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
@@ -49,7 +49,7 @@ class SessionStore(db.SessionStore):
     def delete(self, session_key: str | None = None) -> None:
         key = session_key or self.session_key
         if key is not None:
-            super().delete(stored_key(key))
+            super().delete(hash_key(key))
 
     async def adelete(self, session_key: str | None = None) -> None:
         await sync_to_async(self.delete)(session_key)

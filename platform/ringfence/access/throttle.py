@@ -45,7 +45,7 @@ def wait_seconds(limits: dict[str, int]) -> int:
     return longest
 
 
-def failed(limits: dict[str, int]) -> None:
+def record_failure(limits: dict[str, int]) -> None:
     """Count one failure."""
     now = int(time.time() * 1000)
     with transaction.atomic():
@@ -55,6 +55,6 @@ def failed(limits: dict[str, int]) -> None:
             Throttle.objects.filter(key=key).update(failures=F("failures") + 1, since_ms=now)
 
 
-def succeeded(limits: dict[str, int]) -> None:
+def record_success(limits: dict[str, int]) -> None:
     """Forget the account's failures; those of the address stay, or one account would be enough to try all others."""
     Throttle.objects.filter(key__in=[key for key in limits if key.startswith("account:")]).delete()

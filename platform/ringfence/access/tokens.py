@@ -70,7 +70,7 @@ def usable(row: Token) -> bool:
     return row.state == "valid" and row.user.is_active
 
 
-def used(row: Token) -> None:
+def record_use(row: Token) -> None:
     """Remember that it was used, once a minute at most."""
     now = int(time.time() * 1000)
     if now - row.last_used_ms >= _USED_EVERY_MS:

@@ -41,7 +41,7 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTask:
+class TaskSnapshot:
     """One task of the newest generation. Times are milliseconds, 0 for never."""
 
     connector: str
@@ -54,7 +54,7 @@ class SeenTask:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenConnector:
+class ConnectorSnapshot:
     """`round_failed_ms`: since when the round that its tasks wait for fails; 0 where none does.
 
     stalled: as the pages say it, it moves nothing for longer than is usual for it.
@@ -70,15 +70,15 @@ class SeenConnector:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterSnapshot:
     """The cluster at one moment. `leaderless_ms`: since when no worker leads; 0 where one does.
 
     `topics_lost`: why the cluster stands still since `topics_lost_ms`, "" where it does not.
     """
 
     now_ms: int
-    connectors: tuple[SeenConnector, ...] = ()
-    tasks: tuple[SeenTask, ...] = ()
+    connectors: tuple[ConnectorSnapshot, ...] = ()
+    tasks: tuple[TaskSnapshot, ...] = ()
     leaderless_ms: int = 0
     topics_lost: str = ""
     topics_lost_ms: int = 0
@@ -95,7 +95,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Finding:
     """What a rule has found: `subject` names the cause, the same as long as it is the same cause."""
 
     subject: str
@@ -107,23 +107,23 @@ class Found:
 class Changes:
     """What to open and what to close; what is open and still found changes nothing."""
 
-    opened: Mapping[tuple[int, str], Found] = field(default_factory=dict)
+    opened: Mapping[tuple[int, str], Finding] = field(default_factory=dict)
     resolved: frozenset[tuple[int, str]] = frozenset()
 
 
-def changes(are_open: Iterable[tuple[int, str]], found: Mapping[tuple[int, str], Found]) -> Changes:
+def changes(are_open: Iterable[tuple[int, str]], found: Mapping[tuple[int, str], Finding]) -> Changes:
     """`are_open`, and the keys of `found`: (rule, subject). One incident per cause, whatever it does meanwhile."""
     known = frozenset(are_open)
     new = {key: one for key, one in found.items() if key not in known}
     return Changes(new, known - found.keys())
 
 
-def look(rules: Iterable[Asked], seen: Seen) -> dict[tuple[int, str], Found]:
+def look(rules: Iterable[Asked], seen: ClusterSnapshot) -> dict[tuple[int, str], Finding]:
     """What the rules find, by (rule, subject)."""
     return {(rule.id, one.subject): one for rule in rules for one in _LOOK[rule.kind](rule, seen)}
 
 
-def _lasts(rule: Asked, seen: Seen, since_ms: int) -> bool:
+def _lasts(rule: Asked, seen: ClusterSnapshot, since_ms: int) -> bool:
     return since_ms > 0 and seen.now_ms - since_ms >= rule.seconds * 1000
 
 
@@ -133,26 +133,28 @@ def _first_line(trace: str) -> str:
     return lines[-1] if lines else ""
 
 
-def _failed(rule: Asked, seen: Seen) -> Iterator[Found]:
+def _find_failed(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     for connector in seen.connectors:
         late = connector.state == "FAILED" and _lasts(rule, seen, connector.since_ms)
         if late and matches(rule.pattern, connector.name):
             why = _first_line(connector.message)
-            yield Found(f"connector {connector.name}", connector.name, f"Connector {connector.name} has failed. {why}")
+            yield Finding(
+                f"connector {connector.name}", connector.name, f"Connector {connector.name} has failed. {why}"
+            )
     for task in seen.tasks:
         if task.state == "FAILED" and _lasts(rule, seen, task.since_ms) and matches(rule.pattern, task.connector):
             subject = f"task {task.connector}-{task.number}"
             why = _first_line(task.trace)
-            yield Found(subject, task.connector, f"Task {task.number} of {task.connector} has failed. {why}")
+            yield Finding(subject, task.connector, f"Task {task.number} of {task.connector} has failed. {why}")
 
 
-def _stalled(rule: Asked, seen: Seen) -> Iterator[Found]:
+def _find_stalled(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     """With 0 seconds: longer than is usual for the connector. Else: a task that has read nothing for so long."""
     if rule.seconds == 0:
         for one in seen.connectors:
             if one.stalled and matches(rule.pattern, one.name):
                 said = f"Connector {one.name} runs, but moves nothing for longer than is usual for it"
-                yield Found(f"connector {one.name}", one.name, said)
+                yield Finding(f"connector {one.name}", one.name, said)
         return
     resting = {one.name for one in seen.connectors if one.target != "RUNNING"}
     for task in seen.tasks:
@@ -162,36 +164,36 @@ def _stalled(rule: Asked, seen: Seen) -> Iterator[Found]:
         if _lasts(rule, seen, max(task.polled_ms, task.since_ms)):
             subject = f"task {task.connector}-{task.number}"
             said = f"Task {task.number} of {task.connector} runs, and has read nothing for {rule.seconds} s"
-            yield Found(subject, task.connector, f"{said}. If its source has news, look at its log")
+            yield Finding(subject, task.connector, f"{said}. If its source has news, look at its log")
 
 
-def _open(rule: Asked, seen: Seen) -> Iterator[Found]:
+def _open(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     for task in seen.tasks:
         if _lasts(rule, seen, task.open_since_ms) and matches(rule.pattern, task.connector):
             subject = f"task {task.connector}-{task.number}"
             said = f"Task {task.number} of {task.connector} has had a transaction open for more than {rule.seconds} s"
-            yield Found(subject, task.connector, f"{said}: read_committed readers of its topics wait")
+            yield Finding(subject, task.connector, f"{said}: read_committed readers of its topics wait")
 
 
-def _fencing(rule: Asked, seen: Seen) -> Iterator[Found]:
+def _fencing(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     for one in seen.connectors:
         if _lasts(rule, seen, one.round_failed_ms) and matches(rule.pattern, one.name):
-            yield Found(f"connector {one.name}", one.name, f"The fencing round of {one.name} fails: {one.message}")
+            yield Finding(f"connector {one.name}", one.name, f"The fencing round of {one.name} fails: {one.message}")
 
 
-def _leaderless(rule: Asked, seen: Seen) -> Iterator[Found]:
+def _leaderless(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     if _lasts(rule, seen, seen.leaderless_ms):
-        yield Found("leader", "", "No worker leads: nothing is placed, fenced or changed. Each worker's log says why")
+        yield Finding("leader", "", "No worker leads: nothing is placed, fenced or changed. Each worker's log says why")
 
 
-def _topic_lost(rule: Asked, seen: Seen) -> Iterator[Found]:
+def _topic_lost(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     if seen.topics_lost and _lasts(rule, seen, seen.topics_lost_ms):
-        yield Found("topics", "", seen.topics_lost)
+        yield Finding("topics", "", seen.topics_lost)
 
 
-_LOOK: dict[Kind, Callable[[Asked, Seen], Iterator[Found]]] = {
-    Kind.FAILED: _failed,
-    Kind.STALLED: _stalled,
+_LOOK: dict[Kind, Callable[[Asked, ClusterSnapshot], Iterator[Finding]]] = {
+    Kind.FAILED: _find_failed,
+    Kind.STALLED: _find_stalled,
     Kind.OPEN_TRANSACTION: _open,
     Kind.FENCING_FAILED: _fencing,
     Kind.NO_LEADER: _leaderless,

@@ -87,27 +87,27 @@ def attempt(number: int, sender: Send = send) -> str:
     row = Delivery.objects.select_related("destination").get(pk=number)
     to = row.destination
     if to is None or not (to.enabled or row.what == What.TEST):
-        return _ended(row, GIVEN_UP, 0, "The destination was deleted or disabled")
+        return _end(row, GIVEN_UP, 0, "The destination was deleted or disabled")
     recipients = tuple(each.strip() for each in to.recipients.split(",") if each.strip())
     try:
         status = sender(To(to.kind, to.url, to.secret, recipients), json.loads(row.body), row.pk)
     except NotSent as error:
         log.warning("Delivery %d to %s failed: %s", row.pk, row.destination_name, error.message)
-        return _failed(row, error)
-    return _ended(row, SENT, status, "")
+        return _record_failure(row, error)
+    return _end(row, SENT, status, "")
 
 
-def _failed(row: Delivery, error: NotSent) -> str:
+def _record_failure(row: Delivery, error: NotSent) -> str:
     tries = row.tries + 1
     pause = None if error.final or row.what == What.TEST else pause_ms(tries)
     if pause is None:
-        return _ended(row, GIVEN_UP, error.status, error.message)
+        return _end(row, GIVEN_UP, error.status, error.message)
     values = {"state": WAITING, "tries": tries, "status": error.status, "error": error.message}
     Delivery.objects.filter(pk=row.pk).update(due_ms=now_ms() + pause, handed_ms=0, **values)
     return WAITING
 
 
-def _ended(row: Delivery, state: str, status: int, error: str) -> str:
+def _end(row: Delivery, state: str, status: int, error: str) -> str:
     values = {"state": state, "tries": row.tries + 1, "status": status, "error": error}
     Delivery.objects.filter(pk=row.pk).update(ended_ms=now_ms(), **values)
     return state

@@ -14,7 +14,7 @@ from connectors.api.config_types import HIDDEN
 from ringfence.alerts import deliveries, guard
 from ringfence.alerts.conditions import Kind, What
 from ringfence.alerts.models import Delivery, Destination, Rule
-from ringfence.alerts.senders import KINDS, MAIL, WEBHOOK, allowed
+from ringfence.alerts.senders import KINDS, MAIL, WEBHOOK, allowed_addresses
 
 LONGEST_SECONDS = 7 * 24 * 3600
 _MOST_RECIPIENTS = 20
@@ -32,14 +32,14 @@ class Made:
     secret: str = ""
 
 
-def shown_rule(row: Rule) -> dict[str, Any]:
+def describe_rule(row: Rule) -> dict[str, Any]:
     """As API and audit trail show it."""
     names = sorted(one.name for one in row.destinations.all())
     fields = ("name", "kind", "pattern", "seconds", "enabled")
     return {"id": row.pk, **{name: getattr(row, name) for name in fields}, "destinations": names}
 
 
-def shown_destination(row: Destination) -> dict[str, Any]:
+def describe_destination(row: Destination) -> dict[str, Any]:
     """As API and audit trail show it: without its address' path and its secret."""
     recipients = _recipients(row.recipients)
     secret = HIDDEN if row.secret else ""
@@ -77,7 +77,7 @@ def save_destination(values: Mapping[str, Any], row: Destination | None = None) 
     row.enabled = _flag(values.get("enabled", True))
     if row.kind == MAIL:
         row.url = row.secret = ""
-        row.recipients = ", ".join(_checked_recipients(values.get("recipients")))
+        row.recipients = ", ".join(_check_recipients(values.get("recipients")))
     else:
         row.recipients = ""
         row.url = _url(values.get("url"), row.url, row.shown_url)
@@ -141,7 +141,7 @@ def _url(value: object, stored: str, shown: str) -> str:
         raise ValueError("The address is hidden: enter it anew")
     try:
         guard.check_form(url)
-        guard.target(url, allowed(), _literal_only)
+        guard.target(url, allowed_addresses(), _literal_only)
     except guard.Refused as refused:
         raise ValueError(str(refused)) from None
     return url
@@ -171,7 +171,7 @@ def _recipients(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def _checked_recipients(value: object) -> list[str]:
+def _check_recipients(value: object) -> list[str]:
     given = _recipients(value) if isinstance(value, str) else value
     if not isinstance(given, list) or not 0 < len(given) <= _MOST_RECIPIENTS:
         raise ValueError(f"recipients must be 1 to {_MOST_RECIPIENTS} mail addresses")

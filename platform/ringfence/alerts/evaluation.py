@@ -8,7 +8,18 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 
 from ringfence.alerts import deliveries
-from ringfence.alerts.conditions import Asked, Changes, Found, Kind, Seen, SeenConnector, SeenTask, What, changes, look
+from ringfence.alerts.conditions import (
+    Asked,
+    Changes,
+    ClusterSnapshot,
+    ConnectorSnapshot,
+    Finding,
+    Kind,
+    TaskSnapshot,
+    What,
+    changes,
+    look,
+)
 from ringfence.alerts.models import Delivery, Incident, Rule, Turn
 from ringfence.http.masking import Masker
 from ringfence.projection import topic_memory
@@ -43,7 +54,7 @@ def idle() -> bool:
     )
 
 
-def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Seen:
+def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
     """What the rules need of the database: three queries for any number of connectors. Secrets are masked."""
     wanted = frozenset(kinds)
     rows = list(Connector.objects.filter(known=True)) if wanted - {Kind.NO_LEADER, Kind.TOPIC_LOST} else []
@@ -59,21 +70,21 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> Seen:
     for row in rows:
         failed = failing.get(row.name)
         said = failed.message if failed is not None else row.trace or row.unreadable
-        told = masker.scrubbed(said, row.settings) if said else ""
+        told = masker.scrub(said, row.settings) if said else ""
         since = (failed.started_ms or failed.committed_ms) if failed is not None else 0
         state = "FAILED" if row.unreadable else row.state
-        connectors.append(SeenConnector(row.name, state, row.target, row.since_ms, since, told, row.stalled))
+        connectors.append(ConnectorSnapshot(row.name, state, row.target, row.since_ms, since, told, row.stalled))
     settings = {row.name: row.settings for row in rows}
     tasks = []
     if wanted & {Kind.FAILED, Kind.STALLED, Kind.OPEN_TRANSACTION}:
         for task in Task.objects.filter(known=True, connector__in=settings).order_by("connector", "number"):
-            trace = masker.scrubbed(task.trace, {**settings[task.connector], **task.settings}) if task.trace else ""
+            trace = masker.scrub(task.trace, {**settings[task.connector], **task.settings}) if task.trace else ""
             live = task.live_generation == task.generation and task.live_attempt == task.attempt
             times = (task.last_poll_ms, task.open_since_ms) if live else (0, 0)
-            tasks.append(SeenTask(task.connector, task.number, task.state, task.since_ms, *times, trace))
-    lost = topic_memory.lost() if Kind.TOPIC_LOST in wanted else None
+            tasks.append(TaskSnapshot(task.connector, task.number, task.state, task.since_ms, *times, trace))
+    lost = topic_memory.find_lost() if Kind.TOPIC_LOST in wanted else None
     why, since = (lost.reason, lost.since_ms) if lost is not None else ("", 0)
-    return Seen(now, tuple(connectors), tuple(tasks), leaderless_ms, why, since)
+    return ClusterSnapshot(now, tuple(connectors), tuple(tasks), leaderless_ms, why, since)
 
 
 def step(now: int, leaderless_ms: int = 0) -> Changes:
@@ -92,7 +103,7 @@ def step(now: int, leaderless_ms: int = 0) -> Changes:
     return due
 
 
-def _open(rule: Rule, found: Found, now: int) -> None:
+def _open(rule: Rule, found: Finding, now: int) -> None:
     incident = Incident.objects.create(
         rule=rule,
         rule_name=rule.name,

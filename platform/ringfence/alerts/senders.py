@@ -74,13 +74,13 @@ def text_of(message: Mapping[str, Any]) -> str:
     return f"[{word}] {message.get('rule', '')}: {message.get('summary', '')}"
 
 
-def allowed() -> Allowed:
+def allowed_addresses() -> Allowed:
     return Allowed(bool(settings.ALERTS_PRIVATE), bool(settings.ALERTS_LOOPBACK))
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     try:
-        target = guard.target(url, allowed())
+        target = guard.target(url, allowed_addresses())
     except guard.Refused as refused:
         raise NotSent(str(refused)) from None
     given = {

@@ -17,7 +17,7 @@ from ringfence.audit.trail import tell
 from ringfence.http.masking import has_mask
 
 
-def allowed(methods: Iterable[str]) -> HttpResponse:
+def options_response(methods: Iterable[str]) -> HttpResponse:
     """The answer to OPTIONS."""
     text = ", ".join(methods)
     return HttpResponse(text, content_type="text/plain", headers={"Allow": text})
@@ -41,7 +41,7 @@ class ConnectView(APIView):
 
     def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
         """The methods, as Kafka Connect's server tells them."""
-        return allowed(self.allowed_methods)
+        return options_response(self.allowed_methods)
 
     @property
     def raw_body(self) -> bytes:

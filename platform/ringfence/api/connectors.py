@@ -23,7 +23,7 @@ ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 _CREATE_FIELDS = {"name", "config", "initial_state"}
 
 
-def _created(request: Request, name: str, who: Principal) -> Response:
+def _create(request: Request, name: str, who: Principal) -> Response:
     location = request.build_absolute_uri(f"/connectors/{quote(name, safe='')}")
     return Response(reading.info_of(name, who), status=201, headers={"Location": location})
 
@@ -33,7 +33,7 @@ class Connectors(ConnectView):
 
     def get(self, request: Request) -> Response:
         expansions = request.query_params.getlist("expand")
-        return Response(reading.expanded(expansions, self.principal) if expansions else reading.names(self.principal))
+        return Response(reading.expand(expansions, self.principal) if expansions else reading.names(self.principal))
 
     def post(self, request: Request) -> Response:
         body = object_of(self.json_body(), "The request body")
@@ -48,7 +48,7 @@ class Connectors(ConnectView):
         stripped = str(name or "").strip()
         self.authorise(Verb.EDIT, stripped)
         writing.create(stripped, config_of(body.get("config")), initial_state, self.principal)
-        return _created(request, stripped, self.principal)
+        return _create(request, stripped, self.principal)
 
 
 class Connector(ConnectView):
@@ -74,7 +74,7 @@ class Config(ConnectView):
 
     def put(self, request: Request, name: str) -> Response:
         if writing.configure(name, config_of(self.json_body()), self.principal):
-            return _created(request, name, self.principal)
+            return _create(request, name, self.principal)
         return Response(reading.info_of(name, self.principal))
 
     def patch(self, request: Request, name: str) -> Response:

@@ -29,7 +29,9 @@ def topic_of(row: Connector) -> str:
     return row.settings.get(DEAD_LETTERS, "").strip()
 
 
-def found(row: Connector, *, stage: str = "", by: str = "", before: str = "", level: str = LEVELS[0]) -> dict[str, Any]:
+def find_dead_letters(
+    row: Connector, *, stage: str = "", by: str = "", before: str = "", level: str = LEVELS[0]
+) -> dict[str, Any]:
     """`topic`, `letters`, `before` (a text for the next page, "" after the last), `partitions`, `at_most`, `complete`.
 
     Keys and values as `web.decoding` takes them. Raises `ConnectError`, `Refused`.
@@ -51,12 +53,12 @@ def found(row: Connector, *, stage: str = "", by: str = "", before: str = "", le
     masker = Masker([row.class_name])
 
     def scrub(text: str) -> str:
-        return masker.scrubbed(text, config)
+        return masker.scrub(text, config)
 
     for letter in answer["letters"]:
         letter.update({key: scrub(letter[key]) for key in _TEXTS})
-        letter.update({key: _scrubbed(letter[key], scrub) for key in ("key", "value")})
-        letter["headers"] = [[name, _scrubbed(encoded, scrub), size] for name, encoded, size in letter["headers"]]
+        letter.update({key: _scrub(letter[key], scrub) for key in ("key", "value")})
+        letter["headers"] = [[name, _scrub(encoded, scrub), size] for name, encoded, size in letter["headers"]]
     older = answer["before"]
     answer["before"] = "" if older is None else ",".join(f"{partition}:{offset}" for partition, offset in older)
     answer["at_most"] = sum(max(0, each["end"] - each["first"]) for each in answer["partitions"])
@@ -86,11 +88,11 @@ def replay(
     asked = {"config": config, "chosen": chosen, "told": told, "secret": secret}
     answer = dispatch.replay(asked, REPLAY_SECONDS)
     for result in answer["results"]:
-        result["why"] = masker.scrubbed(result["why"], config)
+        result["why"] = masker.scrub(result["why"], config)
     return answer
 
 
-def counted(results: Sequence[Mapping[str, Any]]) -> str:
+def count_outcomes(results: Sequence[Mapping[str, Any]]) -> str:
     """What became of them, in a line: for people and for the audit trail."""
     topics: dict[str, int] = {}
     for each in results:
@@ -110,13 +112,13 @@ def counted(results: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(parts) or "no dead letter matched"
 
 
-def told(done: Mapping[str, Any], reason: str) -> str:
+def audit_text(done: Mapping[str, Any], reason: str) -> str:
     """What the audit entry of a replay says."""
-    said = f"replayed dead letters of {done['topic']}: {counted(done['results'])}"
+    said = f"replayed dead letters of {done['topic']}: {count_outcomes(done['results'])}"
     return f"{reason}. {said}" if reason else said
 
 
-def _scrubbed(encoded: str | None, scrub: Callable[[str], str]) -> str | None:
+def _scrub(encoded: str | None, scrub: Callable[[str], str]) -> str | None:
     """Bytes in Base64 without the connector's secrets."""
     if encoded is None:
         return None

@@ -46,7 +46,7 @@ class Logger(ConnectView):
         if given is None:
             raise bad_request("Desired 'level' parameter was not specified in request.")
         try:
-            level = log_levels.known_level(text_of(given, "level"))
+            level = log_levels.parse_level(text_of(given, "level"))
         except Invalid as error:
             raise not_found(str(error)) from error
         try:

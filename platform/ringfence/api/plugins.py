@@ -18,7 +18,7 @@ from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_of
 from ringfence.dispatch import Refused
 from ringfence.http.errors import bad_request
-from ringfence.http.masking import unmasked
+from ringfence.http.masking import unmask
 
 _LATEST: Final = "latest"
 """The version that clients ask for when they mean the newest; one is installed."""
@@ -70,9 +70,9 @@ class PluginValidate(ConnectView):
     def put(self, request: Request, name: str) -> Response:
         config = config_of(self.json_body())
         self.authorise_masks(config)
-        config = unmasked(config, writing.stored_settings(config.get("name", "")))
+        config = unmask(config, writing.read_stored_settings(config.get("name", "")))
         found = dispatch.validate(name, config)
         class_name = config.get("connector.class", name)
         writing.remember_secrets(class_name, found)
         found = topic_grants.add_to(found, config, self.principal)
-        return Response(writing.masked_validation(found, class_name, config))
+        return Response(writing.mask_validation(found, class_name, config))

@@ -13,7 +13,7 @@ from ringfence.api import reading, writing
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import check_size, config_of
 from ringfence.http.errors import bad_request
-from ringfence.http.masking import Masker, unmasked
+from ringfence.http.masking import Masker, unmask
 
 
 def checks_of(config: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -26,7 +26,7 @@ def checks_of(config: Mapping[str, str]) -> list[dict[str, Any]]:
         raise bad_request("connector.class is needed to tell which connector to ask.")
     masker = Masker([config["connector.class"]])
     return [
-        {name: masker.scrubbed(text, config) if isinstance(text, str) else text for name, text in check.items()}
+        {name: masker.scrub(text, config) if isinstance(text, str) else text for name, text in check.items()}
         for check in dispatch.preflight(config)
     ]
 
@@ -47,5 +47,5 @@ class Preflight(ConnectView):
         config = config_of(self.json_body())
         self.authorise_masks(config)
         name = config.get("name", "")
-        complete = writing.named(name, unmasked(config, writing.stored_settings(name)))
+        complete = writing.with_name(name, unmask(config, writing.read_stored_settings(name)))
         return Response({"connector": name, "checks": checks_of(complete)})

@@ -40,14 +40,14 @@ def preview(
     found = dispatch.preview(config, _secret(masker, config), bounds, fresh=fresh, timeout=seconds + 35.0)
     if busy := found.get("busy"):
         raise ConnectError(409, _busy(str(busy), config["name"], may_see))
-    return cast(dict[str, Any], _scrubbed(found, lambda text: masker.scrubbed(text, config)))
+    return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))
 
 
 def try_transforms(config: Settings, record: Mapping[str, Any]) -> dict[str, Any]:
     """`before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.trial`."""
     masker = _masker(config)
     found = dispatch.try_transforms(config, record, _secret(masker, config))
-    return cast(dict[str, Any], _scrubbed(found, lambda text: masker.scrubbed(text, config)))
+    return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))
 
 
 def _masker(config: Settings) -> Masker:
@@ -77,14 +77,14 @@ def _busy(rival: str, name: str, may_see: Callable[[str], bool]) -> str:
     )
 
 
-def _scrubbed(value: object, scrub: Callable[[str], str]) -> object:
+def _scrub(value: object, scrub: Callable[[str], str]) -> object:
     """The plugin process has hidden all it knows of; this is for what only the settings' names tell."""
     match value:
         case str():
             return scrub(value)
         case dict():
-            return {key: _scrubbed(item, scrub) for key, item in value.items()}
+            return {key: _scrub(item, scrub) for key, item in value.items()}
         case list():
-            return [_scrubbed(item, scrub) for item in value]
+            return [_scrub(item, scrub) for item in value]
         case _:
             return value

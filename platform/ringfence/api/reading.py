@@ -9,7 +9,7 @@ from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.http.errors import ConnectError, not_found
-from ringfence.http.masking import Masker, hidden
+from ringfence.http.masking import Masker, hide_all
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
 
 Json = dict[str, Any]
@@ -50,7 +50,7 @@ def info(row: Connector, numbers: Iterable[int], masker: Masker, who: Principal)
     readable = who.may(Verb.VIEW_CONFIG, row.name)
     return {
         "name": row.name,
-        "config": masker.masked(row.settings) if readable else hidden(row.settings),
+        "config": masker.mask(row.settings) if readable else hide_all(row.settings),
         "tasks": [{"connector": row.name, "task": number} for number in numbers],
         "type": row.type,
     }
@@ -73,7 +73,7 @@ def status(row: Connector, rows: Sequence[Task | TaskRow], masker: Masker) -> Js
     config = row.settings if trace or any(task.trace for task in rows) else {}
     return {
         "name": row.name,
-        "connector": _state(state, row.worker, row.version, masker.scrubbed(trace, config)),
+        "connector": _state(state, row.worker, row.version, masker.scrub(trace, config)),
         "tasks": [task_status(task, config, masker) for task in rows if task.state],
         "type": row.type,
     }
@@ -81,7 +81,7 @@ def status(row: Connector, rows: Sequence[Task | TaskRow], masker: Masker) -> Js
 
 def task_status(task: Task | TaskRow, config: Mapping[str, str], masker: Masker) -> Json:
     """`TaskState`."""
-    trace = masker.scrubbed(task.trace, config)
+    trace = masker.scrub(task.trace, config)
     if task.state == "FAILED" and not trace:
         trace = task.why or "No trace was reported."  # clients take a failed task's trace for granted
     return {"id": task.number, **_state(task.state, task.worker, task.version, trace)}
@@ -108,7 +108,7 @@ def task_status_of(name: str, number: int) -> Json:
     return task_status(task, row.settings, Masker([row.class_name]))
 
 
-def expanded(expansions: Iterable[str], who: Principal) -> Json:
+def expand(expansions: Iterable[str], who: Principal) -> Json:
     """`GET /connectors?expand=…`: for every connector what was asked for; three queries for any number of them."""
     wanted = set(expansions)
     rows = list(Connector.objects.filter(who.query(), known=True).order_by("name"))
@@ -135,7 +135,7 @@ def task_configs(name: str) -> list[Json]:
     row = connector(name)
     masker = Masker([row.class_name])
     return [
-        {"id": {"connector": name, "task": task.number}, "config": masker.masked(task.settings, row.class_name)}
+        {"id": {"connector": name, "task": task.number}, "config": masker.mask(task.settings, row.class_name)}
         for task in tasks(name)
     ]
 

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from ringfence import __version__, dispatch
 from ringfence.access.routes import ANYONE, PUBLIC, requires
-from ringfence.api.base import ConnectView, allowed
+from ringfence.api.base import ConnectView, options_response
 from ringfence.dispatch import Refused
 from ringfence.http.errors import json_error
 from ringfence.projection import topic_memory
@@ -29,7 +29,7 @@ _CACHED_SECONDS = 1.0
 def root(request: HttpRequest) -> HttpResponse:
     """The dashboard for a browser, Kafka Connect's version object for anything else."""
     if request.method == "OPTIONS":
-        return allowed(_METHODS)
+        return options_response(_METHODS)
     if request.method not in _METHODS:
         refusal = json_error(405, "HTTP 405 Method Not Allowed")
         refusal["Allow"] = ", ".join(_METHODS)
@@ -76,7 +76,7 @@ def health() -> tuple[int, str, str]:
 def _missing() -> tuple[str, bool]:
     """What is missing, "" for nothing; and whether that is a lost topic, for which no start waits."""
     try:
-        lost = topic_memory.lost()
+        lost = topic_memory.find_lost()
     except DatabaseError as error:
         return f"The database does not answer: {type(error).__name__}.", False
     if lost is not None:

@@ -14,14 +14,14 @@ from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.dispatch import CommandResult, Refused
 from ringfence.history import versions
 from ringfence.http.errors import ConnectError, bad_request
-from ringfence.http.masking import Masker, remember, unmasked
+from ringfence.http.masking import Masker, remember, unmask
 from ringfence.projection.models import Connector
 
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
 _PATCH_ATTEMPTS = 3
 
 
-def named(name: str, config: Mapping[str, str]) -> dict[str, str]:
+def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
     """The configuration with the connector's name in it. A 400 where it names another or the name is impossible."""
     if not name:
         raise bad_request("The connector's name must be a non-empty text.")
@@ -33,7 +33,7 @@ def named(name: str, config: Mapping[str, str]) -> dict[str, str]:
     return {**config, "name": name}
 
 
-def checked(config: dict[str, str], by: Principal) -> None:
+def validate(config: dict[str, str], by: Principal) -> None:
     """Have the plugin validate the configuration. A 400 in Kafka Connect's words where it is not valid, a 403 where
     it names topics that `by` may not have the connector write to.
     """
@@ -42,7 +42,7 @@ def checked(config: dict[str, str], by: Principal) -> None:
         raise ConnectError(403, text)
     class_name = config.get("connector.class", "").strip()
     if not class_name:
-        shown = ", ".join(f"{key}={value}" for key, value in Masker().masked(config, "").items())
+        shown = ", ".join(f"{key}={value}" for key, value in Masker().mask(config, "").items())
         raise bad_request(f"Connector config {{{shown}}} contains no connector type")
     try:
         found = dispatch.validate(class_name, config)
@@ -54,7 +54,7 @@ def checked(config: dict[str, str], by: Principal) -> None:
     count = int(found.get("error_count") or 0)
     if count:
         errors = [error for entry in found["configs"] for error in entry["value"].get("errors", [])]
-        lines = "\n".join(Masker([class_name]).scrubbed(str(error), config) for error in errors)
+        lines = "\n".join(Masker([class_name]).scrub(str(error), config) for error in errors)
         raise bad_request(
             f"Connector configuration is invalid and contains the following {count} error(s):\n{lines}\n"
             "You can also find the above list of errors at the endpoint "
@@ -68,7 +68,7 @@ def remember_secrets(class_name: str, validation: Mapping[str, Any]) -> None:
     remember(class_name, (entry["name"] for entry in definitions if entry.get("type") == "PASSWORD"))
 
 
-def stored_settings(name: str) -> dict[str, str]:
+def read_stored_settings(name: str) -> dict[str, str]:
     """The configuration in clear, {} where there is none: for masks that come back."""
     row = Connector.objects.filter(name=name, known=True).first()
     return row.settings if row else {}
@@ -80,14 +80,14 @@ def _write(kind: str, name: str, body: Mapping[str, Any], by: Principal) -> Comm
     grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.name)
     limited = {"topic_grant": grant.fields()} if grant.patterns else {}
     result = dispatch.command(kind, name, {**body, **limited}, user=by.name)
-    versions.written_by(name, by.name, before, result.offset)
+    versions.record_author(name, by.name, before, result.offset)
     return result
 
 
 def create(name: str, config: Mapping[str, str], initial_state: str, by: Principal) -> None:
     """Create a connector; `initial_state` as in INITIAL_STATES."""
-    complete = named(name, unmasked(config, {}))
-    checked(complete, by)
+    complete = with_name(name, unmask(config, {}))
+    validate(complete, by)
     body = {"config": complete, "initial_state": initial_state}
     _write("create", name, body, by)
 
@@ -97,8 +97,8 @@ def configure(name: str, config: Mapping[str, str], by: Principal, expected: int
 
     `expected`: the config offset that is to be replaced; a newer one is a 409, and none is created then.
     """
-    complete = named(name, unmasked(config, stored_settings(name)))
-    checked(complete, by)
+    complete = with_name(name, unmask(config, read_stored_settings(name)))
+    validate(complete, by)
     body: dict[str, Any] = {"config": complete, "create": expected is None}
     if expected is not None:
         body["expected"] = expected
@@ -116,8 +116,8 @@ def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
                 merged.pop(key, None)
             else:
                 merged[key] = text_of(value, key)
-        complete = named(name, unmasked(merged, row.settings))
-        checked(complete, by)
+        complete = with_name(name, unmask(merged, row.settings))
+        validate(complete, by)
         body = {"config": complete, "create": False, "expected": row.config_offset}
         try:
             _write("configure", name, body, by)
@@ -157,13 +157,13 @@ def offsets_of(body: object) -> list[dict[str, object]]:
     return result
 
 
-def masked_validation(validation: dict[str, Any], class_name: str, config: Mapping[str, str]) -> dict[str, Any]:
+def mask_validation(validation: dict[str, Any], class_name: str, config: Mapping[str, str]) -> dict[str, Any]:
     """A validation's answer with secret values and errors that quote them masked."""
     masker = Masker([class_name])
     for entry in validation.get("configs", []):
         value = entry["value"]
         if value.get("value") is not None:
             key = str(value.get("name", ""))
-            value["value"] = masker.masked({key: str(value["value"])}, class_name)[key]
-        value["errors"] = [masker.scrubbed(str(error), config) for error in value.get("errors", [])]
+            value["value"] = masker.mask({key: str(value["value"])}, class_name)[key]
+        value["errors"] = [masker.scrub(str(error), config) for error in value.get("errors", [])]
     return validation

@@ -16,7 +16,7 @@ from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 
 
-class Tell(Protocol):
+class AuditCallback(Protocol):
     """Where a change is told: in an entry of its own, or in that of the request."""
 
     def __call__(self, action: str, account: str, *, before: object = None, after: object = None) -> None: ...
@@ -39,7 +39,7 @@ def create(
     pattern: str = EVERYTHING,
     topics: Iterable[str] = (EVERYTHING,),
     *,
-    tell: Tell = _by_command_line,
+    tell: AuditCallback = _by_command_line,
 ) -> User:
     """None for a password: nobody can log in as this account. ValueError or ValidationError say what is wrong."""
     with transaction.atomic():
@@ -55,7 +55,7 @@ def create(
     return user
 
 
-def set_password(name: str, password: str, *, tell: Tell = _by_command_line) -> None:
+def set_password(name: str, password: str, *, tell: AuditCallback = _by_command_line) -> None:
     user = find(name)
     _put_password(user, password)
     with transaction.atomic():
@@ -69,7 +69,7 @@ def grant(
     pattern: str = EVERYTHING,
     topics: Iterable[str] = (EVERYTHING,),
     *,
-    tell: Tell = _by_command_line,
+    tell: AuditCallback = _by_command_line,
 ) -> None:
     """The same roles and verbs on the same pattern again: the topics are replaced."""
     user = find(name)
@@ -79,7 +79,7 @@ def grant(
         tell("grant", name, before=before, after=_grants(user))
 
 
-def ungrant(name: str, pattern: str, *, tell: Tell = _by_command_line) -> None:
+def ungrant(name: str, pattern: str, *, tell: AuditCallback = _by_command_line) -> None:
     user = find(name)
     with transaction.atomic():
         before = _grants(user)
@@ -88,7 +88,7 @@ def ungrant(name: str, pattern: str, *, tell: Tell = _by_command_line) -> None:
         tell("ungrant", name, before=before, after=_grants(user))
 
 
-def set_active(name: str, active: bool, *, tell: Tell = _by_command_line) -> None:
+def set_active(name: str, active: bool, *, tell: AuditCallback = _by_command_line) -> None:
     """A disabled account's sessions and tokens are worth nothing from the next request on."""
     user = find(name)
     with transaction.atomic():
@@ -105,7 +105,7 @@ def create_token(
     seconds: float,
     topics: Iterable[str] = (EVERYTHING,),
     *,
-    tell: Tell = _by_command_line,
+    tell: AuditCallback = _by_command_line,
 ) -> str:
     """The token's text, which is shown this once."""
     with transaction.atomic():
@@ -115,7 +115,7 @@ def create_token(
     return text
 
 
-def revoke_token(number: int, *, tell: Tell = _by_command_line) -> None:
+def revoke_token(number: int, *, tell: AuditCallback = _by_command_line) -> None:
     row = Token.objects.select_related("user").filter(pk=number).first()
     if row is None:
         raise ValueError(f"There is no token {number}: see `ringfence tokens list`")

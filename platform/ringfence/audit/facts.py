@@ -13,33 +13,33 @@ SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AuditContext:
     """`shown`: for the trail, secrets masked, None where there is no such connector. `clear`: only to compare."""
 
     shown: dict[str, Any] | None
     clear: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def changed(self, after: "Facts") -> list[str]:
+    def changed_keys(self, after: "AuditContext") -> list[str]:
         """The keys whose values differ, secret ones too."""
         keys = self.clear.keys() | after.clear.keys()
         return sorted(key for key in keys if self.clear.get(key) != after.clear.get(key))[:SHOWN]
 
 
-def facts(verb: Verb, name: str) -> Facts:
+def facts(verb: Verb, name: str) -> AuditContext:
     """What the verb's writes change: configuration, wished state, or source offsets."""
     row = Connector.objects.filter(name=name, known=True).first()
     if verb is Verb.OFFSETS:
         return _offsets(name)
     if row is None:
-        return Facts(None)
+        return AuditContext(None)
     state = {"target": row.target, "generation": row.generation}
     if verb in (Verb.EDIT, Verb.DELETE):
-        config = Masker([row.class_name]).masked(row.settings)
-        return Facts({"config": config, "target": row.target}, dict(row.settings))
-    return Facts(state, {"target": row.target})
+        config = Masker([row.class_name]).mask(row.settings)
+        return AuditContext({"config": config, "target": row.target}, dict(row.settings))
+    return AuditContext(state, {"target": row.target})
 
 
-def _offsets(name: str) -> Facts:
+def _offsets(name: str) -> AuditContext:
     rows = list(SourceOffset.objects.filter(connector=name).order_by("partition").values_list("partition", "offset"))
     listed = [{"partition": json.loads(partition), "offset": json.loads(offset)} for partition, offset in rows[:SHOWN]]
-    return Facts({"offsets": listed, "count": len(rows)}, dict(rows))
+    return AuditContext({"offsets": listed, "count": len(rows)}, dict(rows))

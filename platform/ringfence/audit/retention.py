@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from ringfence.audit.models import prune as prune_audit
-from ringfence.history.keeping import kept
+from ringfence.history.keeping import limit_of
 from ringfence.history.models import ConfigVersion, DeletedConnector, OffsetSnapshot
 from ringfence.projection.models import Connector
 
@@ -20,10 +20,10 @@ _AT_ONCE = 2000
 def sweep(now_ms: int) -> int:
     """Delete what is older than it is to be kept; how many rows that were."""
     _note_deletions(now_ms)
-    gone = _sweep_versions(kept("RINGFENCE_KEEP_VERSIONS"))
-    if days := kept("RINGFENCE_KEEP_DELETED_DAYS"):
+    gone = _sweep_versions(limit_of("RINGFENCE_KEEP_VERSIONS"))
+    if days := limit_of("RINGFENCE_KEEP_DELETED_DAYS"):
         gone += _sweep_deleted(now_ms - days * _DAY_MS)
-    if days := kept("RINGFENCE_KEEP_AUDIT_DAYS"):
+    if days := limit_of("RINGFENCE_KEEP_AUDIT_DAYS"):
         gone += prune_audit(now_ms - days * _DAY_MS, _AT_ONCE)
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()
     return gone

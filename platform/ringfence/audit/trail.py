@@ -12,11 +12,11 @@ from django.http.response import HttpResponseBase
 from ringfence.access.identify import address_of
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
-from ringfence.audit.facts import Facts, facts
+from ringfence.audit.facts import AuditContext, facts
 from ringfence.audit.models import AuditEntry, Outcome
 
 _LONGEST = 1000
-_NO_FACTS = Facts(None)
+_NO_FACTS = AuditContext(None)
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Draft:
             "action": verb.value,
             "request": f"{request.method} {request.get_full_path()}"[:_LONGEST],
         }
-        self._entries: dict[str, tuple[int, Facts]] = {}
+        self._entries: dict[str, tuple[int, AuditContext]] = {}
         self.message = ""
         self.items: dict[str, tuple[int, str]] = {}
         self.told: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Draft:
             before = facts(self._verb, connector) if connector else _NO_FACTS
             self._entries[connector] = (self._begin(connector, before), before)
 
-    def _begin(self, connector: str, before: Facts) -> int:
+    def _begin(self, connector: str, before: AuditContext) -> int:
         entry = AuditEntry.objects.create(
             time_ms=_now_ms(),
             connector=connector[:_LONGEST],
@@ -96,7 +96,7 @@ class Draft:
                 if connector and outcome in (Outcome.DONE, Outcome.UNKNOWN):
                     after = facts(self._verb, connector)
                     values["after"] = json.dumps(after.shown, ensure_ascii=False)
-                    values["changed"] = json.dumps(before.changed(after), ensure_ascii=False)
+                    values["changed"] = json.dumps(before.changed_keys(after), ensure_ascii=False)
                 elif not connector and outcome in (Outcome.DONE, Outcome.UNKNOWN):
                     values |= self.told
                 AuditEntry.objects.complete(number, **values)

@@ -91,7 +91,7 @@ def write(config: Mapping[str, str], form: str) -> str:
     if form == "json":
         return json.dumps(ordered, indent=2, ensure_ascii=False) + "\n"
     if form == "properties":
-        return properties.written(ordered)
+        return properties.write(ordered)
     import yaml
 
     return yaml.safe_dump(ordered, allow_unicode=True, default_flow_style=False)

@@ -17,7 +17,7 @@ def edit(rest: Rest, name: str) -> list[str]:
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not command:
         raise ClientError(Exit.USAGE, "Neither VISUAL nor EDITOR names an editor: set one, or use apply -f FILE")
-    stored, tag = _stored(rest, name)
+    stored, tag = _fetch_stored(rest, name)
     descriptor, file = tempfile.mkstemp(prefix="ringfence-", suffix=".yaml")  # mode 0600
     with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
         opened.write(f"# A value that stays {documents.HIDDEN} is kept.\n" + documents.write(stored, "yaml"))
@@ -37,10 +37,10 @@ def edit(rest: Rest, name: str) -> list[str]:
     return lines
 
 
-def _stored(rest: Rest, name: str) -> tuple[Any, str]:
+def _fetch_stored(rest: Rest, name: str) -> tuple[Any, str]:
     """The configuration, and the ETag that our own API has for it; a Kafka Connect has none."""
     try:
-        return rest.tagged(f"/api/v1/connectors/{segment(name)}/config")
+        return rest.get_with_etag(f"/api/v1/connectors/{segment(name)}/config")
     except ClientError as error:
         if error.code != Exit.NOT_FOUND:
             raise

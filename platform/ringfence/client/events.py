@@ -87,14 +87,14 @@ def follow(
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[Any]:
     """The newest rows, oldest first; then, `forever`, each new one once."""
-    rows = rest.listed(path, most, {**query, "order": "-time_ms"})
+    rows = rest.get_rows(path, most, {**query, "order": "-time_ms"})
     last = max((row["id"] for row in rows), default=0)
     newest = max((row["time_ms"] for row in rows), default=0)
     yield from reversed(rows)
     while forever:
         pause(PAUSE_SECONDS)
         since = {"since": str(max(0, newest - _OVERLAP_MS))} if newest else {}
-        rows = [row for row in rest.listed(path, None, {**query, **since, "order": "time_ms"}) if row["id"] > last]
+        rows = [row for row in rest.get_rows(path, None, {**query, **since, "order": "time_ms"}) if row["id"] > last]
         last = max((row["id"] for row in rows), default=last)
         newest = max((row["time_ms"] for row in rows), default=newest)
         yield from rows

@@ -9,7 +9,7 @@ from typing import Any
 Cell = Callable[[Any], object]
 
 
-def structured(value: object, form: str) -> None:
+def print_structured(value: object, form: str) -> None:
     """Print a value as `json` or `yaml`."""
     if form == "json":
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
@@ -31,7 +31,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 def listing(found: Sequence[Any], form: str, columns: dict[str, Cell]) -> None:
     """Rows as a table of these columns, or as they are for scripts."""
     if form != "table":
-        structured(list(found), form)
+        print_structured(list(found), form)
         return
     table(list(columns), [[cell(row) for cell in columns.values()] for row in found])
 

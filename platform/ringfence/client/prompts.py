@@ -5,7 +5,7 @@ import sys
 from ringfence.client.exit_codes import ClientError, Exit
 
 
-def confirmed(name: str, purpose: str, yes: bool) -> None:
+def confirm(name: str, purpose: str, yes: bool) -> None:
     """The connector's name must be typed, unless `yes`. Raises `ClientError` for anything else, or nobody to ask."""
     if yes:
         return

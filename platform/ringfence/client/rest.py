@@ -37,14 +37,14 @@ class Rest:
 
     def call(self, method: str, path: str, body: object = None, *, match: str = "", **query: str) -> Any:
         """The answer's JSON, None where it has no body. match: the ETag of what may be changed."""
-        return self._json(self._sent(method, path, body, match, query))
+        return self._json(self._send(method, path, body, match, query))
 
-    def tagged(self, path: str) -> tuple[Any, str]:
+    def get_with_etag(self, path: str) -> tuple[Any, str]:
         """A GET's JSON with its ETag."""
-        response = self._sent("GET", path, None, "", {})
+        response = self._send("GET", path, None, "", {})
         return self._json(response), str(response.headers.get("ETag", ""))
 
-    def listed(self, path: str, most: int | None = None, query: Mapping[str, str] | None = None) -> list[Any]:
+    def get_rows(self, path: str, most: int | None = None, query: Mapping[str, str] | None = None) -> list[Any]:
         """The rows of a list of our own API, at most that many: page after page."""
         rows: list[Any] = []
         while most is None or len(rows) < most:
@@ -55,7 +55,7 @@ class Rest:
                 break
         return rows
 
-    def _sent(self, method: str, path: str, body: object, match: str, query: Mapping[str, str]) -> Any:
+    def _send(self, method: str, path: str, body: object, match: str, query: Mapping[str, str]) -> Any:
         import httpx
 
         headers = {"If-Match": match} if match else None

@@ -7,7 +7,7 @@ from typing import Any
 from ringfence.client import output
 from ringfence.client.arguments import Actions, add_yes
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.prompts import confirmed
+from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest, segment
 
 _LOOKED_AT = 20
@@ -47,11 +47,11 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         "PARTITIONS": lambda row: row["partitions"],
         "WHY": lambda row: row["why"],
     }
-    output.listing(rest.listed(f"{_path(args.name)}/offset-snapshots", args.limit), args.output, columns)
+    output.listing(rest.get_rows(f"{_path(args.name)}/offset-snapshots", args.limit), args.output, columns)
     return 0
 
 
-def _previewed(rest: Rest, name: str, number: int) -> Any:
+def _preview_change(rest: Rest, name: str, number: int) -> Any:
     return rest.call("POST", f"{_path(name)}/offsets/preview", {"snapshot": number})
 
 
@@ -67,17 +67,17 @@ _COLUMNS: dict[str, output.Cell] = {
 
 
 def _preview(rest: Rest, args: argparse.Namespace) -> int:
-    found = _previewed(rest, args.name, args.snapshot)
+    found = _preview_change(rest, args.name, args.snapshot)
     if args.output == "table":
         output.listing(_changes(found), "table", _COLUMNS)
     else:
-        output.structured(found, args.output)
+        output.print_structured(found, args.output)
     return 0
 
 
 def _newest_that_differs(rest: Rest, name: str) -> tuple[int, Any]:
-    for row in rest.listed(f"{_path(name)}/offset-snapshots", _LOOKED_AT):
-        found = _previewed(rest, name, row["number"])
+    for row in rest.get_rows(f"{_path(name)}/offset-snapshots", _LOOKED_AT):
+        found = _preview_change(rest, name, row["number"])
         if _changes(found):
             return row["number"], found
     message = f"None of the newest {_LOOKED_AT} snapshots of {name} differs from its offsets: name one with --to"
@@ -88,7 +88,7 @@ def _undo(rest: Rest, args: argparse.Namespace) -> int:
     if args.to is None:
         number, found = _newest_that_differs(rest, args.name)
     else:
-        number, found = args.to, _previewed(rest, args.name, args.to)
+        number, found = args.to, _preview_change(rest, args.name, args.to)
     if not _changes(found):
         print(f"{args.name}: unchanged, its offsets are those of snapshot {number}")
         return 0
@@ -98,7 +98,7 @@ def _undo(rest: Rest, args: argparse.Namespace) -> int:
         return 0
     if not found["movable"]:
         raise ClientError(Exit.CONFLICT, f"{args.name} is not stopped: `ringfence connectors stop {args.name} --wait`")
-    confirmed(args.name, f"restore snapshot {number}", args.yes)
+    confirm(args.name, f"restore snapshot {number}", args.yes)
     rest.call("POST", f"{_path(args.name)}/offset-snapshots/{number}/restore", {})
     print(f"{args.name}: its offsets are those of snapshot {number}; `undo` once more takes this back")
     return 0

@@ -6,7 +6,7 @@ from typing import Any
 from ringfence.client import output, waiting
 from ringfence.client.arguments import Actions, add_wait, add_yes
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.prompts import confirmed
+from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest, segment
 
 
@@ -43,7 +43,7 @@ def _path(name: str) -> str:
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
-    found = rest.listed(f"{_path(args.name)}/versions", args.limit)
+    found = rest.get_rows(f"{_path(args.name)}/versions", args.limit)
     columns: dict[str, output.Cell] = {
         "VERSION": lambda row: f"{row['number']}{' *' if row['current'] else ''}",
         "TIME": lambda row: output.time_of(row["time_ms"]),
@@ -69,7 +69,7 @@ def _diff(rest: Rest, args: argparse.Namespace) -> int:
     query = {} if args.to is None else {"to": str(args.to)}
     found = rest.call("GET", f"{_path(args.name)}/versions/{args.version}/diff", **query)
     if args.output != "text":
-        output.structured(found, args.output)
+        output.print_structured(found, args.output)
         return 0
     lines = _lines(found)
     print(f"{args.name}: version {found['before']} -> {found['after']}{'' if lines else ': nothing differs'}")
@@ -84,7 +84,7 @@ def _again(rest: Rest, args: argparse.Namespace) -> int:
     if args.dry_run:
         print(f"{args.name}: was deleted, would be created again as in version {args.version}, {state}")
         return 0
-    confirmed(args.name, f"create it again with the configuration of version {args.version}", args.yes)
+    confirm(args.name, f"create it again with the configuration of version {args.version}", args.yes)
     rest.call("POST", f"{_path(args.name)}/versions/{args.version}/rollback", {"initial_state": state})
     print(f"{args.name}: created again as in version {args.version}")
     if args.wait:
@@ -98,8 +98,8 @@ def _rollback(rest: Rest, args: argparse.Namespace) -> int:
     if args.state is not None:
         raise ClientError(Exit.USAGE, f"{args.name} is there: --state is for a deleted connector")
     # The ETag of what was compared: a change in between is a conflict, and not overwritten.
-    _, tag = rest.tagged(f"{_path(args.name)}/config")
-    (newest,) = rest.listed(f"{_path(args.name)}/versions", 1)
+    _, tag = rest.get_with_etag(f"{_path(args.name)}/config")
+    (newest,) = rest.get_rows(f"{_path(args.name)}/versions", 1)
     found = rest.call("GET", f"{_path(args.name)}/versions/{newest['number']}/diff", to=str(args.version))
     lines = _lines(found)
     if not lines:
@@ -108,7 +108,7 @@ def _rollback(rest: Rest, args: argparse.Namespace) -> int:
     if args.dry_run:
         print(f"{args.name}: would be as in version {args.version}")
     else:
-        confirmed(args.name, f"set the configuration of version {args.version} again", args.yes)
+        confirm(args.name, f"set the configuration of version {args.version} again", args.yes)
         rest.call("POST", f"{_path(args.name)}/versions/{args.version}/rollback", {}, match=tag)
         print(f"{args.name}: as in version {args.version}")
     print("".join(f"  {line}\n" for line in lines), end="")

@@ -20,7 +20,7 @@ Attempts = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ConnectorSnapshot:
     """A connector at one moment. status: Kafka Connect's; own, tasks: those of our own API, None elsewhere."""
 
     status: Any
@@ -42,12 +42,12 @@ class Seen:
         return "the tasks before are being fenced" if self.own["fencing"] else ""
 
 
-def look(rest: Rest, name: str) -> Seen:
+def look(rest: Rest, name: str) -> ConnectorSnapshot:
     """How the connector is now."""
     path = f"/connectors/{segment(name)}"
     own = rest.find(f"/api/v1{path}")
     tasks = rest.find(f"/api/v1{path}/tasks?limit=1000") if own is not None else None
-    return Seen(rest.find(f"{path}/status"), rest.find(path), own, tasks["results"] if tasks else None)
+    return ConnectorSnapshot(rest.find(f"{path}/status"), rest.find(path), own, tasks["results"] if tasks else None)
 
 
 def attempts(rest: Rest, name: str) -> dict[int, tuple[int, int]]:
@@ -80,7 +80,7 @@ def until(rest: Rest, name: str, wanted: str, seconds: float, newer: Attempts | 
             told = line
         is_old = any(seen.attempts.get(task) == attempt for task, attempt in before.items())
         is_before = seen.own is not None and seen.own["generation"] < since
-        if not is_old and not is_before and reached(seen, wanted):
+        if not is_old and not is_before and has_reached(seen, wanted):
             return
         if monotonic() > deadline:
             why = "".join(f"\n  {cause}" for cause in causes(seen.status))
@@ -92,7 +92,7 @@ def until(rest: Rest, name: str, wanted: str, seconds: float, newer: Attempts | 
         sleep(PAUSE_SECONDS)
 
 
-def reached(seen: Seen, wanted: str) -> bool:
+def has_reached(seen: ConnectorSnapshot, wanted: str) -> bool:
     """Whether all is as wished; a running connector has every task that it should have, of its newest generation."""
     if seen.status is None or wanted == "DELETED":
         return seen.status is None and wanted == "DELETED"

@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def worker_config(args: argparse.Namespace) -> "WorkerConfig":
     """The settings that the workers have. Raises LocalError where they are not known here."""
-    given = environment.given(args.config)
+    given = environment.read_environment(args.config)
     if "CONNECT_BOOTSTRAP_SERVERS" not in given and not given.get("RINGFENCE_WORKER_CONFIG"):
         instance = Instance(args.data or default_root())
-        port = instance.remembered("kafka") if instance.root.exists() else None
+        port = instance.recall("kafka") if instance.root.exists() else None
         if port is None:
             raise LocalError(
                 "The worker's settings are not known: name their file with --config FILE, set CONNECT_* as for a "

@@ -9,7 +9,7 @@ from ringfence.client import events as happenings
 from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
 from ringfence.client.documents import Document
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.prompts import confirmed
+from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
@@ -68,11 +68,11 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
             "TIME": lambda row: output.time_of(row["time_ms"]),
             "CLASS": lambda row: row["class_name"],
         }
-        output.listing(rest.listed("/api/v1/deleted-connectors", _MOST), args.output, columns)
+        output.listing(rest.get_rows("/api/v1/deleted-connectors", _MOST), args.output, columns)
         return 0
     found: dict[str, Any] = rest.call("GET", "/connectors?expand=status&expand=info")
     if args.output != "table":
-        output.structured(found, args.output)
+        output.print_structured(found, args.output)
         return 0
     rows = []
     for name, parts in sorted(found.items()):
@@ -87,7 +87,7 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 def _get(rest: Rest, args: argparse.Namespace) -> int:
     info, status = rest.call("GET", _path(args.name)), rest.find(_path(args.name) + "/status")
     if args.output != "table":
-        output.structured({**info, "status": status}, args.output)
+        output.print_structured({**info, "status": status}, args.output)
         return 0
     print(f"{info['name']}: {waiting.describe(status)}")
     if status is not None:
@@ -190,7 +190,7 @@ def _fence(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _delete(rest: Rest, args: argparse.Namespace) -> int:
-    confirmed(args.name, "delete it", args.yes)
+    confirm(args.name, "delete it", args.yes)
     rest.call("DELETE", _path(args.name))
     print(f"{args.name}: deleted")
     _wait(rest, args, args.name, "DELETED")

@@ -6,7 +6,7 @@ from typing import Any
 from ringfence.client import output
 from ringfence.client.arguments import Actions, add_yes, run
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.prompts import confirmed
+from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
@@ -73,7 +73,7 @@ def _replay(rest: Rest, args: argparse.Namespace) -> int:
     else:
         body["letters"] = [_letter(text) for text in args.letters]
         what = f"replay {len(args.letters)} dead letter{'' if len(args.letters) == 1 else 's'}"
-    confirmed(args.name, what, args.yes)
+    confirm(args.name, what, args.yes)
     done = rest.call("POST", f"{_path(args.name)}/replay", body)
     columns: dict[str, output.Cell] = {
         "LETTER": _place,

@@ -9,7 +9,7 @@ from typing import Any
 from ringfence.client import output, snapshots
 from ringfence.client.arguments import Actions, add_yes, run
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.prompts import confirmed
+from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
@@ -42,7 +42,7 @@ def _object(text: str) -> Any:
 def _get(rest: Rest, args: argparse.Namespace) -> int:
     found = rest.call("GET", f"/connectors/{segment(args.name)}/offsets")
     if args.output != "table":
-        output.structured(found, args.output)
+        output.print_structured(found, args.output)
     else:
         rows = [(json.dumps(row["partition"]), json.dumps(row["offset"])) for row in found["offsets"]]
         output.table(("PARTITION", "OFFSET"), rows)
@@ -67,6 +67,6 @@ def _file(path: str) -> Any:
 
 
 def _reset(rest: Rest, args: argparse.Namespace) -> int:
-    confirmed(args.name, "forget its offsets", args.yes)
+    confirm(args.name, "forget its offsets", args.yes)
     print(rest.call("DELETE", f"/connectors/{segment(args.name)}/offsets")["message"])
     return 0

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _list(rest: Rest, args: argparse.Namespace) -> int:
     found = rest.call("GET", "/connector-plugins", connectorsOnly=str(not args.all).lower())
     if args.output != "table":
-        output.structured(found, args.output)
+        output.print_structured(found, args.output)
     else:
         rows = [(plugin["class"], plugin["type"], plugin.get("version") or "") for plugin in found]
         output.table(("CLASS", "TYPE", "VERSION"), rows)
@@ -29,7 +29,7 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 def _get(rest: Rest, args: argparse.Namespace) -> int:
     found = rest.call("GET", f"/connector-plugins/{segment(args.plugin)}/config")
     if args.output != "table":
-        output.structured(found, args.output)
+        output.print_structured(found, args.output)
     else:
         keys = ("name", "type", "required", "default_value")
         rows = [["" if key.get(part) is None else key[part] for part in keys] for key in found]

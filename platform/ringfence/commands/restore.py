@@ -37,12 +37,12 @@ def run(args: argparse.Namespace) -> int:
     from fencing.errors import FencingError
     from ringfence.recovery.restoring import Restore
 
-    remembered = known(args)
+    remembered = read_known_topics(args)
     try:
         copy = _copy(args, config.group_id)
         made = dt.datetime.fromtimestamp(copy.made_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         print(f"{len(copy.connectors)} connectors, {len(copy.offsets)} source offsets, from {copy.source}, {made}")
-        if not args.yes and not agreed(f"Restore group {config.group_id} from it? [y/N] "):
+        if not args.yes and not ask_agreement(f"Restore group {config.group_id} from it? [y/N] "):
             raise LocalError("Nothing was changed")
         done = Restore(config, remembered, print).run(copy, resume=args.resume)
     except FencingError as error:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def agreed(question: str) -> bool:
+def ask_agreement(question: str) -> bool:
     """Whether the person at the terminal says yes."""
     try:
         return input(question).strip().lower() in ("y", "yes")
@@ -66,7 +66,7 @@ def agreed(question: str) -> bool:
         raise LocalError("Nobody is there to say yes: add --yes") from None
 
 
-def known(args: argparse.Namespace) -> "TopicIds | None":
+def read_known_topics(args: argparse.Namespace) -> "TopicIds | None":
     """What the database remembers of the topics; None where there is none to ask."""
     if not cluster_settings.has_database(args):
         if getattr(args, "from_database", False):
@@ -78,7 +78,7 @@ def known(args: argparse.Namespace) -> "TopicIds | None":
     from ringfence.projection import topic_memory
 
     try:
-        return topic_memory.known()
+        return topic_memory.recall_or_derive()
     except DatabaseError as error:
         raise LocalError(f"The database does not answer ({error}), and it may know more: start it first") from error
 

@@ -22,14 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _list(rest: Rest, args: argparse.Namespace) -> int:
     tasks = rest.call("GET", f"/connectors/{segment(args.name)}/status")["tasks"]
     if args.output != "table":
-        output.structured(tasks, args.output)
+        output.print_structured(tasks, args.output)
     else:
         output.table(("TASK", "STATE", "WORKER"), [(task["id"], task["state"], task["worker_id"]) for task in tasks])
     return 0
 
 
 def _get(rest: Rest, args: argparse.Namespace) -> int:
-    output.structured(rest.call("GET", f"/connectors/{segment(args.name)}/tasks/{args.task}/status"), args.output)
+    output.print_structured(rest.call("GET", f"/connectors/{segment(args.name)}/tasks/{args.task}/status"), args.output)
     return 0
 
 

@@ -4,7 +4,7 @@ import argparse
 
 from ringfence.client.output import table
 from ringfence.commands import cluster_settings
-from ringfence.commands.restore import agreed, known
+from ringfence.commands.restore import ask_agreement, read_known_topics
 from ringfence.local.errors import LocalError
 
 _SECONDS = 60.0
@@ -30,12 +30,12 @@ def run(args: argparse.Namespace) -> int:
     from ringfence.engine.platform_topics import names_of, present, recall
     from ringfence.recovery.restoring import Restore
 
-    remembered = known(args)
+    remembered = read_known_topics(args)
     connection, limit = config.connection("ringfence-topics"), Deadline.after(_SECONDS)
     try:
         if args.action == "accept":
             question = "Connectors and offsets that are not in these topics are given up. Go by them? [y/N] "
-            if not args.yes and not agreed(question):
+            if not args.yes and not ask_agreement(question):
                 raise LocalError("Nothing was changed")
             Restore(config, remembered, print).accept()
             print("The topics as they are now are the cluster's topics")

@@ -6,7 +6,7 @@ from typing import Any
 from ringfence.client import output, waiting
 from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
 from ringfence.client.exit_codes import ClientError, Exit
-from ringfence.client.prompts import confirmed
+from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
@@ -46,7 +46,7 @@ def _path(name: str) -> str:
 
 
 def _names(rest: Rest, args: argparse.Namespace) -> list[str]:
-    return [args.name] if args.name else [row["name"] for row in rest.listed("/api/v1/connectors")]
+    return [args.name] if args.name else [row["name"] for row in rest.get_rows("/api/v1/connectors")]
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
@@ -55,7 +55,7 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         {"connector": name, **row}
         for name in _names(rest, args)
         for row in rest.call("GET", f"{_path(name)}/transactions", **query)["transactions"]
-        if _wanted(row, args)
+        if _matches(row, args)
     ]
     columns: dict[str, output.Cell] = {
         "CONNECTOR": lambda row: row["connector"],
@@ -71,7 +71,7 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
     return 0
 
 
-def _wanted(row: Any, args: argparse.Namespace) -> bool:
+def _matches(row: Any, args: argparse.Namespace) -> bool:
     if args.task is not None and row["task"] != args.task:
         return False
     if args.state is not None and row["state"].lower() != args.state.lower():
@@ -88,7 +88,7 @@ def _end(rest: Rest, args: argparse.Namespace) -> int:
     if not row["open"]:
         print(f"{row['id']}: no transaction is open ({row['state'] or 'unknown to Kafka'}); nothing was changed")
         return 0
-    confirmed(args.name, f"fence {row['id']}, which aborts what is open since {output.span(row['age_ms'])}", args.yes)
+    confirm(args.name, f"fence {row['id']}, which aborts what is open since {output.span(row['age_ms'])}", args.yes)
     before = waiting.attempts(rest, args.name)
     body = {"reason": args.reason, "transactional_id": row["id"]}
     for fenced in rest.call("POST", f"{_path(args.name)}/fence", body)["fenced"]:
@@ -121,7 +121,7 @@ def _hanging(rest: Rest, args: argparse.Namespace) -> int:
 
 def _abort(rest: Rest, args: argparse.Namespace) -> int:
     where = f"{args.topic}-{args.partition}"
-    confirmed(args.name, f"abort what producer {args.producer_id} has open on {where}", args.yes)
+    confirm(args.name, f"abort what producer {args.producer_id} has open on {where}", args.yes)
     body = {"topic": args.topic, "partition": args.partition, "producer_id": args.producer_id, "reason": args.reason}
     for row in rest.call("POST", f"{_path(args.name)}/transactions/hanging", body)["hanging"]:
         print(f"{where}: what was open from offset {row['start_offset']} on is aborted")

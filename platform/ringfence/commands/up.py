@@ -83,7 +83,7 @@ def serve(args: argparse.Namespace, job: Job | None = None) -> int:
     """As `run`; and do `job`, on a thread of its own, once a connector can be created. A LocalError of it is raised."""
     instance = Instance(args.data)
     os.umask(0o077)  # of whatever is started here, too: what they write is this user's alone
-    with instance.locked():
+    with instance.lock():
         supervisor = Supervisor()
         signals = _Signals(supervisor)
         try:
@@ -145,8 +145,8 @@ class _Signals:
 
 def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor) -> Running:
     """Everything up to the ready line."""
-    given = environment.given(args.config)
-    http = args.http or http_address(given.get("RINGFENCE_HTTP") or instance.remembered("http") or _DEFAULT_HTTP)
+    given = environment.read_environment(args.config)
+    http = args.http or http_address(given.get("RINGFENCE_HTTP") or instance.recall("http") or _DEFAULT_HTTP)
     if not port_is_free(*http):
         raise LocalError(f"Port {http[1]} is in use on {http[0]}: choose another with --http {http[0]}:PORT")
     door = Door.of(given, text(http), instance, no_login=args.no_login, login=args.login)
@@ -204,7 +204,7 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
 
 
 def _kafka(wanted: Address | None, instance: Instance) -> EmbeddedKafka:
-    remembered = instance.remembered("kafka")
+    remembered = instance.recall("kafka")
     port = wanted[1] if wanted else int(remembered) if remembered else free_port()
     if not port_is_free("127.0.0.1", port):
         raise LocalError(
@@ -214,7 +214,7 @@ def _kafka(wanted: Address | None, instance: Instance) -> EmbeddedKafka:
 
 
 def _redis_port(instance: Instance) -> int:
-    remembered = instance.remembered("redis")
+    remembered = instance.recall("redis")
     # Nobody outside knows this port, so that a taken one is simply replaced.
     port = int(remembered) if remembered and port_is_free("127.0.0.1", int(remembered)) else free_port()
     instance.remember("redis", str(port))

@@ -5,7 +5,7 @@ import logging
 import os
 from pathlib import Path
 
-from ringfence.environment import NoLogin, bound_to_loopback, proxy_setting
+from ringfence.environment import NoLogin, is_loopback, proxy_setting
 from ringfence.local.addresses import http_address
 from ringfence.local.errors import LocalError
 from ringfence.local.process import port_is_free
@@ -71,11 +71,11 @@ def _open_door(no_login: str, login_link: Path | None, address: str) -> None:
         proxy = proxy_setting(os.environ)
         if proxy:
             raise LocalError(f"{proxy} is set, so a proxy passes requests of others on: everybody has to log in")
-        if not bound_to_loopback(address):
+        if not is_loopback(address):
             raise LocalError(f"{address} can be reached from other machines: everybody has to log in")
         settings.NO_LOGIN = NoLogin(no_login)
     settings.LOGIN_LINK = login_link
-    if not bound_to_loopback(address) and not secure:
+    if not is_loopback(address) and not secure:
         log.warning(
             "%s can be reached from other machines, and passwords and tokens cross the network in clear: put a proxy "
             "with TLS before it (docs/deployment.md)",

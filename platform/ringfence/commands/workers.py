@@ -24,14 +24,14 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         "VERSION": lambda row: row["version"],
         "SINCE": lambda row: output.time_of(row["since_ms"]),
     }
-    output.listing(rest.listed("/api/v1/workers"), args.output, columns)
+    output.listing(rest.get_rows("/api/v1/workers"), args.output, columns)
     return 0
 
 
 def _leader(rest: Rest, args: argparse.Namespace) -> int:
     found = rest.call("GET", "/api/v1/leader")
     if args.output != "table":
-        output.structured(found, args.output)
+        output.print_structured(found, args.output)
         return 0
     since = output.time_of(found["since_ms"])
     rows = [(found["leader"], found["group_generation"], since, found["kafka_cluster_id"])]

@@ -16,9 +16,9 @@ from ringfence.access.routes import everywhere, requires
 from ringfence.access.tokens import topics_of
 from ringfence.access.verbs import ROLES, Verb, verbs_of
 from ringfence.audit import accounts
-from ringfence.audit.accounts import Tell
+from ringfence.audit.accounts import AuditCallback
 from ringfence.audit.trail import tell as tell_request
-from ringfence.console.confirm_page import Came, Effect, ReasonForm, Sheet, run
+from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
 _both = require_http_methods(["GET", "POST"])
@@ -27,7 +27,7 @@ _DAY = 86_400
 _KNOWN = ", ".join([*ROLES, *(verb.value for verb in Verb if verb.value not in ROLES)])
 
 
-def _tells(request: HttpRequest) -> Tell:
+def _tells(request: HttpRequest) -> AuditCallback:
     """The entry of the request tells it, under the action's own name."""
 
     def tell(action: str, account: str, *, before: object = None, after: object = None) -> None:
@@ -126,8 +126,8 @@ def _other_admins(user: User) -> int:
     return len({grant.user_id for grant in grants if Verb.ADMIN in grant.right.verbs})
 
 
-def _admins_left(user: User) -> Effect:
-    return Effect(
+def _admins_left(user: User) -> Impact:
+    return Impact(
         str(_other_admins(user)),
         "other active accounts may administer everything",
         "besides RINGFENCE_TOKEN, if it is set",
@@ -136,13 +136,15 @@ def _admins_left(user: User) -> Effect:
 
 @sensitive_post_parameters("password")
 def _create(request: HttpRequest) -> HttpResponse:
-    sheet = Sheet("New account", "Create", _ACCOUNTS, ["The password is kept as Django hashes it."], form=AccountForm)
+    sheet = ConfirmPage(
+        "New account", "Create", _ACCOUNTS, ["The password is kept as Django hashes it."], form=AccountForm
+    )
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         name = values["name"].strip()
         what, topics = values["what"].split(), values["topics"].split()
         accounts.create(name, values["password"] or None, what, values["pattern"], topics, tell=_tells(request))
-        return Came(f"The account {name} is there.")
+        return ActionResult(f"The account {name} is there.")
 
     return run(request, sheet, act)
 
@@ -154,11 +156,11 @@ create = _ADMINISTERS(_both(_create))
 def _password(request: HttpRequest, name: str) -> HttpResponse:
     user = _account(name)
     says = ["Its open sessions end. Its tokens go on: revoke those apart."]
-    sheet = Sheet(f"Set the password of {name}", "Set the password", _ACCOUNTS, says, form=PasswordForm)
+    sheet = ConfirmPage(f"Set the password of {name}", "Set the password", _ACCOUNTS, says, form=PasswordForm)
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         accounts.set_password(user.username, values["password"], tell=_tells(request))
-        return Came(f"The password of {name} is set.")
+        return ActionResult(f"The password of {name} is set.")
 
     return run(request, sheet, act)
 
@@ -171,14 +173,14 @@ password = _ADMINISTERS(_both(_password))
 def grant(request: HttpRequest, name: str) -> HttpResponse:
     """More rights for an account."""
     user = _account(name)
-    effects = [Effect(_may(user), "is what it may do now")]
+    effects = [Impact(_may(user), "is what it may do now")]
     says = ["It counts from the next request on, for its sessions and tokens, those within their own scope."]
-    sheet = Sheet(f"Grant {name} more", "Grant", _GRANTS, says, effects, form=WhatForm)
+    sheet = ConfirmPage(f"Grant {name} more", "Grant", _GRANTS, says, effects, form=WhatForm)
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         what, topics = values["what"].split(), values["topics"].split()
         accounts.grant(user.username, what, values["pattern"], topics, tell=_tells(request))
-        return Came(f"{name} may now: {_may(user)}.")
+        return ActionResult(f"{name} may now: {_may(user)}.")
 
     return run(request, sheet, act)
 
@@ -191,13 +193,13 @@ def take(request: HttpRequest, number: int) -> HttpResponse:
     if row is None:
         raise Http404("This grant is gone")
     user, pattern = row.user, row.pattern
-    effects = [Effect(_may(user), "is what it may do now"), _admins_left(user)]
+    effects = [Impact(_may(user), "is what it may do now"), _admins_left(user)]
     says = [f"Everything that {user.username} may do on {pattern} is taken away, from the next request on."]
-    sheet = Sheet(f"Take rights of {user.username} away", "Take away", _GRANTS, says, effects, user.username)
+    sheet = ConfirmPage(f"Take rights of {user.username} away", "Take away", _GRANTS, says, effects, user.username)
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         accounts.ungrant(user.username, pattern, tell=_tells(request))
-        return Came(f"{user.username} may now: {_may(user)}.")
+        return ActionResult(f"{user.username} may now: {_may(user)}.")
 
     return run(request, sheet, act)
 
@@ -208,9 +210,9 @@ def disable(request: HttpRequest, name: str) -> HttpResponse:
     """Sessions and tokens of the account are worth nothing."""
     user = _account(name)
     valid = sum(row.state == "valid" for row in Token.objects.filter(user=user))
-    effects = [Effect(str(valid), "valid tokens that stop working"), _admins_left(user)]
+    effects = [Impact(str(valid), "valid tokens that stop working"), _admins_left(user)]
     says = ["Its sessions and tokens are worth nothing from the next request on. Nothing is deleted."]
-    sheet = Sheet(f"Disable {name}", "Disable", _ACCOUNTS, says, effects, name)
+    sheet = ConfirmPage(f"Disable {name}", "Disable", _ACCOUNTS, says, effects, name)
     return run(request, sheet, lambda _: _set_active(request, user, False))
 
 
@@ -220,13 +222,13 @@ def enable(request: HttpRequest, name: str) -> HttpResponse:
     """The account counts again."""
     user = _account(name)
     says = ["Its password works again, and so do its tokens that have neither expired nor been revoked."]
-    sheet = Sheet(f"Enable {name}", "Enable", _ACCOUNTS, says, [Effect(_may(user), "is what it may do")])
+    sheet = ConfirmPage(f"Enable {name}", "Enable", _ACCOUNTS, says, [Impact(_may(user), "is what it may do")])
     return run(request, sheet, lambda _: _set_active(request, user, True))
 
 
-def _set_active(request: HttpRequest, user: User, active: bool) -> Came:
+def _set_active(request: HttpRequest, user: User, active: bool) -> ActionResult:
     accounts.set_active(user.username, active, tell=_tells(request))
-    return Came(f"{user.username} is {'enabled' if active else 'disabled'}.")
+    return ActionResult(f"{user.username} is {'enabled' if active else 'disabled'}.")
 
 
 @_ADMINISTERS
@@ -234,15 +236,17 @@ def _set_active(request: HttpRequest, user: User, active: bool) -> Came:
 def token(request: HttpRequest, name: str) -> HttpResponse:
     """A new token; its text is shown once."""
     user = _account(name)
-    effects = [Effect(_may(user), "is what the account may do: the token never does more")]
+    effects = [Impact(_may(user), "is what the account may do: the token never does more")]
     says = ["Its text is shown once, on the next page. The database keeps its SHA-256 only."]
-    sheet = Sheet(f"New token of {name}", "Make the token", _TOKENS, says, effects, form=TokenForm)
+    sheet = ConfirmPage(f"New token of {name}", "Make the token", _TOKENS, says, effects, form=TokenForm)
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         what, seconds = values["what"].split(), float(values["days"] * _DAY)
         scope = (what, values["pattern"], seconds, values["topics"].split())
         text = accounts.create_token(user.username, values["label"], *scope, tell=_tells(request))
-        return Came(f"The token {values['label']} of {name} is made. Copy it now: it is not shown again.", secret=text)
+        return ActionResult(
+            f"The token {values['label']} of {name} is made. Copy it now: it is not shown again.", secret=text
+        )
 
     return run(request, sheet, act)
 
@@ -255,11 +259,11 @@ def revoke(request: HttpRequest, number: int) -> HttpResponse:
     if row is None:
         raise Http404(f"There is no token {number}")
     says = [f"{row.name} of {row.user.get_username()}, which begins with {row.hint}, is worth nothing from now on."]
-    sheet = Sheet(f"Revoke the token {row.name}", "Revoke", _TOKENS, says, typed=row.name)
+    sheet = ConfirmPage(f"Revoke the token {row.name}", "Revoke", _TOKENS, says, typed=row.name)
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         accounts.revoke_token(number, tell=_tells(request))
-        return Came(f"The token {row.name} is revoked.")
+        return ActionResult(f"The token {row.name} is revoked.")
 
     return run(request, sheet, act)
 

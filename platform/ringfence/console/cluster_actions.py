@@ -11,7 +11,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import everywhere, requires
 from ringfence.access.verbs import Verb
-from ringfence.console.confirm_page import Came, Effect, Sheet, run
+from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
 
 _both = require_http_methods(["GET", "POST"])
@@ -28,26 +28,26 @@ def hand_over(request: HttpRequest) -> HttpResponse:
     others = Worker.objects.exclude(worker=cluster.leader).count()
     rounds = Connector.objects.filter(known=True, fencing=True).count()
     effects = [
-        Effect("0", "tasks stopped: they need no leader, and stay where they are"),
-        Effect(
+        Impact("0", "tasks stopped: they need no leader, and stay where they are"),
+        Impact(
             str(others),
             "other workers that may take over, as they introduced themselves",
             "the group chooses, nobody else",
         ),
-        Effect(str(rounds), "fencing rounds under way; the next leader goes on with them"),
-        Effect("some seconds", "in which commands (create, pause, stop …) wait, and nothing new is placed"),
+        Impact(str(rounds), "fencing rounds under way; the next leader goes on with them"),
+        Impact("some seconds", "in which commands (create, pause, stop …) wait, and nothing new is placed"),
     ]
     says = [
         f"{cluster.leader} ends what it writes, leaves its seat in the group and takes one again once another leads. "
         "Where no other live worker is there, it refuses and goes on leading.",
     ]
-    sheet = Sheet(
+    sheet = ConfirmPage(
         "Hand the leadership over", f"Have {cluster.leader} resign", "/console/workers/", says, effects, cluster.leader
     )
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         result = dispatch.command("hand_over", None, {"reason": values["reason"]}, user=principal_of(request).name)
-        return Came(f"{result.value['leader']} leads now.")
+        return ActionResult(f"{result.value['leader']} leads now.")
 
     return run(request, sheet, act)
 
@@ -59,7 +59,7 @@ def _worker(worker: str) -> Worker:
     return row
 
 
-def _drained() -> dict[str, str]:
+def _drain() -> dict[str, str]:
     return dict(DrainedWorker.objects.values_list("worker", "incarnation"))
 
 
@@ -68,7 +68,7 @@ def room_elsewhere(row: Worker) -> tuple[int, int]:
     on = dict(
         Task.objects.filter(known=True).exclude(state="FAILED").order_by().values_list("worker").annotate(Count("pk"))
     )
-    drained = _drained()
+    drained = _drain()
     others = Worker.objects.filter(~Q(worker=row.worker))
     free = sum(
         max(0, one.slots - on.get(one.worker, 0)) for one in others if drained.get(one.worker) != one.incarnation
@@ -84,19 +84,19 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
     tasks, free = room_elsewhere(row)
     moving = min(tasks, free)
     effects = [
-        Effect(
+        Impact(
             str(moving),
             "tasks that move: each commits what it has, and starts on another worker",
             f"{free} free slot{'' if free == 1 else 's'} elsewhere",
         ),
-        Effect(str(tasks - moving), "tasks that go on here, since no other worker has room for them"),
+        Impact(str(tasks - moving), "tasks that go on here, since no other worker has room for them"),
     ]
     says = [
         f"{name} takes no new tasks until it is undrained or started again. It may lead on: hand that over apart.",
         "With one worker, or where all others are full, nothing moves: its tasks go on here; one that ends or fails "
         "is not started again before there is room. Then wait until it shows no task, and stop it.",
     ]
-    sheet = Sheet(f"Drain worker {name}", "Drain", "/console/workers/", says, effects, name)
+    sheet = ConfirmPage(f"Drain worker {name}", "Drain", "/console/workers/", says, effects, name)
     return run(request, sheet, lambda values: _set_drained(request, name, True, values["reason"]))
 
 
@@ -105,14 +105,14 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
 def undrain(request: HttpRequest, name: str) -> HttpResponse:
     """The worker takes tasks again."""
     says = [f"{name} takes tasks again; the leader evens the load out at once, so running tasks may move to it."]
-    sheet = Sheet(f"Undrain worker {name}", "Undrain", "/console/workers/", says)
+    sheet = ConfirmPage(f"Undrain worker {name}", "Undrain", "/console/workers/", says)
     return run(request, sheet, lambda values: _set_drained(request, name, False, values["reason"]))
 
 
-def _set_drained(request: HttpRequest, worker: str, drained: bool, reason: str) -> Came:
+def _set_drained(request: HttpRequest, worker: str, drained: bool, reason: str) -> ActionResult:
     body = {"worker": worker, "drained": drained, "reason": reason}
     dispatch.command("drain_worker", None, body, user=principal_of(request).name)
-    return Came(f"{worker} takes no new tasks from now on." if drained else f"{worker} takes tasks again.")
+    return ActionResult(f"{worker} takes no new tasks from now on." if drained else f"{worker} takes tasks again.")
 
 
 urls = [

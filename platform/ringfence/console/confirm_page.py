@@ -19,7 +19,7 @@ NOTHING = "\N{EN DASH}"
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class Impact:
     """One line of what an act does: a number or a word, what it counts, and how it is known."""
 
     value: str
@@ -28,7 +28,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class ActionResult:
     """What came of an act. `secret`: shown this once, and kept nowhere."""
 
     text: str
@@ -49,21 +49,21 @@ class ReasonForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class ConfirmPage:
     """The page of an act. `typed`: what must be typed once more, "" for lighter acts. `back`: where Cancel leads."""
 
     title: str
     button: str
     back: str
     says: Sequence[str]
-    effects: Sequence[Effect] = ()
+    effects: Sequence[Impact] = ()
     typed: str = ""
     connector: str = ""
     form: type[ReasonForm] = ReasonForm
     warnings: Sequence[str] = field(default_factory=tuple)
 
 
-Act = Callable[[dict[str, Any]], Came]
+Act = Callable[[dict[str, Any]], ActionResult]
 """Carries it out with the form's values (`reason` among them). Raises Refused, ValueError or ValidationError."""
 
 
@@ -75,26 +75,26 @@ def page(request: HttpRequest, template: str, title: str, status: int = 200, **c
     return render(request, template, {**frame, "title": title, **context}, status=status)
 
 
-def run(request: HttpRequest, sheet: Sheet, act: Act) -> HttpResponse:
+def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:
     """Show the sheet; or, where it was sent, carry the act out and say what came of it."""
     if request.method != "POST":
-        return _shown(request, sheet, sheet.form())
+        return _render(request, sheet, sheet.form())
     form = sheet.form(request.POST)
     if sheet.typed and request.POST.get("confirm") != sheet.typed:
         form.add_error(None, "The name does not match: nothing was changed.")
     if not form.is_valid():
         note(request, "; ".join(str(text) for texts in form.errors.values() for text in texts))
-        return _shown(request, sheet, form, 400)
+        return _render(request, sheet, form, 400)
     reason = str(form.cleaned_data["reason"]).strip()
     note(request, reason)
     try:
         came = act({**form.cleaned_data, "reason": reason})
     except Refused as refused:
-        return _failed(request, sheet, form, refused.message, refused.status)
+        return _fail(request, sheet, form, refused.message, refused.status)
     except ValidationError as error:
-        return _failed(request, sheet, form, " ".join(error.messages), 400)
+        return _fail(request, sheet, form, " ".join(error.messages), 400)
     except ValueError as error:
-        return _failed(request, sheet, form, str(error), 400)
+        return _fail(request, sheet, form, str(error), 400)
     if came.lines:
         note(request, f"{reason}. {came.text} {' '.join(came.lines)}"[:LONGEST_REASON])
     entry = request.ringfence_draft.entry_of(sheet.connector)  # type: ignore[attr-defined]
@@ -105,11 +105,11 @@ def run(request: HttpRequest, sheet: Sheet, act: Act) -> HttpResponse:
     return response
 
 
-def _failed(request: HttpRequest, sheet: Sheet, form: ReasonForm, message: str, status: int) -> HttpResponse:
+def _fail(request: HttpRequest, sheet: ConfirmPage, form: ReasonForm, message: str, status: int) -> HttpResponse:
     form.add_error(None, message)
     note(request, f"{form.cleaned_data['reason']}. {message}"[:LONGEST_REASON])
-    return _shown(request, sheet, form, status)
+    return _render(request, sheet, form, status)
 
 
-def _shown(request: HttpRequest, sheet: Sheet, form: ReasonForm, status: int = 200) -> HttpResponse:
+def _render(request: HttpRequest, sheet: ConfirmPage, form: ReasonForm, status: int = 200) -> HttpResponse:
     return page(request, "console/sheet.html", sheet.title, status, sheet=sheet, form=form)

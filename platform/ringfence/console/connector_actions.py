@@ -14,7 +14,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.console.confirm_page import Came, Effect, ReasonForm, Sheet, run
+from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.console.open_now import OpenNow, open_now
 from ringfence.dispatch import Refused
 from ringfence.history import old_generations as live
@@ -49,11 +49,11 @@ def _line(fenced: Mapping[str, Any]) -> str:
     return f"{fenced['id']}: producer {fenced['producer_id']} has epoch {fenced['epoch']} now"
 
 
-def _open_effects(found: OpenNow) -> list[Effect]:
+def _open_effects(found: OpenNow) -> list[Impact]:
     how = "asked of Kafka now" if found.asked else "as its tasks last reported: Kafka could not be asked"
     return [
-        Effect(str(len(found.ids)), "open transactions aborted; what is in them is read again from the source", how),
-        Effect(str(len(found.partitions)), "partitions whose read_committed readers wait for them now", how),
+        Impact(str(len(found.ids)), "open transactions aborted; what is in them is read again from the source", how),
+        Impact(str(len(found.partitions)), "partitions whose read_committed readers wait for them now", how),
     ]
 
 
@@ -65,8 +65,8 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     ids = _ids_of(row)
     found = open_now(row, ids)
     effects = [
-        Effect(str(row.tasks_running), "running tasks stopped, and started again as a new generation"),
-        Effect(str(ids), "transactional ids fenced: whoever holds one of them can commit nothing more"),
+        Impact(str(row.tasks_running), "running tasks stopped, and started again as a new generation"),
+        Impact(str(ids), "transactional ids fenced: whoever holds one of them can commit nothing more"),
         *_open_effects(found),
     ]
     says = [
@@ -77,16 +77,16 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     if row.stale:
         says.append("Its tasks are being made anew right now: the leader will refuse, and fence by itself.")
     back = f"/console/connectors/?q={quote(name, safe='')}"
-    sheet = Sheet(
+    sheet = ConfirmPage(
         f"Force a fence of {name}", "Fence all tasks", back, says, effects, name, name, warnings=found.warnings
     )
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         result = dispatch.command("fence_now", name, {"reason": values["reason"]}, user=_user(request))
         generation = result.value.get("generation") if isinstance(result.value, dict) else None
-        fenced = [_line(each) for each in live.fenced(name, result.value)]
+        fenced = [_line(each) for each in live.fenced_ids(name, result.value)]
         listed = "Fenced:" if fenced else "Its tab Generations lists what was fenced."
-        return Came(f"The round is over, and generation {generation} starts. {listed}", fenced)
+        return ActionResult(f"The round is over, and generation {generation} starts. {listed}", fenced)
 
     return run(request, sheet, act)
 
@@ -108,9 +108,9 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     at_work = placed is not None and placed.state in ("RUNNING", "PAUSED")
     partitions = [f"{each['topic']}-{each['partition']}" for each in one["partitions"]] if one["open"] else []
     effects = [
-        Effect("1" if at_work else "0", "running task stopped: it ends as fenced, and its next attempt is placed"),
-        Effect("1" if one["open"] else "0", "open transaction aborted" + (f", open for {age}" if one["open"] else "")),
-        Effect(str(len(partitions)), "partitions freed for read_committed readers", ", ".join(partitions[:20])),
+        Impact("1" if at_work else "0", "running task stopped: it ends as fenced, and its next attempt is placed"),
+        Impact("1" if one["open"] else "0", "open transaction aborted" + (f", open for {age}" if one["open"] else "")),
+        Impact(str(len(partitions)), "partitions freed for read_committed readers", ", ".join(partitions[:20])),
     ]
     says = [
         f"{one['id']} is {one['state'] or 'not known to its coordinator'}; producer {one['producer_id']}, "
@@ -118,17 +118,17 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
         "Ending a transaction by hand means to fence its id: Kafka aborts what is open, and whoever held it, a zombie "
         "too, can commit nothing more. What was in it is read again from the source.",
     ]
-    sheet = Sheet(
+    sheet = ConfirmPage(
         f"End the transaction of {one['id']}",
         "Fence this id",
         f"/console/connectors/{quote(name, safe='')}/transactions/",
         says, effects, name, name,
     )  # fmt: skip
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         body = {"id": one["id"], "reason": values["reason"]}
         result = dispatch.command("fence_id", name, body, user=_user(request))
-        return Came(f"{one['id']} is fenced.", [_line(each) for each in live.fenced(name, result.value)])
+        return ActionResult(f"{one['id']} is fenced.", [_line(each) for each in live.fenced_ids(name, result.value)])
 
     return run(request, sheet, act)
 
@@ -155,18 +155,18 @@ def restart(request: HttpRequest, name: str) -> HttpResponse:
     """The connector instance, its failed tasks or all of them."""
     row = _find(name)
     effects = [
-        Effect(str(row.tasks_failed), "failed tasks"),
-        Effect(str(row.task_count), "tasks in all, of which running tasks first commit what they have"),
+        Impact(str(row.tasks_failed), "failed tasks"),
+        Impact(str(row.task_count), "tasks in all, of which running tasks first commit what they have"),
     ]
     says = ["Each chosen task gets a new attempt where it is placed. Offsets and configuration stay as they are."]
     back = f"/console/connectors/?q={quote(name, safe='')}"
-    sheet = Sheet(f"Restart {name}", "Restart", back, says, effects, connector=name, form=RestartForm)
+    sheet = ConfirmPage(f"Restart {name}", "Restart", back, says, effects, connector=name, form=RestartForm)
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         what = values["what"]
         body = {"include_tasks": what != "instance", "only_failed": what == "failed", "reason": values["reason"]}
         dispatch.command("restart", name, body, user=_user(request))
-        return Came("The restart is requested: the tasks report when they run again.")
+        return ActionResult("The restart is requested: the tasks report when they run again.")
 
     return run(request, sheet, act)
 
@@ -179,14 +179,14 @@ def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
     found = Task.objects.filter(connector=name, number=task, known=True).first()
     if found is None:
         raise Http404(f"Connector {name} has no task {task}")
-    effects = [Effect(found.state or "not reported yet", f"task {task} on worker {found.worker or 'nobody'}")]
+    effects = [Impact(found.state or "not reported yet", f"task {task} on worker {found.worker or 'nobody'}")]
     says = ["It gets a new attempt on its worker; a running one first commits what it has."]
     back = f"/console/connectors/?q={quote(name, safe='')}"
-    sheet = Sheet(f"Restart task {task} of {row.name}", "Restart the task", back, says, effects, connector=name)
+    sheet = ConfirmPage(f"Restart task {task} of {row.name}", "Restart the task", back, says, effects, connector=name)
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         dispatch.command("restart_task", name, {"task": task, "reason": values["reason"]}, user=_user(request))
-        return Came(f"The restart of task {task} is requested.")
+        return ActionResult(f"The restart of task {task} is requested.")
 
     return run(request, sheet, act)
 
@@ -202,12 +202,16 @@ def retry_round(request: HttpRequest, name: str) -> HttpResponse:
         "the pause that it is in. A round cannot be cancelled: it keeps the old generation's tasks from committing.",
         f"What it said last: {newest.message or newest.stage}" if newest else "It has said nothing yet.",
     ]
-    effects = [Effect(str(row.task_count), "tasks wait for this round")]
-    sheet = Sheet(f"Try the round of {name} again", "Try again now", "/console/stuck/", says, effects, connector=name)
+    effects = [Impact(str(row.task_count), "tasks wait for this round")]
+    sheet = ConfirmPage(
+        f"Try the round of {name} again", "Try again now", "/console/stuck/", says, effects, connector=name
+    )
 
-    def act(values: dict[str, Any]) -> Came:
+    def act(values: dict[str, Any]) -> ActionResult:
         dispatch.command("retry_round", name, {"reason": values["reason"]}, user=_user(request))
-        return Came("The leader tries the round now, if one is due. The connector's timeline says what comes of it.")
+        return ActionResult(
+            "The leader tries the round now, if one is due. The connector's timeline says what comes of it."
+        )
 
     return run(request, sheet, act)
 

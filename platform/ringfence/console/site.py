@@ -65,7 +65,7 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc]
     def get_urls(self) -> list[URLPattern | URLResolver]:
         logout = requires(POST=ANYONE)(LogoutView.as_view(next_page="/ui/login"))
         own = [path("logout/", logout, name="logout"), *views.urls, *heavy.urls, *cluster.urls, *people.urls]
-        return [*own, *_kept(super().get_urls())]
+        return [*own, *_keep_urls(super().get_urls())]
 
     def extra_context(self, context: dict[str, Any], request: HttpRequest) -> dict[str, Any]:
         """No colours: unfold puts those into an inline style, ours are in console.css."""
@@ -74,11 +74,11 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc]
         return {**context, "colors": {}, "border_radius": None, "user": asker}
 
 
-def _kept(patterns: Iterable[URLPattern | URLResolver]) -> list[URLPattern | URLResolver]:
+def _keep_urls(patterns: Iterable[URLPattern | URLResolver]) -> list[URLPattern | URLResolver]:
     kept: list[URLPattern | URLResolver] = []
     for entry in patterns:
         if isinstance(entry, URLResolver):
-            entry.url_patterns[:] = _kept(entry.url_patterns)
+            entry.url_patterns[:] = _keep_urls(entry.url_patterns)
             kept += [entry] if entry.url_patterns else []
         elif (need := _KEPT.get(entry.name or "")) is not None:
             entry.callback = requires(GET=need)(entry.callback)

@@ -38,7 +38,7 @@ class Stuck:
 def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[Stuck], str]:
     """Oldest first, of connectors that may be seen; and why something could not be looked at, "" where all was."""
     now = int(time.time() * 1000) if now_ms is None else now_ms
-    found = [*_rounds(who, now), *_connectors(who, now), *_tasks(who, now), *_unanswered(who, now)]
+    found = [*_rounds(who, now), *_connectors(who, now), *_tasks(who, now), *_find_unanswered(who, now)]
     trouble = ""
     if who.may_everywhere(Verb.ADMIN):
         try:
@@ -91,7 +91,7 @@ def _tasks(who: Principal, now: int) -> Iterator[Stuck]:
         yield Stuck(f"Task {row.number} is {row.state.lower()}", row.connector, row.since_ms, why, ways)
 
 
-def _unanswered(who: Principal, now: int) -> Iterator[Stuck]:
+def _find_unanswered(who: Principal, now: int) -> Iterator[Stuck]:
     """Writes that were begun and not completed: under way, or their web process died."""
     rows = AuditEntry.objects.filter(completed=False, time_ms__lt=now - ANSWER_MS, time_ms__gt=now - LOOKED_BACK_MS)
     if not who.may_everywhere(Verb.ADMIN):

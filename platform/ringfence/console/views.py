@@ -19,7 +19,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import ANYONE, everywhere, on_connector, requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.audit import listing
-from ringfence.console.confirm_page import NOTHING, Came, Sheet, page, run
+from ringfence.console.confirm_page import NOTHING, ActionResult, ConfirmPage, page, run
 from ringfence.console.lists import links, moment
 from ringfence.console.stuck import stuck
 from ringfence.console.waiting import take_back, waiting
@@ -269,12 +269,12 @@ def take_back_page(request: HttpRequest, number: str) -> HttpResponse:
     says = [
         "It is taken out of the queue before a leader takes it; whoever waits for it is told that nothing was changed."
     ]
-    sheet = Sheet(f"Take back: {about}", "Take it back", "/console/stuck/", says)
+    sheet = ConfirmPage(f"Take back: {about}", "Take it back", "/console/stuck/", says)
 
-    def act(_values: dict[str, Any]) -> Came:
+    def act(_values: dict[str, Any]) -> ActionResult:
         if not take_back(number, principal_of(request).name):
             raise ValueError("Too late: a leader has taken it, or its time has run out. Look what came of it")
-        return Came("It is taken back: nothing was changed.")
+        return ActionResult("It is taken back: nothing was changed.")
 
     return run(request, sheet, act)
 

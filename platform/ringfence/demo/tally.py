@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TallyResult:
     """What arrived, compared with what should have."""
 
     expected: int
@@ -41,9 +41,9 @@ class Tally:
         """Whether every line has arrived at least once."""
         return not self._left
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> TallyResult:
         known = self._expected - len(self._left)
-        return Verdict(
+        return TallyResult(
             expected=self._expected,
             arrived=self.arrived,
             missing=len(self._left),

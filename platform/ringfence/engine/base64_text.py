@@ -3,9 +3,9 @@
 import base64
 
 
-def encoded(data: bytes | bytearray | memoryview | None) -> str | None:
+def encode(data: bytes | bytearray | memoryview | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode("ascii")
 
 
-def decoded(text: str | None) -> bytes | None:
+def decode(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)

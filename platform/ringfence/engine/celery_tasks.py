@@ -11,7 +11,7 @@ from fencing.errors import FencingError
 from fencing.ids import ConnectorName
 from ringfence import redis_clock
 from ringfence.celery import app
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
@@ -19,7 +19,7 @@ from ringfence.engine.preflight import client_overrides, topic_rules
 from ringfence.engine.preflight import report as preflight
 from ringfence.engine.preflight import validation_errors as refusals
 from ringfence.engine.preflight.topic_rules import TopicRules
-from ringfence.engine.preflight.validation_errors import Asked, Modes, Refusals
+from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors
 from ringfence.engine.queries import hanging_transactions as hanging
 from ringfence.engine.queries import topic_tail
 from ringfence.engine.queries import transactional_ids as transactions
@@ -36,7 +36,7 @@ class Services:
     commands: CommandService
     plugins: PluginHost
     config: WorkerConfig
-    refusals: Refusals
+    refusals: ValidationErrors
     modes: Modes
     previews: Previews
     dead_letters: DeadLetters
@@ -57,14 +57,14 @@ def provide(services: Services) -> None:
 
 def _current() -> Services:
     if not _services:
-        raise Refusal(503, "This worker is starting. Send the request again", passing=True)
+        raise CommandRefused(503, "This worker is starting. Send the request again", passing=True)
     return _services[0]
 
 
 @task(name="ringfence.leader.command")
 def command(command: dict[str, Any], deadline: float) -> dict[str, object]:
     """Carry out a command, if its deadline has not passed."""
-    return _answered(lambda: _current().commands.execute(command, _limit(deadline)))
+    return _answer(lambda: _current().commands.execute(command, _limit(deadline)))
 
 
 @task(name="ringfence.plugins.list")
@@ -75,7 +75,7 @@ def plugins_list(deadline: float) -> dict[str, object]:
         _in_time(deadline)
         return _value(_current().plugins.plugins())
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.config_keys")
@@ -88,7 +88,7 @@ def plugins_config_keys(
         _in_time(deadline)
         return _value(_current().plugins.config_keys(plugin, common=common, version=version))
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.validate")
@@ -108,7 +108,7 @@ def plugins_validate(
         found = topic_rules.add_to(found, services.topics.errors_of(given))
         return _value(refusals.add_to(found, asked.within(limit.slice(refusals.PATIENCE_SECONDS))))
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.offsets")
@@ -119,10 +119,10 @@ def plugins_offsets(connector: str, config: dict[str, str], deadline: float) -> 
         try:
             found = _current().offsets.view(ConnectorName(connector), config, _in_time(deadline))
         except FencingError as error:
-            raise Refusal(500, f"The offsets of connector {connector} cannot be read now: {error}") from error
+            raise CommandRefused(500, f"The offsets of connector {connector} cannot be read now: {error}") from error
         return _value([{"partition": each.partition, "offset": each.offset} for each in found])
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.preflight")
@@ -135,7 +135,7 @@ def plugins_preflight(config: dict[str, str], deadline: float) -> dict[str, obje
         found = preflight.examine(config, services.config, services.plugins, limit, services.modes)
         return _value([check.as_json() for check in found])
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.transactions")
@@ -148,7 +148,7 @@ def plugins_transactions(
         limit = _in_time(deadline)
         return _value(transactions.describe(connector, tasks, [config, *earlier], _current().config, limit))
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.hanging")
@@ -161,7 +161,7 @@ def plugins_hanging(
         limit = _in_time(deadline)
         return _value(hanging.find(connector, tasks, configs, topics, _current().config, limit))
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.last_records")
@@ -176,7 +176,7 @@ def plugins_last_records(
         found = topic_tail.last_records(topic, config, services.config, access, limit, committed_only=committed_only)
         return _value(found)
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.dead_letters")
@@ -196,7 +196,7 @@ def plugins_dead_letters(
         letters = _current().dead_letters
         return _value(letters.page(config, stage, by, older, limit, committed_only=committed_only))
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.replay")
@@ -209,7 +209,7 @@ def plugins_replay(
         limit = _in_time(deadline)
         return _value(_current().dead_letters.replay(config, chosen, told, secret, limit))
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.preview")
@@ -222,7 +222,7 @@ def plugins_preview(
         limit = _in_time(deadline)
         return _value(_current().previews.preview(config, secret, bounds, limit, fresh=fresh))
 
-    return _answered(call)
+    return _answer(call)
 
 
 @task(name="ringfence.plugins.try_transforms")
@@ -235,7 +235,7 @@ def plugins_try_transforms(
         limit = _in_time(deadline)
         return _value(_current().previews.try_transforms(config, record, secret, limit))
 
-    return _answered(call)
+    return _answer(call)
 
 
 def _limit(deadline: float) -> Deadline:
@@ -244,14 +244,14 @@ def _limit(deadline: float) -> Deadline:
         return Deadline.after(deadline - redis_clock.now())
     except RedisError as error:
         words = f"Redis does not answer ({type(error).__name__}), so that nobody knows whether this is wanted still"
-        raise Refusal(503, f"{words}: nothing was changed. Send it again", passing=True) from error
+        raise CommandRefused(503, f"{words}: nothing was changed. Send it again", passing=True) from error
 
 
 def _in_time(deadline: float) -> Deadline:
     """The same for what is worth nothing once its sender has stopped waiting."""
     limit = _limit(deadline)
     if limit.expired:
-        raise Refusal(500, "Request timed out before a worker got to it: nothing was done. Send it again")
+        raise CommandRefused(500, "Request timed out before a worker got to it: nothing was done. Send it again")
     return limit
 
 
@@ -259,14 +259,14 @@ def _value(value: object) -> dict[str, object]:
     return {"ok": True, "value": value}
 
 
-def _answered(call: Callable[[], dict[str, object]]) -> dict[str, object]:
+def _answer(call: Callable[[], dict[str, object]]) -> dict[str, object]:
     try:
         return call()
-    except Refusal as refusal:
+    except CommandRefused as refusal:
         return refusal.answer()
     except UnknownPlugin as error:
-        return Refusal(404, error.message).answer()
+        return CommandRefused(404, error.message).answer()
     except BadRequest as error:
-        return Refusal(400, error.message).answer()
+        return CommandRefused(400, error.message).answer()
     except PluginError as error:
-        return Refusal(500, error.message).answer()
+        return CommandRefused(500, error.message).answer()

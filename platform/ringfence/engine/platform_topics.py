@@ -1,6 +1,7 @@
 """The worker's own topics: created where missing, checked where present, never made anew where they were lost.
 
-At a worker's start: 1 the topics' ids are asked for, 2 what is remembered of them is read (`fencing.topics.topic_ids`), 3 a
+At a worker's start: 1 the topics' ids are asked for, 2 what is remembered of them is read
+(`fencing.topics.topic_ids`), 3 a
 config or offsets topic that is gone or has another id raises `TopicLost`, 4 what is missing is created. A status or
 events topic that was lost is created anew: tasks and workers make their reports again.
 """
@@ -97,7 +98,7 @@ def ensure_topics(
         log.error("Of the cluster's topics, %s: it goes on with a new one, and reports are made again", one)
     if missing := [spec for role, spec in specs(config).items() if found[role] is None]:
         create_topics(connection, missing, deadline)  # 4
-    return (known or TopicIds()).after(_awaited(connection, config, deadline))
+    return (known or TopicIds()).after(_await_topics(connection, config, deadline))
 
 
 def present(connection: Connection, config: WorkerConfig, deadline: Deadline) -> dict[str, Topic | None]:
@@ -107,7 +108,7 @@ def present(connection: Connection, config: WorkerConfig, deadline: Deadline) ->
     return {role: Topic(name, id_) if (id_ := found[name]) is not None else None for role, name in names.items()}
 
 
-def _awaited(connection: Connection, config: WorkerConfig, deadline: Deadline) -> dict[str, Topic]:
+def _await_topics(connection: Connection, config: WorkerConfig, deadline: Deadline) -> dict[str, Topic]:
     names = names_of(config)
     return {role: Topic(names[role], topic_identity(connection, names[role], deadline)[0]) for role in ROLES}
 

@@ -3,13 +3,13 @@
 import threading
 
 from fencing.ids import member_client_id
-from fencing.kafka.membership import GroupSeat
+from fencing.kafka.membership import GroupMembership
 from fencing.topics.status import WorkerRecord
 from fencing.topics.topic_ids import TopicIds
 from ringfence.worker_config import WorkerConfig
 
 
-class ProjectionSeat:
+class ProjectionMembership:
     """Runs the projector while this worker holds the seat. Two at once would only race for the rows, harmlessly."""
 
     def __init__(self, config: WorkerConfig, worker: WorkerRecord, ids: TopicIds | None = None) -> None:
@@ -24,7 +24,7 @@ class ProjectionSeat:
         import django
 
         django.setup()
-        seat = GroupSeat(
+        seat = GroupMembership(
             self._config.connection(self._client_id),
             f"{self._config.group_id}-projection",
             self._config.config_topic,

@@ -44,9 +44,7 @@ class TopicGuard:
         try:
             while True:
                 try:
-                    return ensure_topics(
-                        self._connection, self._config, Deadline.after(_KAFKA_SECONDS), self._remembered
-                    )
+                    return ensure_topics(self._connection, self._config, Deadline.after(_KAFKA_SECONDS), self._recall)
                 except TopicLost as lost:
                     if alerts is None:
                         log.error("%s", lost)  # noqa: TRY400 - the message is meant for people
@@ -62,7 +60,7 @@ class TopicGuard:
         finally:
             over.set()
 
-    def _remembered(self) -> TopicIds | None:
+    def _recall(self) -> TopicIds | None:
         """What the database knows. Tasks must be able to start without it: then what Kafka remembers has to do."""
         from django.db import Error as DatabaseError
 
@@ -70,7 +68,7 @@ class TopicGuard:
         from ringfence.projection import topic_memory
 
         try:
-            return topic_memory.remembered()
+            return topic_memory.recall()
         except DatabaseError as error:
             log.warning("The database does not answer, what it knows of the topics is not asked for: %s", error)
             return None

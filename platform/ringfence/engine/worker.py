@@ -35,8 +35,8 @@ from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.leader.thread import Leader, identity
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
-from ringfence.engine.preflight.validation_errors import Refusals
-from ringfence.engine.projection_membership import ProjectionSeat
+from ringfence.engine.preflight.validation_errors import ValidationErrors
+from ringfence.engine.projection_membership import ProjectionMembership
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
@@ -142,7 +142,7 @@ class Worker:
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
-        refusals = Refusals(config, modes)
+        refusals = ValidationErrors(config, modes)
         launcher = Launcher(config, record, reporter, limits, view, ids)
         topics = TopicRules(config, launcher.state, lambda: leader[0].statuses().topics)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
@@ -151,7 +151,7 @@ class Worker:
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))
-        self._thread("projection", lambda: ProjectionSeat(config, record, ids).run(self._stop))
+        self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
         self._thread("topics", lambda: guard.watch(ids, self._stop, self._end_for_good))
         spark: SparkHost | None = None

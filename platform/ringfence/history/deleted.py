@@ -8,7 +8,7 @@ from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Connector
 
 
-def deleted(who: Principal) -> QuerySet[ConfigVersion]:
+def list_deleted(who: Principal) -> QuerySet[ConfigVersion]:
     """The newest version of each, of those whose configuration `who` may see."""
     there = Connector.objects.filter(known=True).values("name")
     gone = ConfigVersion.objects.filter(who.query(Verb.VIEW_CONFIG, "connector")).exclude(connector__in=there)

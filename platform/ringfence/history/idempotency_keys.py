@@ -29,14 +29,14 @@ def _digest(*parts: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class KeyRefusal:
     """Why a key cannot be used."""
 
     status: int
     message: str
 
 
-class Repeat:
+class IdempotentRequest:
     """One request under its key. 1 `begin`: an answer that is known, a refusal, or None: carry it out, 2 `end`."""
 
     def __init__(self, request: HttpRequest, who: Principal) -> None:
@@ -44,24 +44,24 @@ class Repeat:
         self._key = _digest(who.name.encode(), who.via.encode(), self._given.encode())
         self._asked = _digest(str(request.method).encode(), request.get_full_path().encode(), request.body)
 
-    def begin(self) -> HttpResponse | Refusal | None:
+    def begin(self) -> HttpResponse | KeyRefusal | None:
         if not (0 < len(self._given) <= _LONGEST and self._given.isascii() and self._given.isprintable()):
-            return Refusal(400, f"{HEADER} must be 1 to {_LONGEST} printable ASCII characters, a UUID for example.")
+            return KeyRefusal(400, f"{HEADER} must be 1 to {_LONGEST} printable ASCII characters, a UUID for example.")
         now_ms = int(time.time() * 1000)
         RepeatedRequest.objects.filter(time_ms__lt=now_ms - _KEPT_MS).delete()
         try:
             with transaction.atomic():
                 RepeatedRequest.objects.create(key=self._key, asked=self._asked, time_ms=now_ms)
         except IntegrityError:
-            return self._known()
+            return self._find_known()
         return None
 
-    def _known(self) -> HttpResponse | Refusal:
+    def _find_known(self) -> HttpResponse | KeyRefusal:
         row = RepeatedRequest.objects.filter(key=self._key).first()
         if row is not None and row.asked != self._asked:
-            return Refusal(422, f"This {HEADER} was used for another request: use a new one.")
+            return KeyRefusal(422, f"This {HEADER} was used for another request: use a new one.")
         if row is None or not row.status:
-            return Refusal(
+            return KeyRefusal(
                 409,
                 f"A request with this {HEADER} is being carried out, or was when its server died: look at what it "
                 "was to change, and use a new key where it was not done.",

@@ -8,7 +8,7 @@ DEFAULTS = {"RINGFENCE_KEEP_VERSIONS": 100, "RINGFENCE_KEEP_DELETED_DAYS": 30, "
 """Versions of each connector; days for what is left of a deleted one; days for the audit trail. 0: for ever."""
 
 
-def kept(name: str) -> int:
+def limit_of(name: str) -> int:
     """A setting's value. Raises `Invalid`."""
     given = os.environ.get(name, "").strip() or str(DEFAULTS[name])
     if not (given.isascii() and given.isdigit() and len(given) < 7):
@@ -19,4 +19,4 @@ def kept(name: str) -> int:
 def check() -> None:
     """Raises `Invalid` for a setting that cannot be meant, before anything depends on it."""
     for name in DEFAULTS:
-        kept(name)
+        limit_of(name)

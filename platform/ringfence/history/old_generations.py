@@ -38,7 +38,7 @@ def earlier(row: Connector) -> list[dict[str, str]]:
     return found
 
 
-def fenced(connector: str, answer: object) -> list[dict[str, Any]]:
+def fenced_ids(connector: str, answer: object) -> list[dict[str, Any]]:
     """What a command to fence has fenced: {"id", "producer_id", "epoch"}, the numbers None where nobody told them.
 
     Of a round the leader answers only with the generation: the ids come through the events topic, and are waited for

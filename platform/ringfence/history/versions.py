@@ -15,7 +15,7 @@ from ringfence.projection.signals import WrittenConfig
 log = logging.getLogger(__name__)
 
 
-def _packed(config: Mapping[str, str]) -> str:
+def _pack(config: Mapping[str, str]) -> str:
     return json.dumps(dict(config), sort_keys=True, separators=(",", ":"))
 
 
@@ -44,7 +44,7 @@ def keep(written: Iterable[WrittenConfig]) -> None:
     rows = []
     for change in changes:
         number, config = newest.get(change.connector, (0, ""))
-        packed = _packed(change.config)
+        packed = _pack(change.config)
         if packed == config:
             continue  # written again only to be newer than something else: a resume does so
         newest[change.connector] = (number + 1, packed)
@@ -71,7 +71,7 @@ def newest_offset(connector: str) -> int:
     return -1 if found is None else found
 
 
-def written_by(connector: str, user: str, after: int, upto: int | None) -> None:
+def record_author(connector: str, user: str, after: int, upto: int | None) -> None:
     """Name who wrote the version between two config offsets; none is there where nothing changed."""
     if not user or upto is None:
         return

@@ -37,7 +37,7 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
     return answer(request, 403, "Not allowed", "HTTP 403 Forbidden")
 
 
-def refused(request: HttpRequest, text: str) -> HttpResponse:
+def render_refused(request: HttpRequest, text: str) -> HttpResponse:
     """A verb is missing, and the text says which; htmx puts it beside the control."""
     if is_page(request) and request.headers.get("HX-Request") == "true":
         return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": text}, status=403)

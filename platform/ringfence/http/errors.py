@@ -66,13 +66,13 @@ def handle(error: Exception, context: dict[str, object]) -> Response | None:
             return Response(body(503, f"{error}. Connectors go on running."), status=503)
         case APIException():
             code = error.status_code
-            headers = {"Allow": ", ".join(_allowed(context))} if code == 405 else {}
+            headers = {"Allow": ", ".join(_allowed_methods(context))} if code == 405 else {}
             message = error.message if isinstance(error, ConnectError) else f"HTTP {code} {error.detail}"
             return Response(body(code, message), status=code, headers=headers)
         case _:
             return None
 
 
-def _allowed(context: dict[str, object]) -> list[str]:
+def _allowed_methods(context: dict[str, object]) -> list[str]:
     allowed = getattr(context.get("view"), "allowed_methods", [])
     return [str(method) for method in allowed]

@@ -43,7 +43,7 @@ class Masker:
             self._known[class_name] = _look_up(class_name)
         return self._known[class_name]
 
-    def masked(self, config: Mapping[str, str], class_name: str | None = None) -> dict[str, str]:
+    def mask(self, config: Mapping[str, str], class_name: str | None = None) -> dict[str, str]:
         """The configuration with every secret value replaced by the mask. Texts that only refer to one are shown."""
         known_class = config.get("connector.class", "") if class_name is None else class_name
         return {
@@ -51,7 +51,7 @@ class Masker:
             for key, value in config.items()
         }
 
-    def scrubbed(self, text: str, config: Mapping[str, str]) -> str:
+    def scrub(self, text: str, config: Mapping[str, str]) -> str:
         """A text, a trace for example, without the secret values of that configuration."""
         if not text:
             return text
@@ -62,7 +62,7 @@ class Masker:
         return text
 
 
-def hidden(config: Mapping[str, str]) -> dict[str, str]:
+def hide_all(config: Mapping[str, str]) -> dict[str, str]:
     """The configuration for somebody who may not read it: sent back, every mask keeps what is stored."""
     return {key: value if key in ("name", "connector.class") or not value else HIDDEN for key, value in config.items()}
 
@@ -71,7 +71,7 @@ def has_mask(config: Mapping[str, str]) -> bool:
     return HIDDEN in config.values()
 
 
-def unmasked(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+def unmask(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
     """The configuration with each mask replaced by what is stored. A mask is never stored itself."""
     result = dict(config)
     for key, value in config.items():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ringfence.access import login_link
-from ringfence.environment import NoLogin, bound_to_loopback, proxy_setting
+from ringfence.environment import NoLogin, is_loopback, proxy_setting
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance
 
@@ -27,7 +27,7 @@ class Door:
         """`given`: the environment; `address`: where web listens. Raises LocalError where --no-login lets others in."""
         reason = proxy_setting(given)
         reason = f"{reason} is set" if reason else ""
-        if not bound_to_loopback(address):
+        if not is_loopback(address):
             reason = f"other machines reach {address}"
         if reason and no_login:
             raise LocalError(f"--no-login is for this machine alone, and {reason}: leave one of them out")

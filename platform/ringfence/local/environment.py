@@ -35,7 +35,7 @@ def worker_properties(path: Path) -> dict[str, str]:
     return {"CONNECT_" + key.upper().replace(".", "_"): value for key, value in settings.items()}
 
 
-def given(config: Path | None) -> dict[str, str]:
+def read_environment(config: Path | None) -> dict[str, str]:
     """Our own environment with the worker file under it: a variable that is set wins."""
     return (worker_properties(config) if config else {}) | dict(os.environ)
 

@@ -34,7 +34,7 @@ class Instance:
         return self.root / "run" / f"{role}.pid"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the directory. Raises LocalError, naming the holder, where another process has it."""
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -85,7 +85,7 @@ class Instance:
             wait_until(lambda pid=pid: not process_exists(pid), _LAST_ONE_SECONDS)  # type: ignore[misc]
             file.unlink(missing_ok=True)
 
-    def remembered(self, name: str) -> str | None:
+    def recall(self, name: str) -> str | None:
         """A choice that an earlier start has made."""
         return self._state().get(name)
 

@@ -171,7 +171,7 @@ def _module(dependencies: str) -> str:
 """
 
 
-def _listed(folder: Path) -> str:
+def _find_digest(folder: Path) -> str:
     return "".join(
         f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(folder.iterdir())
     )
@@ -179,4 +179,4 @@ def _listed(folder: Path) -> str:
 
 if __name__ == "__main__":
     jars = resolve("kafka", KAFKA_SERVER)
-    print(_listed(jars) if "--list" in sys.argv else jars, end="" if "--list" in sys.argv else "\n")
+    print(_find_digest(jars) if "--list" in sys.argv else jars, end="" if "--list" in sys.argv else "\n")

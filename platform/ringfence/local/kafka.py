@@ -13,7 +13,7 @@ from ringfence.local import unclean_shutdown as last_stand
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_SERVER, resolve
 from ringfence.local.java import find_java
-from ringfence.local.process import Leashed, accepts, free_port, port_is_free, wait_until
+from ringfence.local.process import GuardedProcess, accepts, free_port, port_is_free, wait_until
 
 _LOG4J = Path(__file__).with_name("kafka-log4j2.properties")
 # A small heap and the serial collector: on two cores the parallel ones cost more threads than they save.
@@ -55,7 +55,7 @@ class EmbeddedKafka:
         self.properties = dict(properties or {})
         self._pid_file = pid_file
         self._jvm_options = jvm_options
-        self._process: Leashed | None = None
+        self._process: GuardedProcess | None = None
         self._log_start = 0  # where this start's part of the log begins
 
     @property
@@ -64,7 +64,7 @@ class EmbeddedKafka:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def process(self) -> Leashed:
+    def process(self) -> GuardedProcess:
         """The broker's process. Raises LocalError when it was never started."""
         if self._process is None:
             raise LocalError("The embedded Kafka is not started: call start() first")
@@ -97,7 +97,7 @@ class EmbeddedKafka:
         if (self.data / "logs" / "__cluster_metadata-0").exists():
             last_stand.fence(java, self.data, self.log)
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
-        self._process = Leashed.start(
+        self._process = GuardedProcess.start(
             "Kafka", [*java, "kafka.Kafka", str(config)], log=self.log, cwd=self.data, pid_file=self._pid_file
         )
 

@@ -18,7 +18,7 @@ _LEASH = Path(__file__).with_name("leash.py")
 _POLL_SECONDS = 0.02
 
 
-class Leashed:
+class GuardedProcess:
     """A started command. `pid` is the command's own id (also its process group), not that of the leash before it."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Leashed:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         pid_file: Path | None = None,
-    ) -> "Leashed":
+    ) -> "GuardedProcess":
         """Start `command`, its output appended to `log`, its process id written to `pid_file`.
 
         Raises LocalError where the command cannot be executed.

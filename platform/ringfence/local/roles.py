@@ -9,7 +9,7 @@ from typing import Protocol
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance
 from ringfence.local.kafka import EmbeddedKafka
-from ringfence.local.process import Leashed
+from ringfence.local.process import GuardedProcess
 from ringfence.local.valkey import EmbeddedValkey
 
 MIGRATE_SECONDS = 120
@@ -26,7 +26,7 @@ class Role(Protocol):
     def launch(self) -> None:
         """Start the process; it may not be ready yet. Raises LocalError."""
 
-    def process(self) -> Leashed | None:
+    def process(self) -> GuardedProcess | None:
         """The newest process, None before the first launch."""
 
 
@@ -42,7 +42,7 @@ class KafkaRole:
         self.kafka.launch()
         self._launched = True
 
-    def process(self) -> Leashed | None:
+    def process(self) -> GuardedProcess | None:
         return self.kafka.process if self._launched else None
 
 
@@ -58,7 +58,7 @@ class ValkeyRole:
         self.valkey.start()
         self._launched = True
 
-    def process(self) -> Leashed | None:
+    def process(self) -> GuardedProcess | None:
         return self.valkey.process if self._launched else None
 
 
@@ -73,10 +73,10 @@ class PythonRole:
         self._arguments = arguments
         self._instance = instance
         self._env = env
-        self._process: Leashed | None = None
+        self._process: GuardedProcess | None = None
 
     def launch(self) -> None:
-        self._process = Leashed.start(
+        self._process = GuardedProcess.start(
             self.name,
             [sys.executable, "-m", "ringfence.cli", *self._arguments],
             log=self._instance.log(self.name),
@@ -85,14 +85,14 @@ class PythonRole:
             pid_file=self._instance.pid_file(self.name),
         )
 
-    def process(self) -> Leashed | None:
+    def process(self) -> GuardedProcess | None:
         return self._process
 
 
 def migrate(instance: Instance, env: Mapping[str, str]) -> None:
     """Bring the database to this version's tables. Raises LocalError with the last line of what went wrong."""
     log = instance.log("migrate")
-    process = Leashed.start(
+    process = GuardedProcess.start(
         "migrate", [sys.executable, "-m", "django", "migrate", "--no-input"], log=log, env=env, cwd=instance.root
     )
     if not process.wait(MIGRATE_SECONDS):

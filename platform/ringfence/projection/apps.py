@@ -3,6 +3,6 @@
 from django.apps import AppConfig
 
 
-class MirrorConfig(AppConfig):
+class ProjectionConfig(AppConfig):
     name = "ringfence.projection"
     label = "mirror"

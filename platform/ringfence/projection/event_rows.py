@@ -58,7 +58,7 @@ def _write_round(report: Report, history: Minutes) -> None:
             rounds_total=F("rounds_total") + 1, fenced_total=F("fenced_total") + ids
         )
         known = Connector.objects.filter(name=row.connector).values_list("state", "since_ms").first()
-        history.fenced(row.connector, time_ms, *(known or ("", 0)))
+        history.record_fence(row.connector, time_ms, *(known or ("", 0)))
     row.save()
 
 

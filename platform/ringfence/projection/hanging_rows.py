@@ -14,7 +14,7 @@ _TEXTS = ("cluster", "topic", "transactional_id", "why_not")
 def write(report: Report) -> None:
     """Inside the transaction that has applied the events before it."""
     if text(report, "stage") == "ended":
-        _ended(report)
+        _mark_ended(report)
         return
     left = report.get("hanging")
     HangingTransaction.objects.all().delete()
@@ -28,7 +28,7 @@ def write(report: Report) -> None:
     )
 
 
-def _ended(report: Report) -> None:
+def _mark_ended(report: Report) -> None:
     connector = text(report, "connector")
     Connector.objects.filter(name=connector).update(hanging_ended_total=F("hanging_ended_total") + 1)
     HangingTransaction.objects.filter(

@@ -66,7 +66,7 @@ class Minutes:
         gain.state = worst((gain.state, state))
         return gain.counts
 
-    def reported(self, task: Task, time_ms: int, gained: Mapping[str, int]) -> None:
+    def record_report(self, task: Task, time_ms: int, gained: Mapping[str, int]) -> None:
         """A progress report, which only a task at work sends. `gained`: records, transactions, aborted, errors."""
         # The row may know a later state than the report's: topics are read side by side.
         state = "PAUSED" if task.state == "PAUSED" and task.since_ms <= time_ms else "RUNNING"
@@ -78,7 +78,7 @@ class Minutes:
             counts["aborted"] += gained["aborted"]
             counts["errors"] += gained["errors"]
 
-    def changed(self, key: Key, before: str, now: str, time_ms: int, *, again: bool = False) -> None:
+    def record_change(self, key: Key, before: str, now: str, time_ms: int, *, again: bool = False) -> None:
         """A change of state. `before`: "" for none; `again`: it is another attempt of the same generation."""
         if before == now and not again:
             return
@@ -88,7 +88,7 @@ class Minutes:
         counts["restarts"] += again
         counts["failed"] += now == "FAILED" != before
 
-    def fenced(self, connector: str, time_ms: int, state: str, since_ms: int) -> None:
+    def record_fence(self, connector: str, time_ms: int, state: str, since_ms: int) -> None:
         """A fencing round is done. `state`: the connector's, since when."""
         self._gain((connector, ITSELF), time_ms, _before(state, since_ms, time_ms), state)["fences"] += 1
 
@@ -145,7 +145,7 @@ def strips(names: Iterable[str], now_ms: int, count: int = SHOWN, now: States | 
     for name, task, began, *cell in found.values_list("connector", "task", "began", "minute", "state", *COUNTS):
         rows.setdefault((name, task), {})[cell[0]] = began, Cell._make(cell)
     now, minutes = _now(names) if now is None else now, range(last - count + 1, last + 1)
-    return {key: _filled(rows.get(key, {}), minutes, now.get(key)) for key in sorted(rows.keys() | now.keys())}
+    return {key: _fill(rows.get(key, {}), minutes, now.get(key)) for key in sorted(rows.keys() | now.keys())}
 
 
 def _now(names: Sequence[str]) -> States:
@@ -158,7 +158,7 @@ def _now(names: Sequence[str]) -> States:
     return now
 
 
-def _filled(rows: Mapping[int, tuple[str, Cell]], minutes: range, now: tuple[str, int] | None) -> list[Cell]:
+def _fill(rows: Mapping[int, tuple[str, Cell]], minutes: range, now: tuple[str, int] | None) -> list[Cell]:
     """From the newest to the oldest: a minute without a row was in the state in which the next row's minute began."""
     cells: list[Cell] = []
     state, since_ms = now or ("", 0)
@@ -173,7 +173,7 @@ def _filled(rows: Mapping[int, tuple[str, Cell]], minutes: range, now: tuple[str
     return cells[::-1]
 
 
-def joined(strips: Sequence[Sequence[Cell]]) -> list[Cell]:
+def join_strips(strips: Sequence[Sequence[Cell]]) -> list[Cell]:
     """One strip of several that cover the same minutes: the worst state, the sums. [] for none."""
     joint = []
     for cells in zip(*strips, strict=True):

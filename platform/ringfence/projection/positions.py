@@ -69,7 +69,7 @@ def hold(role: str, partition: int, offset: int) -> None:
         raise Superseded(f"{role}-{partition} does not stand at {offset} any more")
 
 
-def applied(role: str, partition: int) -> int:
+def applied_offset(role: str, partition: int) -> int:
     """The next offset to be applied, 0 where nothing is."""
     row = TopicPosition.objects.filter(role=role, partition=partition).values_list("applied_offset", flat=True)
     return next(iter(row), 0)

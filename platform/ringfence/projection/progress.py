@@ -53,7 +53,7 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
         changed[key] = task
         if gained["records"]:
             moved.add(task.connector)
-        history.reported(task, task.reported_ms, gained)
+        history.record_report(task, task.reported_ms, gained)
     Task.objects.bulk_create(
         changed.values(),
         update_conflicts=True,
@@ -77,7 +77,7 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     gained = {name: number(report, name) - (getattr(task, name) if same else 0) for name in _COUNTERS}
     gained = {name: max(0, count) for name, count in gained.items()}
     time_ms = number(report, "time_ms")
-    ended = _ended(task, report, gained, same=same)
+    ended = _ended_transactions(task, report, gained, same=same)
     seconds = (time_ms - task.reported_ms) / 1000 if same and task.reported_ms else 0
     task.rate = gained["records"] / seconds if seconds > 0.05 else (task.rate if same else 0)
     measures.advance(task, report, gained, seconds, same=same)
@@ -92,7 +92,7 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     return gained
 
 
-def _ended(task: Task, report: Report, gained: Mapping[str, int], *, same: bool) -> list[int]:
+def _ended_transactions(task: Task, report: Report, gained: Mapping[str, int], *, same: bool) -> list[int]:
     """The transactions that ended since the report before, [] for none: from, to, committed, aborted, their records.
 
     A report is at most one a second, so short transactions come together. From: when the one that was open in the

@@ -4,7 +4,8 @@ For each topic: 1 read the stored position and topic id, 2 a topic id that diffe
 3 read committed records from the position, 4 write the rows and move the position by compare-and-set in one database
 transaction, 5 tell the open pages. A lost compare-and-set means that another projector runs: start over from 1.
 
-A config or offsets topic with another id than before is read only where a person has accepted it (`fencing.topics.topic_ids`);
+A config or offsets topic with another id than before is read only where a person has accepted it
+(`fencing.topics.topic_ids`);
 else the rows stay as they are, and the loss is told. What an accepted topic does not say is removed when its end is
 reached, not before: the lists are never empty for want of reading.
 """
@@ -230,7 +231,7 @@ class Projector:
                     touched[role] |= names
                     changed, other = changed or bool(records), other or (bool(records) and not names)
             if changed:
-                self._recovered()
+                self._recover()
                 state = touched["config"] | touched["status"]
                 self._notify(Notice(tuple(state), tuple((touched["offsets"] | touched["events"]) - state), other))
             if now >= look_at:
@@ -255,7 +256,7 @@ class Projector:
             raise TopicLost(explanation(precious))
         raise Retriable(f"Of the cluster's topics, {lost[0]}")
 
-    def _recovered(self) -> None:
+    def _recover(self) -> None:
         if self._told:
             log.info("The projection goes on")
             self._told = False

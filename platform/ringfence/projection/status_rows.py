@@ -92,7 +92,7 @@ def _newest(
     decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting, history: Minutes
 ) -> dict[bytes, tuple[StatusRecord, int]]:
     """The last record under each key; of a task's, the last one that is no late word of an older attempt."""
-    held = _held({found.task.connector for found, _ in decoded if isinstance(found, TaskStatus)})
+    held = _read_held({found.task.connector for found, _ in decoded if isinstance(found, TaskStatus)})
     newest: dict[bytes, tuple[StatusRecord, int]] = {}
     for found, record in decoded:
         key = record.key or b""
@@ -115,10 +115,10 @@ def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms:
     again = before is not None and before.generation == now.generation and before.attempt != now.attempt
     state = "" if before is None else str(before.state)
     key = now.task.connector, now.task.task
-    history.changed(key, state, str(now.state), now.since_ms or time_ms, again=again)
+    history.record_change(key, state, str(now.state), now.since_ms or time_ms, again=again)
 
 
-def _held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
+def _read_held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
     """What the rows say of these connectors' tasks, by key, as far as a newer report is compared with it."""
     rows = Task.objects.filter(connector__in=connectors).exclude(state="")
     known = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version")
@@ -153,7 +153,7 @@ def _keep_since(rows: Sequence[Connector], startups: Starting, history: Minutes)
     for row in rows:
         state, since = before.get(row.name, ("", 0))
         startups.connector(state, row)
-        history.changed((row.name, ITSELF), state, row.state, row.since_ms)
+        history.record_change((row.name, ITSELF), state, row.state, row.since_ms)
         if state == row.state and since:
             row.since_ms = since
 

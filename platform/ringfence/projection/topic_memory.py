@@ -19,14 +19,14 @@ class Lost:
     since_ms: int
 
 
-def remembered() -> TopicIds | None:
+def recall() -> TopicIds | None:
     """None where the database has nothing to tell, or knows no connector that could be lost."""
     if not Connector.objects.filter(known=True).exists():
         return None
-    return known()
+    return recall_or_derive()
 
 
-def known() -> TopicIds | None:
+def recall_or_derive() -> TopicIds | None:
     """As last remembered; else, version 0, the topics that the rows were made from."""
     row = ClusterInfo.objects.filter(id=1).first()
     told = topic_ids.loads(row.topic_ids) if row is not None else None
@@ -47,7 +47,7 @@ def accepts(ids: TopicIds | None, role: str, topic: Topic) -> bool:
     """Whether rows of another topic may give way to this one: a person decided so, or there is nothing to lose."""
     if ids is None or ids.topics.get(role) != topic:
         return False
-    before = remembered()
+    before = recall()
     return before is None or before.topics.get(role) == topic or ids.version > before.version
 
 
@@ -59,7 +59,7 @@ def tell_loss(reason: str) -> None:
         row.save(update_fields=["topics_lost", "topics_lost_ms"])
 
 
-def lost() -> Lost | None:
+def find_lost() -> Lost | None:
     """None where nothing is."""
     row = ClusterInfo.objects.filter(id=1).exclude(topics_lost="").values_list("topics_lost", "topics_lost_ms").first()
     return Lost(*row) if row else None

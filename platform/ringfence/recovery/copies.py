@@ -21,7 +21,8 @@ class ConnectorCopy:
     """One connector.
 
     tasks: how many transactional ids its newest generations may have had; target: where they wrote
-    (`fencing.leader.fence_targets`); topics, saved_by: the limit of topics that its last editor had (`fencing.topics.topic_grants`).
+    (`fencing.leader.fence_targets`); topics, saved_by: the limit of topics that its last editor had
+    (`fencing.topics.topic_grants`).
     """
 
     config: Mapping[str, str] = field(repr=False)

@@ -22,7 +22,7 @@ from fencing.ids import ConnectorName, Generation
 from fencing.kafka.admin import create_topics
 from fencing.kafka.fencer import Fencer
 from fencing.kafka.groups import group_members
-from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.kafka.membership import GroupMembership, GroupMetadata
 from fencing.leader.fence_targets import place_of, target_of, ways
 from fencing.leader.term import Term, TopicRecord
 from fencing.offsets.source_offsets import decode_key, encode_key, encode_value
@@ -228,7 +228,7 @@ class Restore:
         """The config topic, claimed as a leader claims it."""
         config = self._config
         gained: list[GroupMetadata] = []
-        seat = GroupSeat(
+        seat = GroupMembership(
             self._connection,
             config.group_id,
             config.config_topic,

@@ -31,7 +31,7 @@ def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline)
         for _ in range(_TRIES):
             state = log.refresh(deadline)  # 1
             offsets = _offsets(connection, config.offsets_topic, deadline)  # 2
-            if _told(log.refresh(deadline)) == _told(state):  # 3
+            if _copy_connectors(log.refresh(deadline)) == _copy_connectors(state):  # 3
                 break
         else:
             raise Retriable("Connectors were changed again and again while they were read: try it at a calmer time")
@@ -59,7 +59,7 @@ def copy_of(state: ConnectorState) -> ConnectorCopy:
     return ConnectorCopy(dict(config), state.target, max(counts), dict(target), topics, by)
 
 
-def _told(state: ClusterState) -> dict[ConnectorName, ConnectorCopy]:
+def _copy_connectors(state: ClusterState) -> dict[ConnectorName, ConnectorCopy]:
     return {one.name: copy_of(one) for one in state.existing()}
 
 

@@ -72,11 +72,11 @@ def _carry_out(request: HttpRequest, name: str, kind: str, body: dict[str, Any],
     try:
         dispatch.command(kind, name, body, user=principal_of(request).name)
     except Refused as refused:
-        return _told(request, name, "bad", refused.message, refused.status)
-    return _told(request, name, "motion", told, 200)
+        return _answer(request, name, "bad", refused.message, refused.status)
+    return _answer(request, name, "motion", told, 200)
 
 
-def _told(request: HttpRequest, name: str, tone: str, text: str, status: int) -> HttpResponse:
+def _answer(request: HttpRequest, name: str, tone: str, text: str, status: int) -> HttpResponse:
     if not is_fragment(request) and status < 400:
         return HttpResponseRedirect(f"/ui/connectors/{quote(name, safe='')}")
     if status >= 400:

@@ -62,7 +62,7 @@ def _form(
     return render(request, "ringfence/alert_form.html", context, status=status)
 
 
-def _sent(
+def _save_form(
     request: HttpRequest,
     title: str,
     form: forms.Form,
@@ -93,27 +93,27 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 
     def save(values: dict[str, Any]) -> HttpResponse:
         row = editing.save_rule(values)
-        tell(request, before=None, after=editing.shown_rule(row), action="create alert rule")
+        tell(request, before=None, after=editing.describe_rule(row), action="create alert rule")
         return _to_list()
 
-    return _sent(request, "New alert rule", RuleForm(request.POST), save)
+    return _save_form(request, "New alert rule", RuleForm(request.POST), save)
 
 
 @_ADMINISTERS
 @_both
 def edit_rule(request: HttpRequest, number: int) -> HttpResponse:
     """Another form of a rule."""
-    row = _found(Rule, number)
-    before = editing.shown_rule(row)
+    row = _get_or_404(Rule, number)
+    before = editing.describe_rule(row)
     if request.method != "POST":
         return _form(request, f"Alert rule {row.name}", RuleForm(initial=before), row=row)
 
     def save(values: dict[str, Any]) -> HttpResponse:
         editing.save_rule(values, row)
-        tell(request, before=before, after=editing.shown_rule(_found(Rule, number)), action="change alert rule")
+        tell(request, before=before, after=editing.describe_rule(_get_or_404(Rule, number)), action="change alert rule")
         return _to_list()
 
-    return _sent(request, f"Alert rule {before['name']}", RuleForm(request.POST), save, row)
+    return _save_form(request, f"Alert rule {before['name']}", RuleForm(request.POST), save, row)
 
 
 @sensitive_post_parameters("url", "secret")
@@ -123,11 +123,11 @@ def _new_destination(request: HttpRequest) -> HttpResponse:
 
     def save(values: dict[str, Any]) -> HttpResponse:
         made = editing.save_destination(values)
-        after = editing.shown_destination(made.row)
+        after = editing.describe_destination(made.row)
         tell(request, before=None, after=after, action="create alert destination")
         return _secret_once(request, made)
 
-    return _sent(request, "New destination", DestinationForm(request.POST), save)
+    return _save_form(request, "New destination", DestinationForm(request.POST), save)
 
 
 new_destination = _ADMINISTERS(_both(_new_destination))
@@ -135,19 +135,19 @@ new_destination = _ADMINISTERS(_both(_new_destination))
 
 @sensitive_post_parameters("url", "secret")
 def _edit_destination(request: HttpRequest, number: int) -> HttpResponse:
-    row = _found(Destination, number)
-    before = editing.shown_destination(row)
+    row = _get_or_404(Destination, number)
+    before = editing.describe_destination(row)
     initial = {**before, "secret": "", "recipients": row.recipients}
     if request.method != "POST":
         return _form(request, f"Destination {row.name}", DestinationForm(initial=initial), row=row)
 
     def save(values: dict[str, Any]) -> HttpResponse:
         made = editing.save_destination(values, row)
-        after = editing.shown_destination(made.row)
+        after = editing.describe_destination(made.row)
         tell(request, before=before, after=after, action="change alert destination")
         return _secret_once(request, made)
 
-    return _sent(request, f"Destination {before['name']}", DestinationForm(request.POST), save, row)
+    return _save_form(request, f"Destination {before['name']}", DestinationForm(request.POST), save, row)
 
 
 edit_destination = _ADMINISTERS(_both(_edit_destination))
@@ -167,19 +167,19 @@ def _secret_once(request: HttpRequest, made: editing.Made) -> HttpResponse:
 @require_POST
 def delete_rule(request: HttpRequest, number: int) -> HttpResponse:
     """The rule goes; what it has found is resolved at the next look."""
-    row = _found(Rule, number)
-    return _deleted(request, row, editing.shown_rule(row), "delete alert rule")
+    row = _get_or_404(Rule, number)
+    return _delete(request, row, editing.describe_rule(row), "delete alert rule")
 
 
 @_WRITES
 @require_POST
 def delete_destination(request: HttpRequest, number: int) -> HttpResponse:
     """The destination goes, with its address and secret."""
-    row = _found(Destination, number)
-    return _deleted(request, row, editing.shown_destination(row), "delete alert destination")
+    row = _get_or_404(Destination, number)
+    return _delete(request, row, editing.describe_destination(row), "delete alert destination")
 
 
-def _deleted(request: HttpRequest, row: Rule | Destination, shown: dict[str, Any], action: str) -> HttpResponse:
+def _delete(request: HttpRequest, row: Rule | Destination, shown: dict[str, Any], action: str) -> HttpResponse:
     if request.POST.get("confirm") != row.name:
         text = "The name does not match: nothing was deleted."
         note(request, text)
@@ -194,14 +194,14 @@ def _deleted(request: HttpRequest, row: Rule | Destination, shown: dict[str, Any
 @require_POST
 def test_destination(request: HttpRequest, number: int) -> HttpResponse:
     """A test message; what came of it shows in the list of messages."""
-    row = _found(Destination, number)
+    row = _get_or_404(Destination, number)
     delivery = editing.begin_test(row)
     tell(request, before=None, after={"destination": row.name}, action="test alert destination")
     tasks.hand(delivery.pk)
     return HttpResponseRedirect("/ui/alerts#messages")
 
 
-def _found(model: Any, number: int) -> Any:
+def _get_or_404(model: Any, number: int) -> Any:
     row = model.objects.filter(pk=number).first()
     if row is None:
         raise Http404("It is gone")

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.utils.cache import patch_vary_headers
 from django.utils.deprecation import MiddlewareMixin
 
-from ringfence.web.live.fragment_cache import PACK_LEVEL, PartResponse
+from ringfence.web.live.fragment_cache import PACK_LEVEL, FragmentResponse
 
 _LEAST = 1_500
 """A smaller answer fits into one packet as it is."""
@@ -38,7 +38,7 @@ class CompressionMiddleware(MiddlewareMixin):
         """Padded with a text of random length, so that the size tells nothing about what stands in the page."""
         assert isinstance(response, HttpResponse)
         padding = "r" * secrets.randbelow(_PADDING + 1)
-        if isinstance(response, PartResponse):
+        if isinstance(response, FragmentResponse):
             response.content = _with_name(response.part.packed, padding)
         else:
             response.content = _with_name(gzip.compress(response.content, PACK_LEVEL, mtime=0), padding)

@@ -28,7 +28,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         cycle: RequestResponseCycle | None = self.cycle  # uvicorn declares it without None
         if cycle is not None and not cycle.response_complete:
-            self._done()  # its headers are there; the application bounds the body
+            self._on_done()  # its headers are there; the application bounds the body
             return
         self._waiting_bytes += len(data)
         if self._waiting_bytes > HEADER_BYTES:
@@ -37,13 +37,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._done()
+        self._on_done()
         super().connection_lost(exc)
 
     def _wait(self) -> None:
         self._until = self.loop.call_later(HEADER_SECONDS, self._close)
 
-    def _done(self) -> None:
+    def _on_done(self) -> None:
         self._waiting_bytes = 0
         if self._until is not None:
             self._until.cancel()

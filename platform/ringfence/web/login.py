@@ -103,9 +103,9 @@ def _with_password(request: HttpRequest, name: str, password: str) -> str | None
         raise TooMany(wait)
     user = authenticate(request, username=name, password=password)
     if user is None:
-        throttle.failed(limits)
+        throttle.record_failure(limits)
         return None
-    throttle.succeeded(limits)
+    throttle.record_success(limits)
     login(request, user)
     return user.get_username()
 

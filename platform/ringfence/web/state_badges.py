@@ -7,7 +7,7 @@ from ringfence.projection.health import Health
 from ringfence.projection.models import Connector
 
 
-class Tone(StrEnum):
+class Severity(StrEnum):
     """The six classes of the stylesheet."""
 
     OK = "ok"
@@ -19,79 +19,81 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Badge:
     """A state for people."""
 
     word: str
     icon: str
-    tone: Tone
+    tone: Severity
     help: str = ""
 
 
 HEALTH = {
-    Health.HEALTHY: Look("Healthy", "circle-check", Tone.OK, "Running, and so are all of its tasks."),
-    Health.DEGRADED: Look("Degraded", "triangle-alert", Tone.WARN, "Some of its tasks have failed."),
-    Health.UNHEALTHY: Look("Unhealthy", "circle-x", Tone.BAD, "It has failed, or runs without a working task."),
-    Health.STALLED: Look("Stalled", "hourglass", Tone.WARN, "It runs, but moves nothing for longer than usual."),
-    Health.FENCING: Look("Fencing", "fence", Tone.MOTION, "Older tasks are shut out before the new ones may write."),
-    Health.RESTARTING: Look("Restarting", "rotate-cw", Tone.MOTION, "Tasks are being started again."),
-    Health.STARTING: Look("Starting", "loader", Tone.MOTION, "Tasks are about to run."),
-    Health.PAUSING: Look("Pausing", "loader", Tone.MOTION, "Tasks commit what they have and then rest."),
-    Health.STOPPING: Look("Stopping", "loader", Tone.MOTION, "Tasks commit what they have and then end."),
-    Health.PAUSED: Look("Paused", "circle-pause", Tone.REST, "Tasks are kept ready and read nothing."),
-    Health.STOPPED: Look("Stopped", "circle-stop", Tone.REST, "No tasks exist; offsets may be changed."),
-    Health.UNKNOWN: Look("Unknown", "circle-question-mark", Tone.UNKNOWN, "It reports a state that is not known."),
+    Health.HEALTHY: Badge("Healthy", "circle-check", Severity.OK, "Running, and so are all of its tasks."),
+    Health.DEGRADED: Badge("Degraded", "triangle-alert", Severity.WARN, "Some of its tasks have failed."),
+    Health.UNHEALTHY: Badge("Unhealthy", "circle-x", Severity.BAD, "It has failed, or runs without a working task."),
+    Health.STALLED: Badge("Stalled", "hourglass", Severity.WARN, "It runs, but moves nothing for longer than usual."),
+    Health.FENCING: Badge(
+        "Fencing", "fence", Severity.MOTION, "Older tasks are shut out before the new ones may write."
+    ),
+    Health.RESTARTING: Badge("Restarting", "rotate-cw", Severity.MOTION, "Tasks are being started again."),
+    Health.STARTING: Badge("Starting", "loader", Severity.MOTION, "Tasks are about to run."),
+    Health.PAUSING: Badge("Pausing", "loader", Severity.MOTION, "Tasks commit what they have and then rest."),
+    Health.STOPPING: Badge("Stopping", "loader", Severity.MOTION, "Tasks commit what they have and then end."),
+    Health.PAUSED: Badge("Paused", "circle-pause", Severity.REST, "Tasks are kept ready and read nothing."),
+    Health.STOPPED: Badge("Stopped", "circle-stop", Severity.REST, "No tasks exist; offsets may be changed."),
+    Health.UNKNOWN: Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "It reports a state that is not known."),
 }
 
 TASK = {
-    "RUNNING": Look("Running", "circle-check", Tone.OK),
-    "PAUSED": Look("Paused", "circle-pause", Tone.REST),
-    "STOPPED": Look("Stopped", "circle-stop", Tone.REST),
-    "FAILED": Look("Failed", "circle-x", Tone.BAD),
-    "UNASSIGNED": Look("Waiting", "hourglass", Tone.MOTION),
-    "RESTARTING": Look("Restarting", "rotate-cw", Tone.MOTION),
-    "": Look("Starting", "loader", Tone.MOTION),
+    "RUNNING": Badge("Running", "circle-check", Severity.OK),
+    "PAUSED": Badge("Paused", "circle-pause", Severity.REST),
+    "STOPPED": Badge("Stopped", "circle-stop", Severity.REST),
+    "FAILED": Badge("Failed", "circle-x", Severity.BAD),
+    "UNASSIGNED": Badge("Waiting", "hourglass", Severity.MOTION),
+    "RESTARTING": Badge("Restarting", "rotate-cw", Severity.MOTION),
+    "": Badge("Starting", "loader", Severity.MOTION),
 }
 
 STAGE = {
-    "done": Look("Done", "shield-check", Tone.OK),
-    "pending": Look("Waiting", "hourglass", Tone.MOTION),
-    "graceful stop": Look("Old tasks end", "loader", Tone.MOTION),
-    "fencing": Look("Fencing", "fence", Tone.MOTION),
-    "failed": Look("Failed", "circle-x", Tone.BAD),
-    "cancelled": Look("Superseded", "circle-stop", Tone.REST),
-    "superseded": Look("Superseded", "circle-stop", Tone.REST),
+    "done": Badge("Done", "shield-check", Severity.OK),
+    "pending": Badge("Waiting", "hourglass", Severity.MOTION),
+    "graceful stop": Badge("Old tasks end", "loader", Severity.MOTION),
+    "fencing": Badge("Fencing", "fence", Severity.MOTION),
+    "failed": Badge("Failed", "circle-x", Severity.BAD),
+    "cancelled": Badge("Superseded", "circle-stop", Severity.REST),
+    "superseded": Badge("Superseded", "circle-stop", Severity.REST),
 }
 
-_TASK_UNKNOWN = Look("Unknown", "circle-question-mark", Tone.UNKNOWN)
+_TASK_UNKNOWN = Badge("Unknown", "circle-question-mark", Severity.UNKNOWN)
 
-GROUPS: dict[str, tuple[str, Tone, frozenset[Health]]] = {
+GROUPS: dict[str, tuple[str, Severity, frozenset[Health]]] = {
     "attention": (
         "Need attention",
-        Tone.BAD,
+        Severity.BAD,
         frozenset({Health.UNHEALTHY, Health.DEGRADED, Health.STALLED, Health.UNKNOWN}),
     ),
     "motion": (
         "In motion",
-        Tone.MOTION,
+        Severity.MOTION,
         frozenset({Health.FENCING, Health.RESTARTING, Health.STARTING, Health.PAUSING, Health.STOPPING}),
     ),
-    "healthy": ("Healthy", Tone.OK, frozenset({Health.HEALTHY})),
-    "resting": ("At rest", Tone.REST, frozenset({Health.PAUSED, Health.STOPPED})),
+    "healthy": ("Healthy", Severity.OK, frozenset({Health.HEALTHY})),
+    "resting": ("At rest", Severity.REST, frozenset({Health.PAUSED, Health.STOPPED})),
 }
 """The filters of the list: a word, a class, and the healths they hold."""
 
 
-def look_of(connector: Connector) -> Look:
+def look_of(connector: Connector) -> Badge:
     try:
         return HEALTH[Health(connector.health)]
     except ValueError:
         return HEALTH[Health.UNKNOWN]
 
 
-def task_look(state: str) -> Look:
+def task_look(state: str) -> Badge:
     return TASK.get(state, _TASK_UNKNOWN)
 
 
-def stage_look(stage: str) -> Look:
-    return STAGE.get(stage, Look(stage or "Unknown", "circle-question-mark", Tone.UNKNOWN))
+def stage_look(stage: str) -> Badge:
+    return STAGE.get(stage, Badge(stage or "Unknown", "circle-question-mark", Severity.UNKNOWN))

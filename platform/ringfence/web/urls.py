@@ -59,7 +59,7 @@ urlpatterns = [
     path("/new", create.new),
     path("/new/docs", create.docs),
     path("/new/field", filling.field),
-    path("/new/as", filling.turned),
+    path("/new/as", filling.switch_mode),
     path("/new/preflight", preflight.preflight),
     path("/new/preview", preflight.preview),
     path("/new/trial", preflight.trial),

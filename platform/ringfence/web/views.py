@@ -60,7 +60,7 @@ def with_token(view: View) -> View:
     return either
 
 
-def gone(request: HttpRequest, name: str) -> HttpResponse:
+def render_gone(request: HttpRequest, name: str) -> HttpResponse:
     """The page or the part of a connector that is not there (any more)."""
     template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
     who = principal_of(request)

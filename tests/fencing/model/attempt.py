@@ -5,7 +5,7 @@ from dataclasses import replace
 from fencing.ids import TaskId
 from fencing.kafka.settings import Connection
 from fencing.task.spec import TaskSpec
-from fencing.task.view import Verdict, judge
+from fencing.task.view import DesiredState, judge
 from fencing.topics.cluster_state import ConnectorState, Placement
 from fencing.topics.names import Topics
 from tests.fencing.model.kafka import Fenced
@@ -39,7 +39,7 @@ class Attempt:
         return f"{self.spec.task}@{placement.generation}.{placement.attempt}"
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> DesiredState:
         """What the view makes of the config topic, as far as it has read."""
         view, placement = self._view, self.spec.placement
         if not self.world.rules.placement_attempts and view.generation == placement.generation:
@@ -96,8 +96,8 @@ class Attempt:
     def _run(self) -> Steps:
         yield from self._read_config(self.world.end_of("config"))
         while True:
-            while (verdict := self.verdict) is not Verdict.RUN:  # 1, 2
-                if verdict is Verdict.END:
+            while (verdict := self.verdict) is not DesiredState.RUN:  # 1, 2
+                if verdict is DesiredState.END:
                     return
                 yield WAIT
             self.started = True
@@ -108,7 +108,7 @@ class Attempt:
                 self.started = False
                 yield None
                 yield from self._read_config(self.world.end_of("config"))
-                if self.verdict is Verdict.END:
+                if self.verdict is DesiredState.END:
                     return
 
     def _life(self) -> Steps:
@@ -127,7 +127,7 @@ class Attempt:
         yield None
         if rules.check_after_init:
             yield from self._read_config(world.end_of("config") if rules.end_after_init else early["config"])  # 4
-            if self.verdict is Verdict.END:
+            if self.verdict is DesiredState.END:
                 return
             mine = self.spec.placement
             counts = rules == Rules() or not rules.placement_attempts  # else something worse is looked for
@@ -145,7 +145,7 @@ class Attempt:
         log = self.world.kafka.logs["offsets"]
         yield None
         while log.stable < end and not self.world.rules.read_raw:
-            if self.verdict is Verdict.END:
+            if self.verdict is DesiredState.END:
                 return
             yield WAIT
         for _, record in log.marked(0, end):
@@ -163,7 +163,7 @@ class Attempt:
         while True:
             yield None
             verdict = self.verdict
-            if batches and (verdict is not Verdict.RUN or batches >= BATCHES_IN_A_TRANSACTION):
+            if batches and (verdict is not DesiredState.RUN or batches >= BATCHES_IN_A_TRANSACTION):
                 for partition in partitions:
                     kafka.append(own, epoch, "offsets", OffsetRecord(partition, positions[partition]))
                 yield None
@@ -171,9 +171,9 @@ class Attempt:
                 kafka.commit(own, epoch)
                 batches = 0
                 continue
-            if verdict is Verdict.END:
+            if verdict is DesiredState.END:
                 return
-            if verdict is not Verdict.RUN or not partitions:
+            if verdict is not DesiredState.RUN or not partitions:
                 yield WAIT
                 continue
             for partition in partitions:

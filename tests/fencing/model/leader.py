@@ -8,14 +8,14 @@ from functools import partial
 from fencing.errors import Conflict
 from fencing.ids import leader_transactional_id, task_transactional_id
 from fencing.leader import reconcile as decisions
-from fencing.leader.abandoned import abandoned
+from fencing.leader.abandoned import find_abandoned
 from fencing.leader.round_plan import Round, finish
 from fencing.leader.term import TopicRecord
 from fencing.offsets.source_offsets import Partition, SourceOffsets
 from fencing.topics.cluster_state import ClusterState, TaskCount
 from fencing.topics.config_records import ConfigRecord, TargetState, TaskCountRecord
 from ringfence.engine.leader import commands
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from tests.fencing.model.kafka import Fenced, OldGeneration
 from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, wait_for_init
 
@@ -151,7 +151,7 @@ class Leader:
             yield from self._read()
             try:
                 records = list(plan(self._state))
-            except (Conflict, Refusal):
+            except (Conflict, CommandRefused):
                 return
             if not records:
                 return
@@ -201,7 +201,7 @@ class Leader:
 
     def _fence_abandoned(self) -> None:
         live = {(member.worker, member.incarnation) for member in self.world.members}
-        for last in abandoned(self._state, self.world.status, live):
+        for last in find_abandoned(self._state, self.world.status, live):
             if last.key not in self.world.ended:
                 self.world.ended.add(last.key)
                 self._jobs.append(wait_for_init(self.world, task_transactional_id(GROUP, last.task), []))

@@ -13,7 +13,7 @@ from ringfence.access.verbs import Verb
 from ringfence.alerts import editing, tasks
 from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal, flag, since, until
 from ringfence.audit.trail import tell
 from ringfence.http.errors import bad_request, not_found
@@ -76,7 +76,7 @@ class DeliveryShape(serializers.Serializer[Any]):
     error = serializers.CharField()
 
 
-def _saved(save: Callable[..., Row], *arguments: Any) -> Row:
+def _save(save: Callable[..., Row], *arguments: Any) -> Row:
     try:
         return save(*arguments)
     except ValueError as error:
@@ -96,18 +96,18 @@ class AlertRules(ListView):
     def rows(self, **path: Any) -> QuerySet[Any]:
         return Rule.objects.prefetch_related("destinations")
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        return [editing.shown_rule(row) for row in rows]
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [editing.describe_rule(row) for row in rows]
 
     def post(self, request: Request) -> Response:
-        self.known_parameters()
-        row = _saved(editing.save_rule, self.known_fields(*editing.RULE_FIELDS))
-        shown = editing.shown_rule(row)
+        self.parse_parameters()
+        row = _save(editing.save_rule, self.parse_fields(*editing.RULE_FIELDS))
+        shown = editing.describe_rule(row)
         tell(request._request, before=None, after=shown, action="create alert rule")
         return Response(shown, status=201, headers={"Location": f"/api/v1/alerts/rules/{row.pk}"})
 
 
-class AlertRule(OwnView):
+class AlertRule(V1View):
     """One rule; PUT replaces all of its fields."""
 
     access = {"GET": _READS, "PUT": _WRITES, "DELETE": _WRITES}
@@ -116,22 +116,22 @@ class AlertRule(OwnView):
     codes = {"DELETE": 204}
 
     def get(self, request: Request, number: int) -> Response:
-        self.known_parameters()
-        return Response(editing.shown_rule(_rule(number)))
+        self.parse_parameters()
+        return Response(editing.describe_rule(_rule(number)))
 
     def put(self, request: Request, number: int) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         row = _rule(number)
-        before = editing.shown_rule(row)
-        _saved(editing.save_rule, self.known_fields(*editing.RULE_FIELDS), row)
-        after = editing.shown_rule(_rule(number))
+        before = editing.describe_rule(row)
+        _save(editing.save_rule, self.parse_fields(*editing.RULE_FIELDS), row)
+        after = editing.describe_rule(_rule(number))
         tell(request._request, before=before, after=after, action="change alert rule")
         return Response(after)
 
     def delete(self, request: Request, number: int) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         row = _rule(number)
-        tell(request._request, before=editing.shown_rule(row), after=None, action="delete alert rule")
+        tell(request._request, before=editing.describe_rule(row), after=None, action="delete alert rule")
         editing.delete(row)
         return Response(status=204)
 
@@ -149,19 +149,19 @@ class AlertDestinations(ListView):
     def rows(self, **path: Any) -> QuerySet[Any]:
         return Destination.objects.all()
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        return [editing.shown_destination(row) for row in rows]
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [editing.describe_destination(row) for row in rows]
 
     def post(self, request: Request) -> Response:
-        self.known_parameters()
-        made = _saved(editing.save_destination, self.known_fields(*editing.DESTINATION_FIELDS))
-        shown = editing.shown_destination(made.row)
+        self.parse_parameters()
+        made = _save(editing.save_destination, self.parse_fields(*editing.DESTINATION_FIELDS))
+        shown = editing.describe_destination(made.row)
         tell(request._request, before=None, after=shown, action="create alert destination")
         once: Mapping[str, Any] = {**shown, "secret": made.secret} if made.secret else shown
         return Response(once, status=201, headers={"Location": f"/api/v1/alerts/destinations/{made.row.pk}"})
 
 
-class AlertDestination(OwnView):
+class AlertDestination(V1View):
     """One destination; PUT replaces all of its fields."""
 
     access = {"GET": _READS, "PUT": _WRITES, "DELETE": _WRITES}
@@ -170,27 +170,27 @@ class AlertDestination(OwnView):
     codes = {"DELETE": 204}
 
     def get(self, request: Request, number: int) -> Response:
-        self.known_parameters()
-        return Response(editing.shown_destination(_destination(number)))
+        self.parse_parameters()
+        return Response(editing.describe_destination(_destination(number)))
 
     def put(self, request: Request, number: int) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         row = _destination(number)
-        before = editing.shown_destination(row)
-        made = _saved(editing.save_destination, self.known_fields(*editing.DESTINATION_FIELDS), row)
-        after = editing.shown_destination(made.row)
+        before = editing.describe_destination(row)
+        made = _save(editing.save_destination, self.parse_fields(*editing.DESTINATION_FIELDS), row)
+        after = editing.describe_destination(made.row)
         tell(request._request, before=before, after=after, action="change alert destination")
         return Response({**after, "secret": made.secret} if made.secret else after)
 
     def delete(self, request: Request, number: int) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         row = _destination(number)
-        tell(request._request, before=editing.shown_destination(row), after=None, action="delete alert destination")
+        tell(request._request, before=editing.describe_destination(row), after=None, action="delete alert destination")
         editing.delete(row)
         return Response(status=204)
 
 
-class AlertDestinationTest(OwnView):
+class AlertDestinationTest(V1View):
     """Send a test message: the delivery that it began; read it again to see what came of it."""
 
     access = {"POST": _WRITES}
@@ -198,7 +198,7 @@ class AlertDestinationTest(OwnView):
     codes = {"POST": 202}
 
     def post(self, request: Request, number: int) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         row = _destination(number)
         delivery = editing.begin_test(row)
         tell(request._request, before=None, after={"destination": row.name}, action="test alert destination")
@@ -225,7 +225,7 @@ class AlertIncidents(ListView):
     def rows(self, **path: Any) -> QuerySet[Any]:
         return incidents(self.principal)
 
-    def shown(self, rows: Iterable[Any]) -> list[Any]:
+    def serialize(self, rows: Iterable[Any]) -> list[Any]:
         return list(rows)
 
 
@@ -241,7 +241,7 @@ class AlertDeliveries(ListView):
     def rows(self, **path: Any) -> QuerySet[Any]:
         return Delivery.objects.all()
 
-    def shown(self, rows: Iterable[Any]) -> list[Any]:
+    def serialize(self, rows: Iterable[Any]) -> list[Any]:
         return list(rows)
 
 

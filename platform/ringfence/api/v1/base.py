@@ -10,7 +10,7 @@ from rest_framework.serializers import Serializer
 from ringfence.access.authorise import principal_of
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import object_of, plain
-from ringfence.api.v1.schema import OwnSchema
+from ringfence.api.v1.schema import V1Schema
 from ringfence.audit.trail import note
 from ringfence.history import idempotency_keys as repeats
 from ringfence.http.errors import bad_request, json_error
@@ -21,7 +21,7 @@ TEXT: JsonSchema = {"type": "string"}
 FLAG: JsonSchema = {"type": "string", "enum": ["true", "false"]}
 
 
-class OwnView(ConnectView):
+class V1View(ConnectView):
     """Strict: a query parameter or a field of a body that means nothing here is refused, not passed over.
 
     For the schema: `shape` is what it answers, `answers` where a method answers something else, with `codes`;
@@ -30,7 +30,7 @@ class OwnView(ConnectView):
     `more_codes`: answers without a body.
     """
 
-    schema = OwnSchema()
+    schema = V1Schema()
     shape: ClassVar[Shape]
     answers: ClassVar[Mapping[str, Shape]] = {}
     takes: ClassVar[Mapping[str, Shape]] = {}
@@ -47,11 +47,11 @@ class OwnView(ConnectView):
         """A POST with an Idempotency-Key is carried out once; see `history.repeats`."""
         if request.method != "POST" or repeats.HEADER not in request.headers:
             return super().dispatch(request, *args, **kwargs)
-        repeat = repeats.Repeat(request, principal_of(request))
+        repeat = repeats.IdempotentRequest(request, principal_of(request))
         match repeat.begin():
             case HttpResponse() as known:
                 return known
-            case repeats.Refusal(status, message):
+            case repeats.KeyRefusal(status, message):
                 return json_error(status, message)
         response = super().dispatch(request, *args, **kwargs)
         assert isinstance(response, Response)
@@ -70,7 +70,7 @@ class OwnView(ConnectView):
         own: dict[str, JsonSchema] = {name: {"type": "string"} for name in cls.header_names.get(method, ())}
         return {**own, repeats.HEADER: repeats.SCHEMA} if method == "POST" else own
 
-    def known_parameters(self, *names: str) -> dict[str, str]:
+    def parse_parameters(self, *names: str) -> dict[str, str]:
         """The query's parameters, each at most once."""
         query = self.request.query_params
         if unknown := sorted(set(query) - set(names)):
@@ -84,7 +84,7 @@ class OwnView(ConnectView):
         """Why, for the audit entry of this write."""
         note(self.request._request, reason)
 
-    def known_fields(self, *names: str) -> dict[str, Any]:
+    def parse_fields(self, *names: str) -> dict[str, Any]:
         """The body's fields, numbers as Python's."""
         body = object_of(self.json_body(), "The request body")
         if unknown := sorted(set(body) - set(names)):
@@ -92,7 +92,7 @@ class OwnView(ConnectView):
         return {name: plain(value) for name, value in body.items()}
 
 
-def told_reason(fields: Mapping[str, Any]) -> str:
+def require_reason(fields: Mapping[str, Any]) -> str:
     """`reason` of a body: a text, and not an empty one."""
     reason = fields.get("reason")
     if not isinstance(reason, str) or not reason.strip() or len(reason) > 1000:

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import V1View
 from ringfence.bulk import MOST, command, each
 from ringfence.http.errors import bad_request
 
@@ -35,7 +35,7 @@ class RestartNamesShape(NamesShape):
     only_failed = serializers.BooleanField(required=False)
 
 
-class Bulk(OwnView):
+class Bulk(V1View):
     """`connectors`: up to 1,000 names. The answer is a 200 with a result for each, in the same order."""
 
     shape = ResultsShape
@@ -48,8 +48,8 @@ class Bulk(OwnView):
         return {}
 
     def post(self, request: Request) -> Response:
-        self.known_parameters()
-        fields = self.known_fields(*self.takes["POST"]().fields)
+        self.parse_parameters()
+        fields = self.parse_fields(*self.takes["POST"]().fields)
         names = fields.get("connectors")
         if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
             raise bad_request("connectors must be a list of names.")

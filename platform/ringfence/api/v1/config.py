@@ -16,10 +16,10 @@ from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
 from ringfence.api.jsonbody import config_of
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, since, until, whole
 from ringfence.dispatch import Refused
-from ringfence.history.deleted import deleted
+from ringfence.history.deleted import list_deleted
 from ringfence.history.models import ConfigVersion
 from ringfence.history.versions import difference
 from ringfence.http.errors import ConnectError, bad_request, not_found
@@ -37,7 +37,7 @@ def _tags(header: str) -> list[str]:
     return [tag.strip() for tag in header.split(",")]
 
 
-def expected_offset(request: Request, row: Connector | None) -> int | None:
+def parse_expected_offset(request: Request, row: Connector | None) -> int | None:
     """The config offset that `If-Match` and `If-None-Match` let be replaced; None where neither is sent.
 
     Raises a 412 where the stored configuration is another one.
@@ -71,7 +71,7 @@ class ConfigShape(serializers.Serializer[Any]):
     name = serializers.CharField()
 
 
-class Config(OwnView):
+class Config(V1View):
     access = {"GET": on_connector(Verb.VIEW_CONFIG), "PUT": on_connector(Verb.EDIT).writing()}
     shape = ConfigShape
     takes = {"PUT": ConfigShape}
@@ -79,17 +79,17 @@ class Config(OwnView):
     more_codes = {"GET": [304]}
 
     def get(self, request: Request, name: str) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         row = reading.connector(name)
         headers = {"ETag": etag_of(row)}
         if etag_of(row) in _tags(request.headers.get("If-None-Match", "")):
             return Response(status=304, headers=headers)
-        return Response(Masker([row.class_name]).masked(row.settings), headers=headers)
+        return Response(Masker([row.class_name]).mask(row.settings), headers=headers)
 
     def put(self, request: Request, name: str) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         config = config_of(self.json_body())
-        expected = expected_offset(request, Connector.objects.filter(name=name, known=True).first())
+        expected = parse_expected_offset(request, Connector.objects.filter(name=name, known=True).first())
         created = configure(name, config, self.principal, expected)
         row = reading.connector(name)
         shown = reading.info(row, (), Masker([row.class_name]), self.principal)["config"]
@@ -114,16 +114,16 @@ def _version(name: str, number: int) -> ConfigVersion:
     return row
 
 
-def _shown(row: ConfigVersion, connector: Connector) -> dict[str, Any]:
+def _serialize(row: ConfigVersion, connector: Connector) -> dict[str, Any]:
     config = row.settings
     return {
         **{field: getattr(row, field) for field in ("number", "time_ms", "user", "config_offset")},
         "current": config == connector.settings,
-        "config": Masker([config.get("connector.class", "")]).masked(config),
+        "config": Masker([config.get("connector.class", "")]).mask(config),
     }
 
 
-def _kept(name: str) -> Connector:
+def _find_or_deleted(name: str) -> Connector:
     """The connector, or one without settings in the place of a deleted one whose versions are kept. A 404 for none."""
     row = Connector.objects.filter(name=name, known=True).first()
     if row is None and ConfigVersion.objects.filter(connector=name).exists():
@@ -141,21 +141,21 @@ class Versions(ListView):
     newest_first = True
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        self._connector = _kept(path["name"])
+        self._connector = _find_or_deleted(path["name"])
         return ConfigVersion.objects.filter(connector=path["name"])
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        return [_shown(row, self._connector) for row in rows]
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [_serialize(row, self._connector) for row in rows]
 
 
-class Version(OwnView):
+class Version(V1View):
     access = {"GET": on_connector(Verb.VIEW_CONFIG)}
     shape = VersionShape
 
     def get(self, request: Request, name: str, number: int) -> Response:
-        self.known_parameters()
-        connector = _kept(name)
-        return Response(VersionShape(_shown(_version(name, number), connector)).data)
+        self.parse_parameters()
+        connector = _find_or_deleted(name)
+        return Response(VersionShape(_serialize(_version(name, number), connector)).data)
 
 
 class ChangeShape(serializers.Serializer[Any]):
@@ -173,7 +173,7 @@ class DiffShape(serializers.Serializer[Any]):
     changed = serializers.DictField(child=ChangeShape())
 
 
-class VersionDiff(OwnView):
+class VersionDiff(V1View):
     """From this version to another: `to`, else the newest."""
 
     access = {"GET": on_connector(Verb.VIEW_CONFIG)}
@@ -181,8 +181,8 @@ class VersionDiff(OwnView):
     parameters = {"GET": {"to": {"type": "integer", "minimum": 1}}}
 
     def get(self, request: Request, name: str, number: int) -> Response:
-        asked = self.known_parameters("to")
-        _kept(name)
+        asked = self.parse_parameters("to")
+        _find_or_deleted(name)
         before = _version(name, number)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
         assert newest is not None
@@ -190,7 +190,7 @@ class VersionDiff(OwnView):
         old, new = before.settings, after.settings
         masker = Masker({config.get("connector.class", "") for config in (old, new)})
         # Masked as a whole: which settings are secret depends on the plugin class.
-        shown_old, shown_new = masker.masked(old), masker.masked(new)
+        shown_old, shown_new = masker.mask(old), masker.mask(new)
         found = difference(old, new)
         body = {
             "before": before.number,
@@ -208,7 +208,7 @@ class RollbackShape(serializers.Serializer[Any]):
     initial_state = serializers.ChoiceField(choices=list(writing.INITIAL_STATES), required=False)
 
 
-class Rollback(OwnView):
+class Rollback(V1View):
     """Set this version's configuration again, its secrets too; `If-Match` as for the configuration itself.
 
     A deleted connector is created again, and goes on from the source offsets that were kept.
@@ -220,23 +220,23 @@ class Rollback(OwnView):
     header_names = {"POST": ["If-Match"]}
 
     def post(self, request: Request, name: str, number: int) -> Response:
-        self.known_parameters()
-        state = self.known_fields("initial_state").get("initial_state") if self.raw_body.strip() else None
+        self.parse_parameters()
+        state = self.parse_fields("initial_state").get("initial_state") if self.raw_body.strip() else None
         row = Connector.objects.filter(name=name, known=True).first()
         if state is not None and (row is not None or state not in writing.INITIAL_STATES):
             raise bad_request(
                 f"initial_state is for a deleted connector, and one of {', '.join(writing.INITIAL_STATES)}."
             )
-        _kept(name)
+        _find_or_deleted(name)
         wanted = _version(name, number)
-        expected = expected_offset(request, row)
+        expected = parse_expected_offset(request, row)
         if row is None:
             writing.create(name, wanted.settings, state or "RUNNING", self.principal)
         else:
             configure(name, wanted.settings, self.principal, row.config_offset if expected is None else expected)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
         connector = reading.connector(name)
-        body = VersionShape(_shown(newest or wanted, connector)).data
+        body = VersionShape(_serialize(newest or wanted, connector)).data
         if not self.principal.may(Verb.VIEW_CONFIG, name):
             body["config"] = {}
         return Response(body, headers={"ETag": etag_of(connector)})
@@ -260,9 +260,9 @@ class DeletedConnectors(ListView):
     orders = {"name": "connector", "time_ms": "time_ms"}
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        return deleted(self.principal)
+        return list_deleted(self.principal)
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         return [
             {
                 "name": row.connector,

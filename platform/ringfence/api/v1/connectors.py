@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, equal, flag, number, since, until
 from ringfence.http.errors import not_found
 from ringfence.http.masking import Masker
@@ -66,16 +66,16 @@ class Connectors(ListView):
     def rows(self, **path: Any) -> QuerySet[Any]:
         return Connector.objects.filter(self.principal.query(), known=True)
 
-    def shown(self, rows: Iterable[Any]) -> list[Any]:
+    def serialize(self, rows: Iterable[Any]) -> list[Any]:
         return list(rows)
 
 
-class ConnectorDetail(OwnView):
+class ConnectorDetail(V1View):
     access = {"GET": on_connector(Verb.VIEW)}
     shape = ConnectorShape
 
     def get(self, request: Request, name: str) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         return Response(ConnectorShape(reading.connector(name)).data)
 
 
@@ -94,9 +94,9 @@ class OfConnector(ListView):
     def _masker(self) -> Masker:
         return Masker([self.connector.class_name])
 
-    def scrubbed(self, text: str) -> str:
+    def scrub(self, text: str) -> str:
         """The text without the connector's secrets."""
-        return self._masker.scrubbed(text, self.connector.settings)
+        return self._masker.scrub(text, self.connector.settings)
 
 
 class FencedShape(serializers.Serializer[Any]):
@@ -143,21 +143,21 @@ class Generations(OfConnector):
     def rows_of(self, connector: Connector) -> QuerySet[Any]:
         return GenerationRow.objects.filter(connector=connector.name)
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        return [_generation(row, self.connector, self.scrubbed(row.message)) for row in rows]
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [_generation(row, self.connector, self.scrub(row.message)) for row in rows]
 
 
-class Generation(OwnView):
+class Generation(V1View):
     access = {"GET": on_connector(Verb.VIEW)}
     shape = GenerationShape
 
     def get(self, request: Request, name: str, number: int) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         connector = reading.connector(name)
         row = GenerationRow.objects.filter(connector=name, generation=min(number, 2**63 - 1)).first()
         if row is None:
             raise not_found(f"Connector {name} has no generation {number}")
-        message = Masker([connector.class_name]).scrubbed(row.message, connector.settings)
+        message = Masker([connector.class_name]).scrub(row.message, connector.settings)
         return Response(GenerationShape(_generation(row, connector, message)).data)
 
 
@@ -196,10 +196,10 @@ class Tasks(OfConnector):
     def rows_of(self, connector: Connector) -> QuerySet[Any]:
         return Task.objects.filter(connector=connector.name, known=True)
 
-    def shown(self, rows: Iterable[Any]) -> list[Any]:
+    def serialize(self, rows: Iterable[Any]) -> list[Any]:
         found = list(rows)
         for row in found:
-            row.trace, row.why = self.scrubbed(row.trace), self.scrubbed(row.why)
+            row.trace, row.why = self.scrub(row.trace), self.scrub(row.why)
         return found
 
 
@@ -227,12 +227,12 @@ class Attempts(OfConnector):
     def rows_of(self, connector: Connector) -> QuerySet[Any]:
         return Event.objects.filter(connector=connector.name, type="task", task__isnull=False)
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         blank = {"generation": -1, "attempt": 0, "worker": "", "stage": "", "message": ""}
         return [
             {
                 **{name: body.get(name, otherwise) for name, otherwise in blank.items()},
-                "message": self.scrubbed(str(body.get("message") or "")),
+                "message": self.scrub(str(body.get("message") or "")),
                 "time_ms": row.time_ms,
                 "task": row.task,
             }

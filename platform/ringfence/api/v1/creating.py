@@ -36,7 +36,7 @@ class ConnectorsOrNew(Connectors):
     codes = {"POST": 201}
 
     def post(self, request: Request) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         body = object_of(self.json_body(), "The request body")
         if unknown := sorted(set(body) - set(_FIELDS)):
             raise bad_request(f"Unknown field(s) {', '.join(unknown)}: use some of {', '.join(_FIELDS)}.")

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import dead_letters, reading
-from ringfence.api.v1.base import TEXT, OwnView
+from ringfence.api.v1.base import TEXT, V1View
 from ringfence.audit.trail import note
 from ringfence.http.errors import bad_request
 
@@ -106,7 +106,7 @@ class ReplayedShape(serializers.Serializer[Any]):
     left = serializers.IntegerField()
 
 
-class DeadLetters(OwnView):
+class DeadLetters(V1View):
     """A page of the connector's dead letters, read from its topic at this moment; it leaves an audit entry."""
 
     access = {"GET": on_connector(Verb.VIEW_DATA).writing()}
@@ -121,11 +121,11 @@ class DeadLetters(OwnView):
     }
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.known_parameters("stage", "class", "before", "level")
+        asked = self.parse_parameters("stage", "class", "before", "level")
         row = reading.connector(name)
         if asked.get("stage", "TRANSFORMATION") not in dead_letters.STAGES:
             raise bad_request(f"stage must be one of {', '.join(dead_letters.STAGES)}.")
-        found = dead_letters.found(
+        found = dead_letters.find_dead_letters(
             row,
             stage=asked.get("stage", ""),
             by=asked.get("class", ""),
@@ -136,7 +136,7 @@ class DeadLetters(OwnView):
         return Response(LettersShape({**found, "connector": name}).data)
 
 
-class Replay(OwnView):
+class Replay(V1View):
     """The records go through the connector's transforms and converters as they are now, and are written exactly once:
     a letter that was replayed before is refused, one that fails again stays as it is."""
 
@@ -145,8 +145,8 @@ class Replay(OwnView):
     takes = {"POST": ReplayShape}
 
     def post(self, request: Request, name: str) -> Response:
-        self.known_parameters()
-        fields = self.known_fields("letters", "all", "stage", "class", "reason")
+        self.parse_parameters()
+        fields = self.parse_fields("letters", "all", "stage", "class", "reason")
         places = _places(fields["letters"]) if "letters" in fields else None
         if ("all" in fields) is (places is not None) or fields.get("all", True) is not True:
             raise bad_request("Either letters or all must be given; all is true.")
@@ -162,7 +162,7 @@ class Replay(OwnView):
         done = dead_letters.replay(
             row, self.user_name, places=places, stage=texts["stage"], by=texts["class"], reason=reason
         )
-        note(self.request._request, dead_letters.told(done, reason))
+        note(self.request._request, dead_letters.audit_text(done, reason))
         return Response({"connector": name, "results": done["results"], "left": done["left"]})
 
 

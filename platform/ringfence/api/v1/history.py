@@ -55,7 +55,7 @@ class Events(ListView):
         # Django drops an empty condition from an "or", and then only the other one would be left.
         return Event.objects.filter(seen | Q(connector="")) if seen else Event.objects.all()
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         found = list(rows)
         named = Connector.objects.filter(name__in={row.connector for row in found})
         configs = {row.name: row.settings for row in named}
@@ -64,7 +64,7 @@ class Events(ListView):
             {
                 **{field: getattr(row, field) for field in ("id", "time_ms", "connector", "task")},
                 "kind": row.type,
-                "summary": masker.scrubbed(row.summary, configs.get(row.connector, {})),
+                "summary": masker.scrub(row.summary, configs.get(row.connector, {})),
             }
             for row in found
         ]
@@ -111,7 +111,7 @@ class Audit(ListView):
     def rows(self, **path: Any) -> QuerySet[Any]:
         return listing.entries(self.principal)
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         texts = ("before", "after", "changed")
         plain = [str(name) for name in AuditShape().fields if str(name) not in texts]
         return [

@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, OwnView
+from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, V1View
 from ringfence.http.errors import bad_request
 
 Condition = Callable[[str], Q]
@@ -83,7 +83,7 @@ def until(field: str) -> Condition:
     return lambda text: Q(**{f"{field}__lt": moment(text, "until")})
 
 
-class ListView(OwnView):
+class ListView(V1View):
     """A list of rows. `filters`: query parameter to condition; `orders`: parameter value to field; the first is the
     default, with its sign in `newest_first`."""
 
@@ -105,12 +105,12 @@ class ListView(OwnView):
         """All that the caller may see."""
         raise NotImplementedError
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         """The rows of one page, as `shape` describes them."""
         raise NotImplementedError
 
     def get(self, request: Request, **path: Any) -> Response:
-        asked = self.known_parameters(*_OF_LISTS, *self.filters)
+        asked = self.parse_parameters(*_OF_LISTS, *self.filters)
         found = self.rows(**path)
         for name, condition in self.filters.items():
             if name in asked:
@@ -119,7 +119,7 @@ class ListView(OwnView):
         offset = whole(asked.get("offset", "0"), "offset")
         count = found.count()
         page = found.order_by(*self._order(asked.get("order")), "pk")[offset : min(offset + limit, _BIGGEST)]
-        results = self.shape(self.shown(list(page) if offset < count else []), many=True).data
+        results = self.shape(self.serialize(list(page) if offset < count else []), many=True).data
         following = self._at(asked, limit, offset + limit) if offset + limit < count else None
         previous = self._at(asked, limit, max(0, offset - limit)) if offset else None
         return Response({"count": count, "next": following, "previous": previous, "results": results})

@@ -14,7 +14,7 @@ from ringfence import dispatch
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, number, since, until
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
@@ -84,11 +84,11 @@ class Logs(ListView):
         self._connector = reading.connector(path["name"])
         return LogLine.objects.filter(connector=path["name"])
 
-    def shown(self, rows: Iterable[Any]) -> list[Any]:
+    def serialize(self, rows: Iterable[Any]) -> list[Any]:
         masker, config = Masker([self._connector.class_name]), self._connector.settings
         found = list(rows)
         for row in found:
-            row.message = masker.scrubbed(row.message, config)
+            row.message = masker.scrub(row.message, config)
         return found
 
 
@@ -106,7 +106,7 @@ class LevelRequestShape(serializers.Serializer[Any]):
     minutes = serializers.IntegerField(required=False)
 
 
-class LogLevelOfConnector(OwnView):
+class LogLevelOfConnector(V1View):
     """What the connector's tasks tell of what they log. A level ends by itself."""
 
     access = {"GET": on_connector(Verb.VIEW), "PUT": on_connector(Verb.OPERATE).writing()}
@@ -114,13 +114,13 @@ class LogLevelOfConnector(OwnView):
     takes = {"PUT": LevelRequestShape}
 
     def get(self, request: Request, name: str) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         level, until_ms = level_now(reading.connector(name))
         return Response(LevelShape({"level": level, "until_ms": until_ms}).data)
 
     def put(self, request: Request, name: str) -> Response:
-        self.known_parameters()
-        fields = self.known_fields("level", "minutes")
+        self.parse_parameters()
+        fields = self.parse_fields("level", "minutes")
         reading.connector(name)
         level, minutes = fields.get("level"), fields.get("minutes", 15)
         if not isinstance(level, str):

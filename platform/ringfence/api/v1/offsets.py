@@ -12,7 +12,7 @@ from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import offset_moves, reading, writing
 from ringfence.api import offset_snapshots as snapshots
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal, since, until
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import bad_request, not_found
@@ -47,7 +47,7 @@ def _snapshot(name: str, number: int) -> OffsetSnapshot:
     return row
 
 
-def _shown(row: OffsetSnapshot) -> dict[str, Any]:
+def _serialize(row: OffsetSnapshot) -> dict[str, Any]:
     entries = row.entries
     fields = {field: getattr(row, field) for field in ("number", "time_ms", "user", "why")}
     return {**fields, "partitions": len(entries), "offsets": entries}
@@ -68,26 +68,26 @@ class Snapshots(ListView):
     def rows(self, **path: Any) -> QuerySet[Any]:
         return OffsetSnapshot.objects.filter(connector=reading.connector(path["name"]).name)
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        return [_shown(row) for row in rows]
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        return [_serialize(row) for row in rows]
 
     def post(self, request: Request, name: str) -> Response:
-        self.known_parameters()
-        why = self.known_fields("why").get("why", "asked for") if self.raw_body.strip() else "asked for"
+        self.parse_parameters()
+        why = self.parse_fields("why").get("why", "asked for") if self.raw_body.strip() else "asked for"
         if not isinstance(why, str) or len(why) > 1000:
             raise bad_request("why must be a text of up to 1000 characters.")
         made = snapshots.take(name, self.user_name, why)
-        return Response(WholeSnapshotShape(_shown(made)).data, status=201)
+        return Response(WholeSnapshotShape(_serialize(made)).data, status=201)
 
 
-class Snapshot(OwnView):
+class Snapshot(V1View):
     access = {"GET": on_connector(Verb.VIEW)}
     shape = WholeSnapshotShape
 
     def get(self, request: Request, name: str, number: int) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         reading.connector(name)
-        return Response(WholeSnapshotShape(_shown(_snapshot(name, number))).data)
+        return Response(WholeSnapshotShape(_serialize(_snapshot(name, number))).data)
 
 
 class PreviewEntryShape(serializers.Serializer[Any]):
@@ -118,7 +118,7 @@ def _preview(row: Connector, changes: list[dict[str, Any]], current: list[dict[s
     return {"connector": row.name, "movable": offset_moves.movable(row), "offsets": preview}
 
 
-class Preview(OwnView):
+class Preview(V1View):
     """What a change of offsets would do. Nothing is changed."""
 
     access = {"POST": on_connector(Verb.OFFSETS)}
@@ -126,8 +126,8 @@ class Preview(OwnView):
     takes = {"POST": PreviewRequestShape}
 
     def post(self, request: Request, name: str) -> Response:
-        self.known_parameters()
-        fields = self.known_fields("offsets", "snapshot", "reset")
+        self.parse_parameters()
+        fields = self.parse_fields("offsets", "snapshot", "reset")
         if len(fields) != 1:
             raise bad_request("Exactly one of offsets, snapshot and reset is needed.")
         row = reading.connector(name)
@@ -144,16 +144,16 @@ class Preview(OwnView):
         return Response(PreviewShape(_preview(row, changes, current)).data)
 
 
-class Restore(OwnView):
+class Restore(V1View):
     """Make the offsets what they were in this snapshot: the undo of any change since. Only on a stopped connector."""
 
     access = {"POST": on_connector(Verb.OFFSETS).writing()}
     shape = PreviewShape
 
     def post(self, request: Request, name: str, number: int) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         if self.raw_body.strip():
-            self.known_fields()
+            self.parse_fields()
         row = reading.connector(name)
         _, changed = offset_moves.restore(name, _snapshot(name, number), self.user_name)
         shown = {"connector": name, "movable": offset_moves.movable(row), "offsets": changed}

@@ -13,9 +13,9 @@ from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import previews, writing
 from ringfence.api.jsonbody import config_of, object_of
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import V1View
 from ringfence.http.errors import bad_request
-from ringfence.http.masking import unmasked
+from ringfence.http.masking import unmask
 
 
 class SettingsShape(serializers.DictField):
@@ -115,17 +115,17 @@ class TrialAskedShape(serializers.Serializer[Any]):
     record = SampleShape()
 
 
-class _OfSettings(OwnView):
+class _OfSettings(V1View):
     """What is asked about a configuration in the body."""
 
     def complete(self, value: object) -> dict[str, str]:
         """The configuration without masks. Needs `edit` on its name, which it must have."""
         config = config_of(value)
         name = config.get("name", "").strip()
-        complete = writing.named(name, config)
+        complete = writing.with_name(name, config)
         self.authorise(Verb.EDIT, name)
         self.authorise_masks(complete)
-        return unmasked(complete, writing.stored_settings(name))
+        return unmask(complete, writing.read_stored_settings(name))
 
 
 class Preview(_OfSettings):
@@ -136,8 +136,8 @@ class Preview(_OfSettings):
     takes = {"POST": PreviewAskedShape}
 
     def post(self, request: Request) -> Response:
-        self.known_parameters()
-        fields = self.known_fields("config", "records", "seconds", "fresh")
+        self.parse_parameters()
+        fields = self.parse_fields("config", "records", "seconds", "fresh")
         records, seconds = fields.get("records", previews.RECORDS), fields.get("seconds", previews.SECONDS)
         fresh = fields.get("fresh", False)
         if not isinstance(records, int) or isinstance(records, bool):
@@ -162,7 +162,7 @@ class Trial(_OfSettings):
     takes = {"POST": TrialAskedShape}
 
     def post(self, request: Request) -> Response:
-        self.known_parameters()
-        record = object_of(self.known_fields("config", "record").get("record"), "record")
+        self.parse_parameters()
+        record = object_of(self.parse_fields("config", "record").get("record"), "record")
         config = object_of(self.json_body(), "The request body").get("config")
         return Response(previews.try_transforms(self.complete(config), record))

@@ -39,7 +39,7 @@ class Problem(serializers.Serializer[Any]):
     instance = serializers.CharField()
 
 
-class OwnSchema(AutoSchema):
+class V1Schema(AutoSchema):
     """Reads a view's declarations: `shape`, `takes`, `answers`, `parameters`, `header_names`, `many`, `forms`."""
 
     view: Any

@@ -13,7 +13,7 @@ from ringfence import dispatch
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.v1.base import FLAG, OwnView, told_reason
+from ringfence.api.v1.base import FLAG, V1View, require_reason
 from ringfence.api.v1.connectors import FencedShape
 from ringfence.history import old_generations as live
 from ringfence.http.errors import bad_request
@@ -62,7 +62,7 @@ class FenceAnswerShape(serializers.Serializer[Any]):
     fenced = FencedShape(many=True)
 
 
-class Transactions(OwnView):
+class Transactions(V1View):
     """Asked of Kafka at this moment, by a worker. `open=true`: only those with an open transaction."""
 
     access = {"GET": on_connector(Verb.VIEW)}
@@ -70,7 +70,7 @@ class Transactions(OwnView):
     parameters = {"GET": {"open": FLAG}}
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.known_parameters("open")
+        asked = self.parse_parameters("open")
         if asked.get("open", "true") not in ("true", "false"):
             raise bad_request("open must be true or false.")
         row = reading.connector(name)
@@ -109,7 +109,7 @@ class EndHangingShape(serializers.Serializer[Any]):
     producer_id = serializers.IntegerField()
 
 
-class Hanging(OwnView):
+class Hanging(V1View):
     """Transactions on the connector's topics that no coordinator knows (KIP-664): readers of committed records wait
     before them for ever, and fencing does not end them. POST ends one by a marker on its partition."""
 
@@ -118,15 +118,15 @@ class Hanging(OwnView):
     takes = {"POST": EndHangingShape}
 
     def get(self, request: Request, name: str) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         row = reading.connector(name)
         found = dispatch.hanging(name, live.ids(row), [row.settings, *live.earlier(row)], live.topics(row))
         return Response(HangingShape({"connector": name, "hanging": found}).data)
 
     def post(self, request: Request, name: str) -> Response:
-        self.known_parameters()
-        fields = self.known_fields("reason", "topic", "partition", "producer_id")
-        reason, topic = told_reason(fields), fields.get("topic")
+        self.parse_parameters()
+        fields = self.parse_fields("reason", "topic", "partition", "producer_id")
+        reason, topic = require_reason(fields), fields.get("topic")
         if not isinstance(topic, str) or not topic:
             raise bad_request("topic must be the name of one.")
         numbers = {key: fields.get(key) for key in ("partition", "producer_id")}
@@ -141,7 +141,7 @@ class Hanging(OwnView):
         return Response(HangingShape({"connector": name, "hanging": ended}).data)
 
 
-class Fence(OwnView):
+class Fence(V1View):
     """Fence now: every id of the connector by a round of its own (the tasks then start again), or one id."""
 
     access = {"POST": on_connector(Verb.FENCE).writing()}
@@ -149,9 +149,9 @@ class Fence(OwnView):
     takes = {"POST": FenceShape}
 
     def post(self, request: Request, name: str) -> Response:
-        self.known_parameters()
-        fields = self.known_fields("reason", "transactional_id")
-        reason = told_reason(fields)
+        self.parse_parameters()
+        fields = self.parse_fields("reason", "transactional_id")
+        reason = require_reason(fields)
         reading.connector(name)
         self.tell_reason(reason)
         if "transactional_id" in fields:
@@ -162,5 +162,5 @@ class Fence(OwnView):
         else:
             result = dispatch.command("fence_now", name, {"reason": reason}, user=self.user_name)
         generation = result.value.get("generation") if isinstance(result.value, dict) else None
-        shown = live.fenced(name, result.value)
+        shown = live.fenced_ids(name, result.value)
         return Response(FenceAnswerShape({"connector": name, "generation": generation, "fenced": shown}).data)

@@ -19,11 +19,11 @@ from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.jsonbody import config_of, object_of, read
-from ringfence.api.v1.base import TEXT, OwnView
+from ringfence.api.v1.base import TEXT, V1View
 from ringfence.api.v1.bulk import ResultsShape
 from ringfence.bulk import MOST, each
 from ringfence.http.errors import bad_request
-from ringfence.http.masking import Masker, unmasked
+from ringfence.http.masking import Masker, unmask
 from ringfence.projection.models import Connector
 
 FORMATS = {"json": "application/json", "yaml": "application/yaml", "properties": "text/plain; charset=utf-8"}
@@ -31,8 +31,8 @@ FORMATS = {"json": "application/json", "yaml": "application/yaml", "properties":
 Settings = Mapping[str, str]
 
 
-def written(configs: list[dict[str, str]], form: str) -> str:
-    """The configurations as a text that `parsed` reads back."""
+def write(configs: list[dict[str, str]], form: str) -> str:
+    """The configurations as a text that `parse` reads back."""
     if form == "json":
         return json.dumps([{"name": config["name"], "config": config} for config in configs], indent=2) + "\n"
     if form == "yaml":
@@ -42,10 +42,10 @@ def written(configs: list[dict[str, str]], form: str) -> str:
 
 
 def _properties(config: Settings) -> str:
-    return properties.written({key: config[key] for key in ["name", *sorted(config.keys() - {"name"})]})
+    return properties.write({key: config[key] for key in ["name", *sorted(config.keys() - {"name"})]})
 
 
-def parsed(text: str, form: str) -> list[dict[str, str]]:
+def parse(text: str, form: str) -> list[dict[str, str]]:
     """The configurations of a text, each with its name in it. A 400 with a reason for one that cannot be read."""
     if form == "properties":
         try:
@@ -63,18 +63,18 @@ def parsed(text: str, form: str) -> list[dict[str, str]]:
     listed = values if isinstance(values, list) else [values]
     if not 0 < len(listed) <= MOST:
         raise bad_request(f"1 to {MOST} connectors are expected.")
-    configs = [_named(object_of(value, "Each connector")) for value in listed]
+    configs = [_name_of(object_of(value, "Each connector")) for value in listed]
     names = [config["name"] for config in configs]
     if len(set(names)) < len(names):
         raise bad_request("A connector is there twice.")
     return configs
 
 
-def _named(value: dict[str, object]) -> dict[str, str]:
+def _name_of(value: dict[str, object]) -> dict[str, str]:
     wrapped = isinstance(value.get("config"), dict)
     config = config_of(value["config"] if wrapped else value)
     name = value.get("name", config.get("name", ""))
-    return writing.named(str(name).strip(), config)
+    return writing.with_name(str(name).strip(), config)
 
 
 class ExportShape(serializers.Serializer[Any]):
@@ -84,7 +84,7 @@ class ExportShape(serializers.Serializer[Any]):
     config = serializers.DictField(child=serializers.CharField())
 
 
-class Export(OwnView):
+class Export(V1View):
     """`format`: json, yaml or properties; `connector`: one name, else all whose configuration one may read."""
 
     access = {"GET": somewhere(Verb.VIEW_CONFIG)}
@@ -94,7 +94,7 @@ class Export(OwnView):
     parameters = {"GET": {"format": {"type": "string", "enum": list(FORMATS)}, "connector": TEXT}}
 
     def get(self, request: Request) -> HttpResponseBase:
-        asked = self.known_parameters("format", "connector")
+        asked = self.parse_parameters("format", "connector")
         form = asked.get("format", "json")
         if form not in FORMATS:
             raise bad_request(f"format must be one of {', '.join(FORMATS)}.")
@@ -104,8 +104,8 @@ class Export(OwnView):
             rows = rows.filter(name=asked["connector"].replace("\x00", ""))
         found = list(rows)
         masker = Masker({row.class_name for row in found})
-        configs = [{**masker.masked(row.settings), "name": row.name} for row in found]
-        return HttpResponse(written(configs, form), content_type=FORMATS[form])
+        configs = [{**masker.mask(row.settings), "name": row.name} for row in found]
+        return HttpResponse(write(configs, form), content_type=FORMATS[form])
 
 
 class ImportShape(serializers.Serializer[Any]):
@@ -116,7 +116,7 @@ class ImportShape(serializers.Serializer[Any]):
     dry_run = serializers.BooleanField(required=False)
 
 
-class Import(OwnView):
+class Import(V1View):
     """Create what is not there, change what is; a result for each. Needs `edit` on each of them."""
 
     access = {"POST": somewhere(Verb.EDIT).writing()}
@@ -124,20 +124,20 @@ class Import(OwnView):
     takes = {"POST": ImportShape}
 
     def post(self, request: Request) -> Response:
-        self.known_parameters()
-        fields = self.known_fields("format", "text", "dry_run")
+        self.parse_parameters()
+        fields = self.parse_fields("format", "text", "dry_run")
         form, text, dry_run = fields.get("format", "json"), fields.get("text"), fields.get("dry_run", False)
         if form not in FORMATS or not isinstance(text, str) or not isinstance(dry_run, bool):
             raise bad_request(f"text must be a text, format one of {', '.join(FORMATS)}, dry_run true or false.")
-        configs = {config["name"]: config for config in parsed(text, form)}
+        configs = {config["name"]: config for config in parse(text, form)}
 
         def work(name: str, _: float) -> str:
-            stored = writing.stored_settings(name)
-            complete = unmasked(configs[name], stored)
+            stored = writing.read_stored_settings(name)
+            complete = unmask(configs[name], stored)
             if complete == stored:
                 return "unchanged"
             if dry_run:
-                writing.checked(complete, self.principal)
+                writing.validate(complete, self.principal)
                 return "would be changed" if stored else "would be created"
             return "created" if writing.configure(name, complete, self.principal) else "changed"
 

@@ -17,12 +17,12 @@ from ringfence.api.v1 import (
     transfer,
     workers,
 )
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import V1View
 
 _CONNECTOR = "api/v1/connectors/<name:name>"
 
 
-def _route(route: str, view: type[OwnView]) -> URLPattern:
+def _route(route: str, view: type[V1View]) -> URLPattern:
     return path(route, view.as_view(route=route))
 
 

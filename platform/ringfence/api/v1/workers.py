@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.v1.base import OwnView
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
 from ringfence.http.errors import not_found
 from ringfence.projection.models import ClusterInfo, DrainedWorker, Task, Worker
@@ -41,7 +41,7 @@ class Workers(ListView):
     def rows(self, **path: Any) -> QuerySet[Any]:
         return Worker.objects.all()
 
-    def shown(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
         cluster = ClusterInfo.objects.first()
         drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
         placed = Task.objects.filter(self.principal.query(field="connector"), known=True).order_by()
@@ -66,14 +66,14 @@ class LeaderShape(serializers.Serializer[Any]):
     kafka_cluster_id = serializers.CharField()
 
 
-class Leader(OwnView):
+class Leader(V1View):
     """Who leads, as the database last heard; 404 before anybody has led."""
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = LeaderShape
 
     def get(self, request: Request) -> Response:
-        self.known_parameters()
+        self.parse_parameters()
         cluster = ClusterInfo.objects.exclude(leader="").first()
         if cluster is None:
             raise not_found("No worker has led this cluster yet: is one running? Look at GET /health")

@@ -1,4 +1,6 @@
-"""Fences the ids of tasks that ended with a transaction open (`fencing.leader.abandoned`), beside the leader's thread."""
+"""Fences the ids of tasks that ended with a transaction open (`fencing.leader.abandoned`), beside the leader's
+thread.
+"""
 
 import logging
 import time
@@ -9,8 +11,8 @@ from dataclasses import dataclass
 
 from fencing.errors import FencingError
 from fencing.ids import ConnectorName, task_transactional_id
-from fencing.leader.fence import Fenced, fence
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence import FenceResult, fence
+from fencing.leader.fence_targets import AdminAccess
 from fencing.topics.connector_logs import about
 from fencing.topics.status import Attempt, TaskStatus
 
@@ -25,19 +27,21 @@ class Ended:
     """One connector's attempts whose ids were fenced; or `trouble`, after which they are tried again."""
 
     attempts: Sequence[TaskStatus]
-    fenced: Fenced
+    fenced: FenceResult
     trouble: str = ""
 
 
 class AbandonedTransactions:
     """At most one fence at a time for each connector. All methods are called on the leader's thread."""
 
-    def __init__(self, group_id: str, ways: Callable[[ConnectorName], Sequence[Way]], wake: Callable[[], None]) -> None:
+    def __init__(
+        self, group_id: str, ways: Callable[[ConnectorName], Sequence[AdminAccess]], wake: Callable[[], None]
+    ) -> None:
         self._group_id = group_id
         self._ways = ways
         self._wake = wake
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="abandoned")
-        self._running: dict[ConnectorName, tuple[Sequence[TaskStatus], Future[Fenced]]] = {}
+        self._running: dict[ConnectorName, tuple[Sequence[TaskStatus], Future[FenceResult]]] = {}
         self._not_before: dict[ConnectorName, float] = {}
         self._done: set[Attempt] = set()
 
@@ -56,14 +60,14 @@ class AbandonedTransactions:
                 self._running[name] = (attempts, future)
                 future.add_done_callback(lambda _: self._wake())
 
-    def _fence(self, name: ConnectorName, attempts: Sequence[TaskStatus]) -> Fenced:
+    def _fence(self, name: ConnectorName, attempts: Sequence[TaskStatus]) -> FenceResult:
         with about(name):
             ids = [task_transactional_id(self._group_id, last.task) for last in attempts]
             fenced = fence(ids, self._ways(name))
             log.info("Fenced %s: the last attempt ended with a transaction open%s", ", ".join(ids), fenced.told)
             return fenced
 
-    def finished(self) -> list[Ended]:
+    def take_finished(self) -> list[Ended]:
         """What has come to an end since the last call."""
         ended = []
         for name, (attempts, future) in list(self._running.items()):
@@ -75,7 +79,7 @@ class AbandonedTransactions:
             except FencingError as error:
                 log.warning("What the last attempts of %s left open could not be ended: %s", name, error)
                 self._not_before[name] = time.monotonic() + _AGAIN_SECONDS
-                ended.append(Ended(attempts, Fenced(), str(error)))
+                ended.append(Ended(attempts, FenceResult(), str(error)))
                 continue
             self._not_before.pop(name, None)
             self._done.update(last.key for last in attempts)

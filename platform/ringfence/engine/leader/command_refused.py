@@ -1,7 +1,7 @@
 """A command's refusal, ready for the API."""
 
 
-class Refusal(Exception):
+class CommandRefused(Exception):
     """`status`: the HTTP status; `retry`: the same command may succeed a moment later.
 
     passing: nothing was changed, and only because of something that passes by itself (the leader is just changing): the

@@ -22,11 +22,11 @@ from fencing.topics.reporter import Reporter
 from fencing.topics.status import Removed
 from fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.engine.leader import commands
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan
 from ringfence.engine.leader.internal_requests import check_signature, fence
 from ringfence.engine.leader.jobs import Written
-from ringfence.engine.leader.offset_alteration import OffsetsByHand
+from ringfence.engine.leader.offset_alteration import OffsetAlteration
 from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
@@ -60,16 +60,16 @@ class CommandService:
         right before the write.
         """
 
-        def expired() -> bool:
+        def is_expired() -> bool:
             return limit.expired
 
         try:
-            if expired():
-                raise Refusal(500, _LATE)
+            if is_expired():
+                raise CommandRefused(500, _LATE)
             self._once(str(command.get("request_id") or ""))
             with about(str(command.get("connector") or "")):
-                return {"ok": True, **self._execute(command, limit, expired)}
-        except Refusal as refusal:
+                return {"ok": True, **self._execute(command, limit, is_expired)}
+        except CommandRefused as refusal:
             self._report(command, "refused", refusal.message)
             return refusal.answer()
 
@@ -77,7 +77,7 @@ class CommandService:
         """A client library may send a message again after a time-out: the copy does nothing."""
         with self._lock:
             if request_id in self._taken:
-                raise Refusal(409, "This request was received twice; the first one is carried out")
+                raise CommandRefused(409, "This request was received twice; the first one is carried out")
             if request_id:
                 self._taken[request_id] = None
             while len(self._taken) > _REMEMBERED:
@@ -154,7 +154,7 @@ class CommandService:
         worker = WorkerId(str(body["worker"]))
         found = [member.incarnation for member in self._leader.members if member.worker == worker]
         if not found and body["drained"]:
-            raise Refusal(404, f"No live worker has the id {worker}: look at the list of workers")
+            raise CommandRefused(404, f"No live worker has the id {worker}: look at the list of workers")
         incarnation = found[0] if body["drained"] else None
         written = self._write(commands.drain(worker, incarnation, self._reporter.now_ms()), limit, expired)
         self._report(command, "done", f"{worker}. {body['reason']}", written.offset)
@@ -164,7 +164,7 @@ class CommandService:
         try:
             return self._leader.submit(plan, limit, expired).result(timeout=limit.remaining + 5)
         except FutureTimeout:
-            raise Refusal(
+            raise CommandRefused(
                 500, "Request timed out while the leader was writing. Whether it was written is unknown: look again"
             ) from None
 
@@ -195,9 +195,9 @@ class CommandService:
                 return commands.restart_task(name, int(body["task"]), connector.generation), None
             case "reset_topics":
                 if not self._leader.worker_config.flag("topic.tracking.enable"):
-                    raise Refusal(403, "Topic tracking is disabled.")
+                    raise CommandRefused(403, "Topic tracking is disabled.")
                 if not self._leader.worker_config.flag("topic.tracking.allow.reset"):
-                    raise Refusal(403, "Topic tracking reset is disabled.")
+                    raise CommandRefused(403, "Topic tracking reset is disabled.")
                 return commands.reset_topics(name, self._reporter.now_ms()), None
             case "set_connector_log_level":
                 level = None if body.get("level") is None else str(body["level"])
@@ -205,7 +205,7 @@ class CommandService:
             case "alter_offsets" | "reset_offsets":
                 return self._offsets(kind, name, connector, body, limit)
             case _:
-                raise Refusal(400, f"Unknown command {kind!r}")
+                raise CommandRefused(400, f"Unknown command {kind!r}")
 
     def _tasks(self, name: ConnectorName, config: Mapping[str, str]) -> list[dict[str, str]] | None:
         """The connector's tasks; None where the plugin fails: the connector is then FAILED, with the trace."""
@@ -218,7 +218,7 @@ class CommandService:
         self, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any], limit: Deadline
     ) -> tuple[Plan, object]:
         if connector.config is not None:
-            raise Refusal(409, f"Connector {name} already exists")
+            raise CommandRefused(409, f"Connector {name} already exists")
         config = dict(body["config"])
         initial = _INITIAL[str(body.get("initial_state") or "RUNNING").upper()]
         with suppress(PluginError):  # for its status, also where nothing of it starts
@@ -233,7 +233,7 @@ class CommandService:
         expected = body.get("expected")
         if connector.config is None:
             if not body.get("create"):
-                raise Refusal(404, f"Connector {name} not found")
+                raise CommandRefused(404, f"Connector {name} not found")
             return self._create(name, connector, {**body, "config": config, "initial_state": None}, limit)
         grant = _grant(name, body)
         if connector.config == config and connector.unreadable is None:
@@ -246,7 +246,7 @@ class CommandService:
         include, only_failed = bool(body.get("include_tasks")), bool(body.get("only_failed"))
         status = self._leader.statuses()
         if connector.config is not None:
-            self._leader.mark_restarting(name, commands.restarted_tasks(connector, include, only_failed, status))
+            self._leader.mark_restarting(name, commands.tasks_to_restart(connector, include, only_failed, status))
             failed = self._leader.instances.trace_of(name, connector.config_offset) is not None
             if failed or not only_failed:
                 self._leader.instances.restart(name)
@@ -256,17 +256,17 @@ class CommandService:
         self, kind: str, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any], limit: Deadline
     ) -> tuple[Plan, object]:
         if connector.config is None:
-            raise Refusal(404, f"Connector {name} not found")
-        by_hand = OffsetsByHand(self._offsets_of, name, connector, limit)
+            raise CommandRefused(404, f"Connector {name} not found")
+        by_hand = OffsetAlteration(self._offsets_of, name, connector, limit)
         changes = _changes(body["offsets"]) if kind == "alter_offsets" else by_hand.tombstones()
         checked = False
         if connector.target is TargetState.STOPPED:
             try:
                 checked = self._plugins.alter_offsets(connector.config, changes, min(10.0, limit.remaining))
             except OffsetsRefused as error:
-                raise Refusal(400, f"Connector {name} refuses these offsets: {error.message}") from error
+                raise CommandRefused(400, f"Connector {name} refuses these offsets: {error.message}") from error
             except PluginError as error:
-                raise Refusal(400, f"Connector {name} could not check these offsets: {error.message}") from error
+                raise CommandRefused(400, f"Connector {name} could not check these offsets: {error.message}") from error
         return by_hand.move(changes), {"checked": checked}
 
     def _forget_topics(self, name: ConnectorName, limit: Deadline) -> dict[int, int]:
@@ -281,7 +281,7 @@ class CommandService:
     def _after(self, kind: str, name: ConnectorName, before: ConnectorState, written: Written) -> None:
         now = written.state.connector(name)
         if kind in ("create", "configure", "resume") and now.config is not None and not now.tasks_stale:
-            self._leader.instances.started(name, now.config_offset)
+            self._leader.instances.mark_started(name, now.config_offset)
         self._leader.wake()
 
     def _await_round(self, name: ConnectorName, limit: Deadline) -> None:
@@ -291,7 +291,7 @@ class CommandService:
             while not limit.expired:
                 try:
                     state = self._leader.state()
-                except Refusal:
+                except CommandRefused:
                     # It is written; another leader may carry out the round. What it does stands in the config topic.
                     log = log or ConfigLog(self._connection, self._leader.worker_config.config_topic, limit)
                     state = log.refresh(limit)
@@ -301,7 +301,7 @@ class CommandService:
         finally:
             if log is not None:
                 log.close()
-        raise Refusal(
+        raise CommandRefused(
             500,
             f"Request timed out. It is written, and the last tasks of {name} are still being fenced: look again",
         )
@@ -317,6 +317,6 @@ def _changes(entries: list[Mapping[str, Any]]) -> list[tuple[Partition, Offset |
     for entry in entries:
         partition = entry["partition"]
         if canonical(partition) in changes:
-            raise Refusal(400, f"The partition {canonical(partition)} is named twice")
+            raise CommandRefused(400, f"The partition {canonical(partition)} is named twice")
         changes[canonical(partition)] = (partition, entry.get("offset"))
     return list(changes.values())

@@ -1,7 +1,8 @@
 """What each command writes: pure functions from the state at the end of the config topic to records.
 
 Each returns a plan, `state -> records`; the leader's term evaluates it at the end of the log, in the transaction that
-writes the records, and evaluates it anew when it has to try again. A plan raises `Refusal` where the state forbids it.
+writes the records, and evaluates it anew when it has to try again. A plan raises `CommandRefused` where the state
+forbids it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,7 @@ from fencing.topics.connector_logs import ConnectorLevelRecord
 from fencing.topics.log_levels import LoggerRecord
 from fencing.topics.status import State, StatusState
 from fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 
 Records = Sequence[ConfigRecord | TopicRecord]
 Plan = Callable[[ClusterState], Records]
@@ -42,7 +43,7 @@ RECONFIGURED: Final = (
 
 def _existing(state: ClusterState, name: ConnectorName, message: str) -> ConnectorState:
     if name not in state:
-        raise Refusal(404, message)
+        raise CommandRefused(404, message)
     return state.connector(name)
 
 
@@ -51,7 +52,7 @@ def _task_set(name: ConnectorName, tasks: TaskConfigs) -> list[ConfigRecord]:
     return [*records, CommitRecord(name, len(tasks))]
 
 
-def _granted(connector: ConnectorState, grant: TopicGrantRecord | None) -> list[ConfigRecord]:
+def _grant_records(connector: ConnectorState, grant: TopicGrantRecord | None) -> list[ConfigRecord]:
     """The record of the topics that the connector may write to, where that changes; None or no patterns: all."""
     wanted = grant.patterns if grant is not None and grant.patterns else None
     current = connector.topic_grant.patterns if connector.topic_grant is not None else None
@@ -73,11 +74,11 @@ def create(
 
     def plan(state: ClusterState) -> Records:
         if name in state:
-            raise Refusal(409, f"Connector {name} already exists")
+            raise CommandRefused(409, f"Connector {name} already exists")
         target = [TargetStateRecord(name, initial)] if state.connector(name).target is not initial else []
         wanted = () if initial is TargetState.STOPPED else tasks
         made = [] if wanted is None else _task_set(name, wanted)
-        return [*target, *_granted(state.connector(name), grant), ConnectorRecord(name, dict(config)), *made]
+        return [*target, *_grant_records(state.connector(name), grant), ConnectorRecord(name, dict(config)), *made]
 
     return plan
 
@@ -96,8 +97,8 @@ def configure(
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Connector {name} not found")
         if expected is not None and connector.config_offset != expected:
-            raise Refusal(409, CHANGED, retry=True)
-        granted = _granted(connector, grant)
+            raise CommandRefused(409, CHANGED, retry=True)
+        granted = _grant_records(connector, grant)
         if connector.config == config and connector.unreadable is None:
             return granted
         wanted = () if connector.target is TargetState.STOPPED else tasks
@@ -175,7 +176,7 @@ def fence_now(name: ConnectorName) -> Plan:
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Connector {name} not found")
         if connector.tasks_stale:
-            raise Refusal(409, RECONFIGURED, retry=True)
+            raise CommandRefused(409, RECONFIGURED, retry=True)
         return _task_set(name, [connector.tasks[n].config for n in sorted(connector.tasks)])
 
     return plan
@@ -234,23 +235,23 @@ def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusS
 
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Unknown connector: {name}")
-        return [_again(connector, n) for n in restarted_tasks(connector, tasks, only_failed, status)]
+        return [_again(connector, n) for n in tasks_to_restart(connector, tasks, only_failed, status)]
 
     return plan
 
 
-def restarted_tasks(connector: ConnectorState, tasks: bool, only_failed: bool, status: StatusState) -> list[int]:
+def tasks_to_restart(connector: ConnectorState, tasks: bool, only_failed: bool, status: StatusState) -> list[int]:
     """The tasks that a restart means."""
     if not tasks:
         return []
     return [
         n
         for n, placement in sorted(connector.placements.items())
-        if not only_failed or _failed(status, TaskId(connector.name, n), connector)
+        if not only_failed or _has_failed(status, TaskId(connector.name, n), connector)
     ]
 
 
-def _failed(status: StatusState, task: TaskId, connector: ConnectorState) -> bool:
+def _has_failed(status: StatusState, task: TaskId, connector: ConnectorState) -> bool:
     found = status_of(status, task, connector.placements.get(task.task))
     return found is not None and found.state is State.FAILED
 
@@ -264,9 +265,9 @@ def restart_task(name: ConnectorName, task: int, seen: Generation | None = None)
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Unknown connector: {name}")
         if connector.commit is None or task >= connector.commit.tasks:
-            raise Refusal(404, f"Unknown task: {name}-{task}")
+            raise CommandRefused(404, f"Unknown task: {name}-{task}")
         if connector.tasks_stale or seen not in (None, connector.generation):
-            raise Refusal(409, RECONFIGURED, retry=True)
+            raise CommandRefused(409, RECONFIGURED, retry=True)
         if task not in connector.placements:
             return []  # not placed yet: what would be restarted starts anyway
         return [_again(connector, task)]
@@ -288,16 +289,16 @@ def _again(connector: ConnectorState, task: int) -> PlacementRecord:
 
 
 def movable(connector: ConnectorState) -> None:
-    """Raise `Refusal` unless the connector's offsets may be moved by hand now."""
+    """Raise `CommandRefused` unless the connector's offsets may be moved by hand now."""
     name = connector.name
     if connector.target is not TargetState.STOPPED or connector.commit is None or connector.commit.tasks:
-        raise Refusal(
+        raise CommandRefused(
             400,
             f"Connector {name} must be in the STOPPED state before its offsets can be modified. "
             f"Stop it with PUT /connectors/{name}/stop, then repeat the request",
         )
     if connector.round_pending or connector.tasks_stale:  # its offsets may be on their way to another topic
-        raise Refusal(
+        raise CommandRefused(
             409,
             f"The tasks of connector {name} are still being fenced: nothing was changed. Repeat the request",
             passing=True,

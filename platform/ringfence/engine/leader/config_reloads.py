@@ -28,7 +28,7 @@ class _Watched:
     last: Stamp
 
 
-class Reloads:
+class ConfigReloads:
     """What one leader has seen. Changes from before its term are not noticed: what starts then reads the new values."""
 
     def __init__(self, settings: Mapping[str, str], every_s: float = _EVERY_SECONDS) -> None:
@@ -44,9 +44,9 @@ class Reloads:
             return []
         self._next = now + self._every_s
         before, self._watched = self._watched, {}
-        return [connector.name for connector in connectors if self._changed(connector, before.get(connector.name))]
+        return [connector.name for connector in connectors if self._has_changed(connector, before.get(connector.name))]
 
-    def _changed(self, connector: ConnectorState, before: _Watched | None) -> bool:
+    def _has_changed(self, connector: ConnectorState, before: _Watched | None) -> bool:
         config = connector.config or {}
         if connector.target is TargetState.STOPPED or config.get(KEY, "restart").strip().lower() != "restart":
             return False

@@ -52,7 +52,7 @@ class Instances:
         self._offsets.await_view()
         limit = Deadline.after(_OFFSETS_SECONDS)
         try:
-            offsets = self._offsets.read(name, self._offsets.prepared(config, limit), limit)
+            offsets = self._offsets.read(name, self._offsets.prepare(config, limit), limit)
         except FencingError as error:
             raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
         pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
@@ -60,7 +60,7 @@ class Instances:
         self._host.version_of(config.get("connector.class", "").strip())  # asked for here, off the leader's thread
         return self._host.task_configs(name, _tasks_max(config))
 
-    def started(self, name: ConnectorName, config_offset: int) -> None:
+    def mark_started(self, name: ConnectorName, config_offset: int) -> None:
         """`make` succeeded, and its configuration was written at this offset."""
         with self._lock:
             self._running[name] = config_offset
@@ -91,7 +91,7 @@ class Instances:
                 self._running.pop(name, None)
                 self._restarting.discard(name)
             return TaskSet(name, config_offset, None, trace)
-        self.started(name, config_offset)
+        self.mark_started(name, config_offset)
         return TaskSet(name, config_offset, tasks, None)
 
     def answers(self) -> list[TaskSet]:

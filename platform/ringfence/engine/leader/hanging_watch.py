@@ -18,11 +18,11 @@ from fencing.clock import Deadline
 from fencing.errors import FencingError
 from fencing.ids import ConnectorName
 from fencing.kafka.hanging import Hanging, HangingProber, Key
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence_targets import AdminAccess
 from fencing.leader.older_epochs import by_hand
 from fencing.topics.cluster_state import ClusterState
 from fencing.topics.reporter import Reporter
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.hanging_transactions import SLACK_MS, topics_of
 from ringfence.engine.queries.transactional_ids import clusters, first_that_may
 from ringfence.worker_config import WorkerConfig
@@ -39,7 +39,7 @@ Topics = Mapping[ConnectorName, Iterable[str]]
 class Place:
     """A cluster, and what of ours is there: the connectors that write to each topic."""
 
-    ways: list[Way]
+    ways: list[AdminAccess]
     topics: dict[str, set[str]] = field(default_factory=dict)
 
 
@@ -56,7 +56,7 @@ class Found:
     ended: bool
     why_not: str = ""
 
-    def shown(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """For an event."""
         one = self.one
         return {
@@ -77,12 +77,14 @@ def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list
     """Every cluster that connectors write to, the worker's own first."""
     base = worker.connection("ringfence-hanging")
     own = {worker.config_topic, worker.offsets_topic, worker.status_topic, worker.events_topic}
-    places = {servers(base.bootstrap): Place([Way("the worker's credentials", base)], {topic: set() for topic in own})}
+    places = {
+        servers(base.bootstrap): Place([AdminAccess("the worker's credentials", base)], {topic: set() for topic in own})
+    }
     for connector in state.existing():
         config = connector.config or {}
         try:
             reached = clusters(connector.name, [config], worker)
-        except Refusal as refusal:
+        except CommandRefused as refusal:
             log.info("Hanging transactions of %s are not looked for: %s", connector.name, refusal)
             continue
         for ways in reached:
@@ -95,12 +97,12 @@ def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list
 
 
 def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[Found]:
-    """What hangs there; what is safe to end is ended. Raises `Refusal` where nobody may look.
+    """What hangs there; what is safe to end is ended. Raises `CommandRefused` where nobody may look.
 
     hung_ms(cluster, one): for how long it has been seen to hang.
     """
 
-    def ask(way: Way) -> list[Found]:
+    def ask(way: AdminAccess) -> list[Found]:
         with HangingProber(way.connection) as prober:
             hanging = prober.hanging(place.topics, (), Deadline.after(_ASK_SECONDS))
             limit_ms = prober.longest_ms() + SLACK_MS if hanging else 0
@@ -117,7 +119,7 @@ def _is_ours(one: Hanging, group_id: str) -> bool:
     return one.transactional_id.startswith(f"{group_id}-")
 
 
-def _settle(prober: HangingProber, one: Hanging, place: Place, way: Way, wait_ms: float) -> Found:
+def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess, wait_ms: float) -> Found:
     writers, cluster = tuple(sorted(place.topics.get(one.topic, ()))), way.connection.bootstrap
     if wait_ms > 0:
         why = f"Nobody tells whose it is: it is ended by itself where it still hangs in {wait_ms / 1000:.0f} s"
@@ -161,7 +163,7 @@ class HangingWatch:
             for place in places_of(state, active, self._worker):
                 try:
                     found += look(place, self._worker.group_id, self._hung_ms)
-                except Refusal as refusal:
+                except CommandRefused as refusal:
                     log.info("%s", refusal)
         except Exception:
             # The root of the look: what it does is no condition of leading.

@@ -9,8 +9,8 @@ from fencing.clock import Deadline
 from fencing.ids import ConnectorName
 from fencing.leader.term import Term
 from fencing.topics.cluster_state import ClusterState
-from fencing.topics.session_keys import SessionKeys, Verdict
-from ringfence.engine.leader.command_refused import Refusal
+from fencing.topics.session_keys import SessionKeys, SignatureCheck
+from ringfence.engine.leader.command_refused import CommandRefused
 
 _WRITE_SECONDS = 20.0
 
@@ -18,12 +18,12 @@ _WRITE_SECONDS = 20.0
 def rotate_key(term: Term, keys: SessionKeys, now_ms: int) -> None:
     """Make a new key where the newest has lived as long as it may. On the leader's thread."""
     if keys.due(term.state.session_key, now_ms):
-        made = keys.made(now_ms)
+        made = keys.make_key(now_ms)
         term.write(lambda state: [made] if keys.due(state.session_key, now_ms) else [], Deadline.after(_WRITE_SECONDS))
 
 
 def check_signature(keys: SessionKeys, state: ClusterState, body: Mapping[str, Any]) -> None:
-    """Raises `Refusal` in Kafka Connect's words unless the request was signed with the newest key.
+    """Raises `CommandRefused` in Kafka Connect's words unless the request was signed with the newest key.
 
     body: payload (base64 of the request's own), signature, algorithm.
     """
@@ -31,27 +31,27 @@ def check_signature(keys: SessionKeys, state: ClusterState, body: Mapping[str, A
     try:
         payload = base64.b64decode(str(body["payload"]), validate=True)
     except binascii.Error:
-        raise Refusal(400, "The request's body did not arrive whole. Send it again") from None
+        raise CommandRefused(400, "The request's body did not arrive whole. Send it again") from None
     match keys.verdict(state.session_key, payload, str(body["signature"]), algorithm):
-        case Verdict.VALID:
+        case SignatureCheck.VALID:
             return
-        case Verdict.UNSUPPORTED:
-            raise Refusal(
+        case SignatureCheck.UNSUPPORTED:
+            raise CommandRefused(
                 400,
                 f"This worker does not support the '{algorithm}' key signing algorithm. Use one of "
                 "inter.worker.verification.algorithms",
             )
-        case Verdict.MALFORMED:
-            raise Refusal(400, "X-Connect-Authorization must be the base64 of the body's HMAC")
-        case Verdict.NO_KEY:
-            raise Refusal(
+        case SignatureCheck.MALFORMED:
+            raise CommandRefused(400, "X-Connect-Authorization must be the base64 of the body's HMAC")
+        case SignatureCheck.NO_KEY:
+            raise CommandRefused(
                 503,
                 "This worker is still starting up and has not been able to write a session key to the config topic "
                 "yet. Send the request again",
                 passing=True,
             )
-        case Verdict.INVALID:
-            raise Refusal(
+        case SignatureCheck.INVALID:
+            raise CommandRefused(
                 403,
                 "Internal request contained invalid signature. Sign the body with the newest session-key of the "
                 "config topic: it may have been rotated",
@@ -66,13 +66,15 @@ def fence(
     The reconcile loop has begun a round that is due by itself; none is begun where none is due.
     """
     if name not in state:
-        raise Refusal(404, f"Connector {name} not found")
+        raise CommandRefused(404, f"Connector {name} not found")
     if state.connector(name).tasks_stale:
-        raise Refusal(409, "Cannot complete request momentarily due to stale configuration. Send it again", retry=True)
+        raise CommandRefused(
+            409, "Cannot complete request momentarily due to stale configuration. Send it again", retry=True
+        )
     try:
         await_round(name, limit)
-    except Refusal as late:
-        raise Refusal(
+    except CommandRefused as late:
+        raise CommandRefused(
             500,
             f"Request timed out: the old tasks of {name} are still being fenced. It is tried again until it succeeds; "
             "the connector's fencing events say what stops it",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fencing.clock import Deadline
 from fencing.topics.cluster_state import ClusterState
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan
 
 
@@ -30,9 +30,9 @@ class Job:
     result: "Future[Written]" = field(default_factory=Future)
 
     def due(self, state: ClusterState) -> object:
-        """The plan's answer; a `Refusal` where it comes too late."""
+        """The plan's answer; a `CommandRefused` where it comes too late."""
         if self.expired():
-            raise Refusal(500, "Request timed out before it was carried out: nothing was changed. Send it again")
+            raise CommandRefused(500, "Request timed out before it was carried out: nothing was changed. Send it again")
         return self.plan(state)
 
 
@@ -68,7 +68,7 @@ class Jobs:
         except queue.Empty:
             return None
 
-    def refuse(self, refusal: Callable[[], Refusal]) -> None:
+    def refuse(self, refusal: Callable[[], CommandRefused]) -> None:
         """Answer all that wait."""
         while self._again or not self._new.empty():
             job = self._again.popleft() if self._again else self._new.get_nowait()

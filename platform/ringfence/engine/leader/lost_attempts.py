@@ -21,7 +21,7 @@ class _Loss:
     not_before: float
 
 
-class Losses:
+class LostAttempts:
     """What one term has seen. A new leader begins anew, so it rather waits once more than not at all."""
 
     def __init__(self, delay_s: float | None) -> None:

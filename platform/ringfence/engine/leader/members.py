@@ -9,7 +9,7 @@ from fencing.ids import parse_member_client_id
 from fencing.kafka.groups import group_members
 from fencing.kafka.settings import Connection
 from fencing.leader.assignment import Member
-from fencing.modes import parsed_mode
+from fencing.modes import parse_mode
 from fencing.topics.status import StatusState, WorkerRecord
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ _ASKED_SECONDS = 10.0
 def live_members(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[Member]:
     """Members whose own record names the incarnation that sits in the group; others have not introduced themselves."""
     found = live_workers(connection, group_id, status, deadline)
-    return [Member(record.worker, record.incarnation, record.slots, parsed_mode(record.mode)) for record in found]
+    return [Member(record.worker, record.incarnation, record.slots, parse_mode(record.mode)) for record in found]
 
 
 def live_workers(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[WorkerRecord]:

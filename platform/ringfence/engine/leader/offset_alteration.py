@@ -15,15 +15,15 @@ from fencing.offsets.alteration import Records
 from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
 from fencing.topics.cluster_state import ConnectorState
 from ringfence.engine.leader import commands
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 
 
-class OffsetsByHand:
-    """One request. Raises `Refusal`."""
+class OffsetAlteration:
+    """One request. Raises `CommandRefused`."""
 
     def __init__(
         self, offsets: ConnectorOffsets, name: ConnectorName, connector: ConnectorState, limit: Deadline
@@ -34,12 +34,12 @@ class OffsetsByHand:
         self._config = connector.config or {}
         self._limit = limit
         try:
-            self._stores = offsets.prepared(self._config, limit)
+            self._stores = offsets.prepare(self._config, limit)
             self._known = offsets.read(name, self._stores, limit)
         except Invalid as error:
-            raise Refusal(400, f"The offsets of connector {name} cannot be reached: {error}") from error
+            raise CommandRefused(400, f"The offsets of connector {name} cannot be reached: {error}") from error
         except FencingError as error:
-            raise Refusal(
+            raise CommandRefused(
                 500, f"The offsets of connector {name} cannot be read, nothing was changed: {error}"
             ) from error
 
@@ -68,10 +68,12 @@ class OffsetsByHand:
         try:
             self._offsets.write(self._name, self._config, self._stores, decide, self._limit)
         except Conflict as error:
-            raise Refusal(409, str(error), retry=True) from error
+            raise CommandRefused(409, str(error), retry=True) from error
         except UnknownOutcome as error:
-            raise Refusal(
+            raise CommandRefused(
                 500, f"Request timed out. Whether topic {topic} was written is unknown, look again: {error}"
             ) from error
         except FencingError as error:
-            raise Refusal(500, f"Topic {topic} could not be written, its offsets are as they were: {error}") from error
+            raise CommandRefused(
+                500, f"Topic {topic} could not be written, its offsets are as they were: {error}"
+            ) from error

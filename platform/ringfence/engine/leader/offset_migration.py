@@ -1,4 +1,6 @@
-"""Step 4 of a fencing round: where the connector's offsets topic changed, its offsets go along (`fencing.leader.round_plan`)."""
+"""Step 4 of a fencing round: where the connector's offsets topic changed, its offsets go along
+(`fencing.leader.round_plan`).
+"""
 
 import logging
 from collections.abc import Mapping
@@ -8,7 +10,7 @@ from fencing.clock import Deadline
 from fencing.errors import Conflict, Fatal, FencingError
 from fencing.leader.fence_targets import place_of
 from fencing.leader.round_plan import Round
-from fencing.offsets.alteration import Records, carried, moved
+from fencing.offsets.alteration import Records, has_moved, records_to_carry
 from fencing.offsets.source_offsets import SourceOffsets
 from fencing.offsets.stores import OffsetStores
 from fencing.topics.cluster_state import ConnectorState
@@ -20,7 +22,7 @@ _SECONDS = 60.0
 _FIRST_SECONDS = 20.0
 
 
-class OffsetCarrier:
+class OffsetMigration:
     """Called on the round's thread; a failure is the round's, which is tried again."""
 
     def __init__(self, offsets: ConnectorOffsets) -> None:
@@ -38,19 +40,19 @@ class OffsetCarrier:
             return 0
         limit = Deadline.after(_SECONDS)
         old, new = self._offsets.stores(due.target, limit), self._offsets.stores(due.writes, limit)
-        if not moved(old, new):
+        if not has_moved(old, new):
             return 0
-        self._offsets.prepared(due.writes, limit)
+        self._offsets.prepare(due.writes, limit)
 
         def records(state: ConnectorState, found: SourceOffsets) -> Records:
             if state.generation != due.generation or not state.round_pending:
                 raise Conflict(f"The round of {due.connector} for generation {due.generation} is over")
-            return carried(self._before(due, old, limit), found)
+            return records_to_carry(self._before(due, old, limit), found)
 
         try:
             count = self._offsets.write(due.connector, due.writes, new, records, limit)
         except Fatal as error:
-            raise self._explained(error, old.effective.name, new.effective.name) from error
+            raise self._explain(error, old.effective.name, new.effective.name) from error
         log.info("Connector %s: %d offsets carried to %s", due.connector, count, new.effective.name)
         return count
 
@@ -65,7 +67,7 @@ class OffsetCarrier:
             log.info("Reading the old offsets of %s with the new credentials: %s", due.connector, error)
             return self._offsets.read(due.connector, self._offsets.stores(newer, limit), limit)
 
-    def _explained(self, error: FencingError, old: str, new: str) -> FencingError:
+    def _explain(self, error: FencingError, old: str, new: str) -> FencingError:
         return Fatal(
             f"The source offsets could not be carried from topic {old} to {new}: {error}. No task of the new "
             f"configuration starts before they are; name topic {old} in offsets.storage.topic again to go on without",

@@ -8,11 +8,11 @@ from dataclasses import replace
 from fencing.clock import Deadline
 from fencing.errors import Conflict, FencingError
 from fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
-from fencing.leader.abandoned import abandoned
+from fencing.leader.abandoned import find_abandoned
 from fencing.leader.assignment import Member
-from fencing.leader.fence import Fenced
+from fencing.leader.fence import FenceResult
 from fencing.leader.next_placement import REBALANCE_DELAY, status_of
-from fencing.leader.reconcile import Steps, decide, shown_restarts
+from fencing.leader.reconcile import Steps, decide, statuses_with_restart
 from fencing.leader.round_plan import Round, finish
 from fencing.leader.term import Term
 from fencing.topics.active_topics import key_of
@@ -35,7 +35,7 @@ from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.commands import task_set
 from ringfence.engine.leader.connector_instances import Instances
 from ringfence.engine.leader.hanging_watch import report_ended
-from ringfence.engine.leader.lost_attempts import Losses
+from ringfence.engine.leader.lost_attempts import LostAttempts
 from ringfence.engine.leader.mode_check import ModeWatch
 from ringfence.engine.leader.round_runner import RoundRunner
 
@@ -72,7 +72,7 @@ class Reconciler:
         self._instances = instances
         self._status = status
         self._settings = settings
-        self._losses = Losses(int(settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in settings else None)
+        self._losses = LostAttempts(int(settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in settings else None)
         self._members: list[Member] = []
         self._modes = ModeWatch(worker, reporter)
         self._live: set[tuple[WorkerId, Incarnation]] = set()
@@ -94,7 +94,7 @@ class Reconciler:
         if due.placements:
             self._place()
         self._end_abandoned()
-        for shown in shown_restarts(state, status, self._settings):
+        for shown in statuses_with_restart(state, status, self._settings):
             self._say(f"status-task-{shown.task}", shown)
         for name in due.tasks_wanted:
             connector = state.connector(name)
@@ -115,12 +115,12 @@ class Reconciler:
         self._term.write(records, Deadline.after(_WRITE_SECONDS))
 
     def _finish_rounds(self) -> None:
-        for running in self._rounds.finished():
+        for running in self._rounds.take_finished():
             round_ = running.round
             try:
                 fenced = running.result.result()
             except FencingError as error:
-                pause = self._rounds.failed(round_, error)
+                pause = self._rounds.record_failure(round_, error)
                 self._report_round(round_, "failed", f"{error}. It is tried again in {pause:g} s")
                 continue
             try:
@@ -140,7 +140,7 @@ class Reconciler:
         round_: Round,
         stage: str,
         message: str,
-        fenced: Fenced | None = None,
+        fenced: FenceResult | None = None,
         elapsed: float = 0.0,
     ) -> None:
         shown = [
@@ -168,12 +168,12 @@ class Reconciler:
 
     def _end_abandoned(self) -> None:
         """Fence the ids of attempts that ended with a transaction open, where no next attempt was placed just now."""
-        for ended in self._abandoned.finished():
+        for ended in self._abandoned.take_finished():
             for last in ended.attempts:
                 self._report_abandoned(last, ended.trouble)
                 if not ended.trouble and last.ended:
                     self._say(f"status-task-{last.task}", replace(last, left_open=False))
-        self._abandoned.start(abandoned(self._term.state, self._status(), self._live))
+        self._abandoned.start(find_abandoned(self._term.state, self._status(), self._live))
 
     def _report_abandoned(self, last: TaskStatus, trouble: str) -> None:
         stage = "its open transaction could not be ended" if trouble else "its open transaction was ended"
@@ -289,7 +289,7 @@ class Reconciler:
 
     def _report_statuses(self) -> None:
         due = self._due_statuses(self._term.state, self._status())
-        if any(not self._said_lately(key, record) for key, record in due.items()):
+        if any(not self._was_logged_lately(key, record) for key, record in due.items()):
             # A leader that slept would speak of a world that is gone: remove the statuses of what came meanwhile.
             due = self._due_statuses(self._term.refresh(Deadline.after(_WRITE_SECONDS)), self._status())
         for key, record in due.items():
@@ -312,13 +312,13 @@ class Reconciler:
                 due[f"status-task-{task}"] = Removed(f"status-task-{task}")
         return due
 
-    def _said_lately(self, key: str, record: StatusRecord) -> bool:
+    def _was_logged_lately(self, key: str, record: StatusRecord) -> bool:
         said, when = self._said.get(key, (None, 0.0))
         return said == record and time.monotonic() - when <= _SAY_AGAIN_SECONDS
 
     def _say(self, key: str, record: StatusRecord) -> None:
         """Once; again where it has not come back from the topic after a while."""
-        if not self._said_lately(key, record):
+        if not self._was_logged_lately(key, record):
             self._said[key] = (record, time.monotonic())
             self._reporter.status(record)
 

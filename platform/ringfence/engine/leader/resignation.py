@@ -16,7 +16,7 @@ from fencing.ids import WorkerId
 from fencing.leader.assignment import Member
 from fencing.topics.reporter import Reporter
 from fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 
 _PATIENCE_SECONDS = 20.0
 _AWAY_SECONDS = _PATIENCE_SECONDS + 15.0
@@ -28,7 +28,7 @@ _NOBODY = "No other worker took the leadership within {seconds:g} s: this one le
 _LATE = "Request timed out while the leadership was handed over: look who leads before sending it once more"
 
 
-class HandOver:
+class Resignation:
     """Asked for by a command on its own thread, carried out by the leader's thread."""
 
     def __init__(self, worker: WorkerRecord, reporter: Reporter, statuses: Callable[[], StatusState]) -> None:
@@ -39,15 +39,15 @@ class HandOver:
         self._asked: Future[WorkerId] | None = None
 
     def ask(self, members: list[Member], limit: Deadline) -> WorkerId:
-        """Resign; who leads then. Raises `Refusal`, also where nobody else can lead."""
+        """Resign; who leads then. Raises `CommandRefused`, also where nobody else can lead."""
         if all(member.incarnation == self._worker.incarnation for member in members):
-            raise Refusal(409, _ALONE)
+            raise CommandRefused(409, _ALONE)
         with self._lock:
             self._asked = asked = self._asked or Future()
         try:
             return asked.result(limit.remaining)
         except FutureTimeout:
-            raise Refusal(500, _LATE) from None
+            raise CommandRefused(500, _LATE) from None
 
     def due(self) -> bool:
         """Whether the seat shall be left. From here on the worker says that it is away for a moment only."""
@@ -73,7 +73,7 @@ class HandOver:
                     asked.set_result(successor)
                     return
                 time.sleep(_POLL_SECONDS)
-            asked.set_exception(Refusal(500, _NOBODY.format(seconds=_PATIENCE_SECONDS)))
+            asked.set_exception(CommandRefused(500, _NOBODY.format(seconds=_PATIENCE_SECONDS)))
         finally:
             with self._lock:
                 self._asked = None

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from fencing.clock import Deadline
 from fencing.errors import Conflict, FencingError
 from fencing.ids import ConnectorName, Generation
-from fencing.leader.fence import Fenced, fence
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence import FenceResult, fence
+from fencing.leader.fence_targets import AdminAccess
 from fencing.leader.older_epochs import end_leftovers
 from fencing.leader.round_plan import Round
 from fencing.topics.connector_logs import about
-from ringfence.engine.leader.offset_migration import OffsetCarrier
+from ringfence.engine.leader.offset_migration import OffsetMigration
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class RunningRound:
     """A round under way. `result` holds what was fenced, or raises what stopped it."""
 
     round: Round
-    result: Future[Fenced]
+    result: Future[FenceResult]
     started: float = field(default_factory=time.monotonic)
 
 
@@ -41,11 +41,11 @@ class RoundRunner:
 
     def __init__(
         self,
-        ways: Callable[[Round], Sequence[Way]],
+        ways: Callable[[Round], Sequence[AdminAccess]],
         topics: Callable[[Round], Collection[str]],
         graceful_s: float,
         wake: Callable[[], None],
-        carrier: OffsetCarrier,
+        carrier: OffsetMigration,
     ) -> None:
         """`ways`: how a round's ids are reached; `topics`: where they wrote, as far as is known; `wake` is called when
         a round has come to its end."""
@@ -71,18 +71,18 @@ class RoundRunner:
         result.add_done_callback(lambda _: self._wake())
         return True
 
-    def _carry_out(self, due: Round, busy: Callable[[Round], bool]) -> Fenced:
+    def _carry_out(self, due: Round, busy: Callable[[Round], bool]) -> FenceResult:
         with about(due.connector):
             return self._steps(due, busy)
 
-    def _steps(self, due: Round, busy: Callable[[Round], bool]) -> Fenced:
+    def _steps(self, due: Round, busy: Callable[[Round], bool]) -> FenceResult:
         ids = due.ids or self._carrier.guards(due)
-        fenced = Fenced()
+        fenced = FenceResult()
         if ids:
             graceful = Deadline.after(self._graceful_s)  # 1
-            while busy(due) and not graceful.expired and not self._cancelled(due):
+            while busy(due) and not graceful.expired and not self._is_cancelled(due):
                 time.sleep(0.01)
-            if self._cancelled(due):  # a late fence would hit tasks that may run by now
+            if self._is_cancelled(due):  # a late fence would hit tasks that may run by now
                 raise Conflict(f"Connector {due.connector} has a newer generation than {due.generation}")
             ways = self._ways(due)
             fenced = fence(ids, ways)  # 2
@@ -90,19 +90,19 @@ class RoundRunner:
         self._carrier.carry(due)  # 4
         return fenced
 
-    def _cancelled(self, due: Round) -> bool:
+    def _is_cancelled(self, due: Round) -> bool:
         """Whether a newer generation's round has taken this one's place."""
         running = self._running.get(due.connector)
         return running is not None and running.round.generation != due.generation
 
-    def finished(self) -> list[RunningRound]:
+    def take_finished(self) -> list[RunningRound]:
         """Rounds that have come to an end since the last call."""
         done = [running for running in self._running.values() if running.result.done()]
         for running in done:
             del self._running[running.round.connector]
         return done
 
-    def failed(self, round_: Round, error: FencingError) -> float:
+    def record_failure(self, round_: Round, error: FencingError) -> float:
         """Note a failure; the round is started again after growing pauses. Returns the pause in seconds."""
         key = (round_.connector, round_.generation)
         times, _ = self._not_before.get(key, (0, 0.0))

@@ -13,9 +13,9 @@ from concurrent.futures import Future
 from fencing.clock import Deadline
 from fencing.errors import FencingError, NotLeader, Retriable
 from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_client_id
-from fencing.kafka.membership import GroupMetadata, GroupSeat
+from fencing.kafka.membership import GroupMembership, GroupMetadata
 from fencing.leader.assignment import Member
-from fencing.leader.fence_targets import Way, ways
+from fencing.leader.fence_targets import AdminAccess, ways
 from fencing.leader.round_plan import Round
 from fencing.leader.term import Term, TopicRecord
 from fencing.offsets.view import OffsetsView
@@ -24,17 +24,17 @@ from fencing.topics.reporter import Reporter
 from fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
 from fencing.topics.topic_ids import TopicIds, dumps, offsets_key
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan, restart
-from ringfence.engine.leader.config_reloads import Reloads
+from ringfence.engine.leader.config_reloads import ConfigReloads
 from ringfence.engine.leader.connector_instances import Instances
 from ringfence.engine.leader.hanging_watch import Found, HangingWatch, report_ended
 from ringfence.engine.leader.internal_requests import rotate_key
 from ringfence.engine.leader.jobs import Job, Jobs, Written
 from ringfence.engine.leader.members import live_members
-from ringfence.engine.leader.offset_migration import OffsetCarrier
+from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.reconcile_loop import Reconciler
-from ringfence.engine.leader.resignation import HandOver
+from ringfence.engine.leader.resignation import Resignation
 from ringfence.engine.leader.round_runner import RoundRunner
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
@@ -80,12 +80,12 @@ class Leader:
         self._connection = config.connection(f"ringfence-{worker.worker}-leader")
         self._jobs = Jobs()
         self._reconfigure: queue.SimpleQueue[ConnectorName] = queue.SimpleQueue()
-        self._reloads = Reloads(config.settings)
+        self._reloads = ConfigReloads(config.settings)
         self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
         self.instances = Instances(plugins, self.offsets, self.wake)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
-        self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetCarrier(self.offsets))
+        self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetMigration(self.offsets))
         self._abandoned = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
         self._hanging = HangingWatch(config, self._tell_hanging)
         self._gained: GroupMetadata | None = None
@@ -93,8 +93,8 @@ class Leader:
         self._reconciler: Reconciler | None = None
         self._members: list[Member] = []
         self._members_at = 0.0
-        self._seat: GroupSeat | None = None
-        self.hand_over = HandOver(worker, reporter, self.statuses)
+        self._seat: GroupMembership | None = None
+        self.hand_over = Resignation(worker, reporter, self.statuses)
         self.ready = threading.Event()
         """Set while this worker leads and takes commands."""
         self.failure: str | None = None
@@ -104,13 +104,13 @@ class Leader:
         self._jobs.wake()
 
     def state(self) -> ClusterState:
-        """The config topic as the term knows it. Raises `Refusal` where this worker does not lead."""
+        """The config topic as the term knows it. Raises `CommandRefused` where this worker does not lead."""
         term = self._term
         if term is None or not self.ready.is_set():
-            raise Refusal(409, _NOT_LEADING, passing=True)
+            raise CommandRefused(409, _NOT_LEADING, passing=True)
         return term.state
 
-    def _ways(self, due: Round) -> list[Way]:
+    def _ways(self, due: Round) -> list[AdminAccess]:
         """With the old generation's own admin credentials first."""
         term = self._term
         config = term.state.connector(due.connector).config if term else None
@@ -120,7 +120,7 @@ class Leader:
         """Where the old generation's tasks wrote, as far as anybody knows: active topics, and offsets topics."""
         return topics_of(self._status.state.topics.get(due.connector, ()), due.target or {}, self._config)
 
-    def _ways_now(self, name: ConnectorName) -> list[Way]:
+    def _ways_now(self, name: ConnectorName) -> list[AdminAccess]:
         """To where the connector's tasks write now."""
         term = self._term
         if term is None:
@@ -184,7 +184,7 @@ class Leader:
 
     def _sit(self, stop: threading.Event) -> None:
         client_id = member_client_id(self._worker.worker, self._worker.incarnation)
-        self._seat = GroupSeat(
+        self._seat = GroupMembership(
             self._connection,
             self._config.group_id,
             self._config.config_topic,
@@ -279,14 +279,14 @@ class Leader:
             log.info("Worker %s leads no more: %s", self._worker.worker, reason)
             self._reporter.event("leader", worker=self._worker.worker, stage="stood down", message=reason)
             term.close()
-        self._jobs.refuse(lambda: Refusal(409, _NOT_LEADING, passing=True))
+        self._jobs.refuse(lambda: CommandRefused(409, _NOT_LEADING, passing=True))
 
     def _work(self) -> None:
         """Wait a tick for commands; carry them out; reconcile."""
         job = self._jobs.next(_TICK_SECONDS)
         if self._term is None or self._reconciler is None:
             if job is not None:
-                job.result.set_exception(Refusal(409, _NOT_LEADING, passing=True))
+                job.result.set_exception(CommandRefused(409, _NOT_LEADING, passing=True))
             return
         if job is not None:
             self._carry_out(self._term, self._reconciler, job)
@@ -306,7 +306,7 @@ class Leader:
             if one.ended:
                 connector = one.connectors[0] if len(one.connectors) == 1 else ""
                 report_ended(self._reporter, connector, one.one, "leader")
-        left = [one.shown() for one in found if not one.ended]
+        left = [one.describe() for one in found if not one.ended]
         message = f"{len(left)} left" if left else "none"
         self._reporter.event("hanging", stage="found", hanging=left, message=message)
 
@@ -325,16 +325,16 @@ class Leader:
         try:
             state, offset = term.write(job.due, limit, doubt)  # type: ignore[arg-type]
         except NotLeader as error:
-            moved = Refusal(409, f"{_NOT_LEADING} ({error})", passing=True)
-            job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error)) if term.in_doubt else moved)
+            moved = CommandRefused(409, f"{_NOT_LEADING} ({error})", passing=True)
+            job.result.set_exception(CommandRefused(500, _IN_DOUBT.format(error=error)) if term.in_doubt else moved)
             raise
-        except Refusal as refusal:
+        except CommandRefused as refusal:
             job.result.set_exception(refusal)
             return
         except FencingError as error:
             late = "Request timed out: nothing was changed. " if isinstance(error, Retriable) else ""
             failed = f"{late}The config topic could not be read or written: {error}"
-            job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error) if term.in_doubt else failed))
+            job.result.set_exception(CommandRefused(500, _IN_DOUBT.format(error=error) if term.in_doubt else failed))
             raise
         if offset >= 0:
             reconciler.announce(before, state)

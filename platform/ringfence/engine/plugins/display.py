@@ -15,19 +15,19 @@ Hide = Callable[[str], str]
 """Takes secrets out of a text, before it is cut."""
 
 
-def shown_record(record: SourceRecord, hide: Hide) -> dict[str, object]:
-    """topic, partition, timestamp, key and value as `shown`, headers as [name, value] pairs."""
+def describe_record(record: SourceRecord, hide: Hide) -> dict[str, object]:
+    """topic, partition, timestamp, key and value as `describe_value`, headers as [name, value] pairs."""
     return {
         "topic": hide(readable(record.topic))[:TEXT_LIMIT],
         "partition": record.partition,
         "timestamp": record.timestamp,
-        "key": shown(record.key, hide),
-        "value": shown(record.value, hide),
+        "key": describe_value(record.key, hide),
+        "value": describe_value(record.value, hide),
         "headers": _headers(record.headers or (), hide),
     }
 
 
-def written_record(
+def describe_output(
     record: SourceRecord,
     key: bytes | None,
     value: bytes | None,
@@ -35,11 +35,11 @@ def written_record(
     hide: Hide,
 ) -> dict[str, object]:
     """The same, of what the converters have made."""
-    made = {"key": shown(key, hide), "value": shown(value, hide), "headers": _headers(headers, hide)}
-    return {**shown_record(record, hide), **made}
+    made = {"key": describe_value(key, hide), "value": describe_value(value, hide), "headers": _headers(headers, hide)}
+    return {**describe_record(record, hide), **made}
 
 
-def shown(value: object, hide: Hide) -> dict[str, object] | None:
+def describe_value(value: object, hide: Hide) -> dict[str, object] | None:
     """`{"type", "text", "cut"}`; None for a value that is none. `cut`: how many characters are left out."""
     match value:
         case None:
@@ -55,7 +55,7 @@ def shown(value: object, hide: Hide) -> dict[str, object] | None:
         case dict():
             kind, text = "object", _json(value)
         case SchemaAndValue():  # a tuple, too
-            return shown(value.value, hide)
+            return describe_value(value.value, hide)
         case list() | tuple():
             kind, text = "list", _json(value)
         case Struct():
@@ -79,7 +79,7 @@ def size_of(record: SourceRecord) -> int:
 
 
 def _headers(headers: Sequence[tuple[str, object]], hide: Hide) -> list[list[object]]:
-    return [[hide(readable(name))[:TEXT_LIMIT], shown(value, hide)] for name, value in headers[:_HEADER_LIMIT]]
+    return [[hide(readable(name))[:TEXT_LIMIT], describe_value(value, hide)] for name, value in headers[:_HEADER_LIMIT]]
 
 
 def _of_bytes(value: bytes) -> str:

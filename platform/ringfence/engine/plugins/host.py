@@ -56,7 +56,7 @@ class PluginHost:
             self.known_versions.update(named)
         return self.known_versions.get(plugin)
 
-    def broken_plugins(self, timeout: float = CALL_SECONDS) -> dict[str, str]:
+    def find_broken_plugins(self, timeout: float = CALL_SECONDS) -> dict[str, str]:
         """Connectors that are installed and cannot be loaded, with the reason."""
         answer = self._calls.call("plugins", {}, timeout)
         return cast("dict[str, str]", cast("dict[str, object]", answer)["broken"])

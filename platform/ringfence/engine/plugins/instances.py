@@ -114,7 +114,7 @@ class Instances:
                 )
             logger.warning("%sThis behavior should be considered a bug. Accepted, as %s=false", text, TASKS_MAX_ENFORCE)
         task_class = class_path(type(running.connector).task_class())
-        return [{**running.resolved.unresolved(config), TASK_CLASS: task_class} for config in configs]
+        return [{**running.resolved.restore_references(config), TASK_CLASS: task_class} for config in configs]
 
     def redactor(self, name: str) -> Callable[[str], str]:
         """Hides the secrets of the instance's configuration."""

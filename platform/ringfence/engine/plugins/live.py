@@ -140,7 +140,7 @@ class LiveConnectors:
                 raise RuntimeError("the plugin host is closed")
             self._notice_end()
             if self._child is None:
-                self._child = self._start_process(self._ended)
+                self._child = self._start_process(self._on_end)
             return self._child
 
     def _process_of(self, name: str, deadline: float, offsets: Offsets | None) -> ChildProcess:
@@ -162,7 +162,7 @@ class LiveConnectors:
         with self._changed:
             self._instances.pop(name, None)
 
-    def _ended(self, _child: ChildProcess) -> None:
+    def _on_end(self, _child: ChildProcess) -> None:
         with self._changed:
             self._notice_end()
 

@@ -17,7 +17,7 @@ from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginEr
 from ringfence.engine.plugins.instances import Instances, Offsets
 from ringfence.engine.plugins.preview import Bounds, preview
 from ringfence.engine.plugins.secrets import Redactor, Scrubber
-from ringfence.engine.plugins.trial import Chain, sample
+from ringfence.engine.plugins.trial import TransformationChain, sample
 
 
 class Operations:
@@ -67,7 +67,7 @@ class Operations:
         """`validation.validate` of the resolved configuration; the answer shows it as it was given."""
         nulls = {name: value for name, value in config.items() if value is None}
         resolved, errors = self._attempt(config)
-        closed = files.refused(resolved.config)
+        closed = files.find_refused(resolved.config)
         # Without these: a plugin that looks at its source would have its client read them.
         seen = {name: value for name, value in {**resolved.config, **nulls}.items() if name not in closed}
         found = validation.validate(self._registry, plugin, seen, exactly_once=exactly_once)
@@ -104,7 +104,7 @@ class Operations:
         _sound(self.validate(config[CONNECTOR_CLASS].strip(), config, exactly_once=True))
         resolved = self._resolve(config)
         scrubber = self._scrubber(config, resolved, secret)
-        chain = Chain(config, worker, scrubber)
+        chain = TransformationChain(config, worker, scrubber)
         try:
             limits = Bounds(int(bounds["records"]), int(bounds["bytes"]), bounds["seconds"])
             return preview(plugin, resolved, chain, offsets, limits, scrubber)
@@ -116,7 +116,7 @@ class Operations:
     ) -> dict[str, object]:
         """See `trial.Chain.walk`: what becomes of a record. Raises `BadRequest`."""
         validation.find_for(self._registry, config)
-        chain = Chain(config, worker, self._scrubber(config, self._attempt(config)[0], secret))
+        chain = TransformationChain(config, worker, self._scrubber(config, self._attempt(config)[0], secret))
         try:
             return chain.walk(sample(record))
         finally:
@@ -160,7 +160,7 @@ class Operations:
             resolved = self._providers.resolve(config)
         except ConfigException as error:
             raise PluginError(str(error)) from error
-        for text in files.refused(resolved.config).values():
+        for text in files.find_refused(resolved.config).values():
             raise PluginError(text)
         return resolved
 

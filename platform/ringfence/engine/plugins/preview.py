@@ -30,7 +30,7 @@ from fencing.task.transaction_context import RequestedEndings
 from ringfence.engine.plugins.display import size_of
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
 from ringfence.engine.plugins.secrets import Scrubber
-from ringfence.engine.plugins.trial import Chain
+from ringfence.engine.plugins.trial import TransformationChain
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,12 @@ class PreviewContext:
 
 
 def preview(
-    plugin: PluginInfo, resolved: Resolved, chain: Chain, offsets: Offsets, bounds: Bounds, scrubber: Scrubber
+    plugin: PluginInfo,
+    resolved: Resolved,
+    chain: TransformationChain,
+    offsets: Offsets,
+    bounds: Bounds,
+    scrubber: Scrubber,
 ) -> dict[str, object]:
     """`{"tasks", "records", "polls", "ended", "note", "took_ms"}`; ended: records, bytes, nothing or time.
 
@@ -108,12 +113,12 @@ def preview(
             context = PreviewContext(config, reader, chain.raw, transactions)
             found |= _first(type(connector).task_class()(), context, chain, bounds, scrubber)
     finally:
-        _stopped(connector)
+        _stop(connector)
     return {**found, "took_ms": int((time.monotonic() - began) * 1000)}
 
 
 def _first(
-    task: SourceTask, context: PreviewContext, chain: Chain, bounds: Bounds, scrubber: Scrubber
+    task: SourceTask, context: PreviewContext, chain: TransformationChain, bounds: Bounds, scrubber: Scrubber
 ) -> dict[str, object]:
     task.context = context
     try:
@@ -121,7 +126,7 @@ def _first(
         context.ends_at = time.monotonic() + bounds.seconds
         return _Reading(task, context, bounds).read(chain, scrubber)
     finally:
-        _stopped(task)
+        _stop(task)
 
 
 class _Reading:
@@ -135,7 +140,7 @@ class _Reading:
         self._note = ""
         self._ended = "nothing"
 
-    def read(self, chain: Chain, scrubber: Scrubber) -> dict[str, object]:
+    def read(self, chain: TransformationChain, scrubber: Scrubber) -> dict[str, object]:
         records: list[dict[str, object]] = []
         size = 0
         for record in self._records():
@@ -186,7 +191,7 @@ def _single(batch: Sequence[SourceRecord] | RecordBatch | None) -> Iterable[Sour
         yield SourceRecord(batch.source_partition, offset, batch.topic, value, key, (), None, batch.partition)
 
 
-def _stopped(part: SourceConnector | SourceTask) -> None:
+def _stop(part: SourceConnector | SourceTask) -> None:
     try:
         part.stop()
     except Exception:

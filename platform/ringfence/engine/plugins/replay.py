@@ -9,10 +9,10 @@ from connectors.api import ConfigException, ConnectorError
 from fencing.clock import SYSTEM_CLOCK
 from fencing.ids import ConnectorName, TaskId
 from fencing.metrics import Measures
-from fencing.records.dead_letter import Letter, NotKept
+from fencing.records.dead_letter import DeadLetter, NotExact
 from fencing.records.errors import Call, ErrorPolicy, RecordErrors
 from fencing.records.record_path import check_name
-from ringfence.engine.base64_text import decoded, encoded
+from ringfence.engine.base64_text import decode, encode
 from ringfence.engine.plugins.display import readable
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.spark.task_process import Conversion
@@ -54,26 +54,26 @@ def again(
 
 
 def _one(
-    errors: RecordErrors, letter: Letter, check: Callable[[str], None], hide: Callable[[str], str]
+    errors: RecordErrors, letter: DeadLetter, check: Callable[[str], None], hide: Callable[[str], str]
 ) -> dict[str, object]:
     try:
         call = errors.produce_of(letter.record(), check)
-    except NotKept as error:
+    except NotExact as error:
         return {"call": None, "why": str(error)}
     except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
         notes = " ".join(getattr(error, "__notes__", ()))
         text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"
         return {"call": None, "why": readable(hide(f"{text} {notes}".strip()))[:_ERROR_LIMIT]}
-    return {"call": None if call is None else _shown(call), "why": ""}
+    return {"call": None if call is None else _describe(call), "why": ""}
 
 
-def _letter(shown: Mapping[str, Any]) -> Letter:
+def _letter(shown: Mapping[str, Any]) -> DeadLetter:
     partition, offset = shown["place"]
-    headers = [(str(name), decoded(value)) for name, value in shown["headers"]]
-    return Letter((partition, offset), shown["timestamp_ms"], decoded(shown["key"]), decoded(shown["value"]), headers)
+    headers = [(str(name), decode(value)) for name, value in shown["headers"]]
+    return DeadLetter((partition, offset), shown["timestamp_ms"], decode(shown["key"]), decode(shown["value"]), headers)
 
 
-def _shown(call: Call) -> dict[str, object]:
+def _describe(call: Call) -> dict[str, object]:
     topic, value, key, partition, _, _, timestamp, headers = call
     pairs = [[name, _text(each)] for name, each in headers]  # type: ignore[attr-defined]
     return {
@@ -89,4 +89,4 @@ def _shown(call: Call) -> dict[str, object]:
 def _text(data: object) -> str | None:
     if data is not None and not isinstance(data, bytes | bytearray | memoryview):
         raise ConnectorError(f"A converter made a value of type {type(data).__name__}, not bytes")
-    return encoded(data)
+    return encode(data)

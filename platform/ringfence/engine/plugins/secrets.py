@@ -39,9 +39,7 @@ class Scrubber:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         whole = {secret for secret in secrets if secret}
-        texts = {
-            text for secret in whole for text in (secret, secret.strip(), *_escaped(secret)) if len(text) >= _SHORT
-        }
+        texts = {text for secret in whole for text in (secret, secret.strip(), *_escape(secret)) if len(text) >= _SHORT}
         self._inside = sorted(texts, key=len, reverse=True)
         self._whole = whole
 
@@ -102,6 +100,6 @@ class Scrubber:
         )
 
 
-def _escaped(secret: str) -> tuple[str, ...]:
+def _escape(secret: str) -> tuple[str, ...]:
     """As it stands inside of a Python literal or of JSON."""
     return repr(secret)[1:-1], json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]

@@ -11,14 +11,14 @@ from connectors.api import ConfigException, ConnectorError, SourceRecord
 from connectors.converters import ByteArrayConverter, header_converter, key_converter, value_converter
 from connectors.transforms import Transform, build_transforms
 from connectors.transforms.keys import aliases
-from ringfence.engine.plugins.display import readable, shown_record, written_record
+from ringfence.engine.plugins.display import describe_output, describe_record, readable
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.secrets import Scrubber
 
 _ERROR_LIMIT = 1000
 
 
-class Chain:
+class TransformationChain:
     """The transforms and converters of one configuration. `close` frees what they took."""
 
     def __init__(self, config: Mapping[str, str], worker: Mapping[str, str], scrubber: Scrubber) -> None:
@@ -52,7 +52,11 @@ class Chain:
         Each step is `{"name", "type", "outcome", "record", "error"}`; outcome: changed, unchanged, dropped or failed.
         """
         current = self._scrubber.record(record)
-        walked: dict[str, object] = {"before": shown_record(current, self._scrubber.text), "written": None, "error": ""}
+        walked: dict[str, object] = {
+            "before": describe_record(current, self._scrubber.text),
+            "written": None,
+            "error": "",
+        }
         steps: list[dict[str, object]] = []
         walked["steps"] = steps
         for name, type_, transform in self._steps:
@@ -61,32 +65,32 @@ class Chain:
             try:
                 out = transform.apply(current)
             except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
-                step["outcome"], step["error"] = "failed", self._told(error)
+                step["outcome"], step["error"] = "failed", self._describe(error)
                 return {**walked, "outcome": "failed", "error": step["error"]}
             if out is None:
                 step["outcome"] = "dropped"
                 return {**walked, "outcome": "dropped"}
             step["outcome"] = "unchanged" if out is current else "changed"
-            step["record"] = shown_record(out, self._scrubber.text)
+            step["record"] = describe_record(out, self._scrubber.text)
             current = out
         try:
-            written = self._converted(current)
+            written = self._convert(current)
         except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
-            return {**walked, "outcome": "failed", "error": self._told(error)}
+            return {**walked, "outcome": "failed", "error": self._describe(error)}
         return {**walked, "outcome": "written", "written": written}
 
     def close(self) -> None:
         for _, _, transform in self._steps:
             transform.close()
 
-    def _converted(self, record: SourceRecord) -> dict[str, object]:
+    def _convert(self, record: SourceRecord) -> dict[str, object]:
         topic = record.topic
         headers = self._header.from_headers(topic, record.headers or ())
         key = self._key.from_record(topic, record.key, record.key_schema)
         value = self._value.from_record(topic, record.value, record.value_schema)
-        return written_record(record, key, value, headers, self._scrubber.text)
+        return describe_output(record, key, value, headers, self._scrubber.text)
 
-    def _told(self, error: Exception) -> str:
+    def _describe(self, error: Exception) -> str:
         text = str(error) if isinstance(error, ConnectorError) else f"{type(error).__name__}: {error}"
         return readable(self._scrubber.text(text))[:_ERROR_LIMIT]
 

@@ -47,7 +47,7 @@ def find_for(registry: PluginRegistry, config: Mapping[str, str | None]) -> Plug
 
 
 def redactor(plugin: PluginInfo, config: Mapping[str, str | None]) -> Redactor:
-    return Redactor(config, [plugin.cls.config_def(), source_config_def(_given(config))])
+    return Redactor(config, [plugin.cls.config_def(), source_config_def(_given_values(config))])
 
 
 def validate(
@@ -63,7 +63,7 @@ def validate(
         raise BadRequest(
             f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {requested}"
         )
-    given = _given(config)
+    given = _given_values(config)
     framework, own = _with_version(source_config_def(given), plugin.version), plugin.cls.config_def()
     own = ConfigDef(key for key in own.keys.values() if key.name not in framework.keys)
     keys = {**framework.keys, **own.keys}
@@ -71,7 +71,7 @@ def validate(
     own_is_sound = not any(values[name].errors for name in own.keys)
 
     connector = plugin.cls()
-    _add(values, keys, _asked_of_the_plugin(connector, given, report=own_is_sound))
+    _add(values, keys, _ask_plugin(connector, given, report=own_is_sound))
     _add(values, keys, {name: [_null(name)] for name, value in config.items() if value is None and name not in keys})
     wanted_version = values[PLUGIN_VERSION].value
     if wanted_version is not None and wanted_version != plugin.version:
@@ -107,7 +107,7 @@ def _with_version(definition: ConfigDef, version: str) -> ConfigDef:
     return ConfigDef(keys)
 
 
-def _given(config: Mapping[str, str | None]) -> dict[str, str]:
+def _given_values(config: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in config.items() if value is not None}
 
 
@@ -115,9 +115,7 @@ def _null(name: str) -> str:
     return f"Null value can not be supplied as the configuration value for {name}."
 
 
-def _asked_of_the_plugin(
-    connector: SourceConnector, config: Mapping[str, str], *, report: bool
-) -> Mapping[str, Iterable[str]]:
+def _ask_plugin(connector: SourceConnector, config: Mapping[str, str], *, report: bool) -> Mapping[str, Iterable[str]]:
     """`SourceConnector.validate`. While the settings are wrong by their definition, its exceptions mean nothing."""
     try:
         return connector.validate(config)

@@ -38,13 +38,13 @@ def overrides_of(config: Mapping[str, str | None]) -> dict[str, Role]:
 
 def warnings_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, str]:
     """What is ignored, the worker's own settings included, by its full name."""
-    given = _given(config)
+    given = _given_overrides(config)
     return {name: text for role in Role for name, text in effective(role, worker.settings, given).warnings.items()}
 
 
 def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, list[str]]:
     """Everything that is wrong with client overrides, and with placeholders in settings that say where."""
-    given = _given(config)
+    given = _given_overrides(config)
     errors: dict[str, list[str]] = {}
     for name in sorted(_WHERE & given.keys()):
         if _PLACEHOLDER.search(given[name]):
@@ -159,5 +159,5 @@ def has_placeholder(value: str) -> bool:
     return _PLACEHOLDER.search(value) is not None
 
 
-def _given(config: Mapping[str, str | None]) -> dict[str, str]:
+def _given_overrides(config: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in config.items() if value is not None}

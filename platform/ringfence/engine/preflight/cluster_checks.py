@@ -116,14 +116,14 @@ def checks(asker: Asker) -> Iterator[Check]:
                 yield from ask(prober, asker, stores)
         except FencingError as error:
             silent[login] = error
-            yield _unanswered(principal, error, asker.config)
+            yield _unknown_check(principal, error, asker.config)
 
 
 def _overrides(role: str, config: Mapping[str, str]) -> str:
     return " ".join(value for key, value in config.items() if key.startswith(f"{role}.override."))
 
 
-def _unanswered(principal: str, error: FencingError, config: Mapping[str, str]) -> Check:
+def _unknown_check(principal: str, error: FencingError, config: Mapping[str, str]) -> Check:
     refused = error.code == _LOGIN_REFUSED
     own = [key for key in sorted(config) if key.startswith(f"{principal}.override.sasl.")]
     remedy = f"Check the {principal}'s address, security.protocol and credentials."
@@ -163,8 +163,10 @@ def _as_worker(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[C
         yield _compaction("worker", prober, stores.worker.name)
     yield from _segments(prober, stores.worker.name)
     leader = leader_transactional_id(asker.worker.group_id)
-    yield findings.granted("worker", "Write", "TransactionalId", prober.write_ids([leader]), decides=False)
-    yield findings.granted("worker", "Describe", "TransactionalId", prober.describe_ids([leader])[0], decides=False)
+    yield findings.check_granted("worker", "Write", "TransactionalId", prober.write_ids([leader]), decides=False)
+    yield findings.check_granted(
+        "worker", "Describe", "TransactionalId", prober.describe_ids([leader])[0], decides=False
+    )
 
 
 def _compaction(principal: str, prober: Prober, topic: str) -> Check:
@@ -191,27 +193,27 @@ def _as_producer(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator
     ids, topic, offsets = asker.ids, asker.topic, stores.effective.name
     topics = [offsets, *([topic] if topic else [])]
     if asker.transactional:
-        yield findings.granted("producer", "Write", "TransactionalId", prober.write_ids(ids), "name")
+        yield findings.check_granted("producer", "Write", "TransactionalId", prober.write_ids(ids), "name")
         may, holders = prober.describe_ids(ids)
-        yield findings.granted("producer", "Describe", "TransactionalId", may, "name")
+        yield findings.check_granted("producer", "Describe", "TransactionalId", may, "name")
         known = asker.known_tasks() if any(holder.state for holder in holders.values()) else 0
-        yield findings.held(ids, holders, known)
+        yield findings.check_holders(ids, holders, known)
         written = prober.write_topics(ids[0], topics)
     else:
         written = {name: prober.topic(name).write for name in topics}
-    yield findings.granted("producer", "Write", "Topic", {offsets: written[offsets]}, OFFSETS_STORAGE_TOPIC)
-    yield from _kept_out(prober, asker)
+    yield findings.check_granted("producer", "Write", "Topic", {offsets: written[offsets]}, OFFSETS_STORAGE_TOPIC)
+    yield from _check_config_topic(prober, asker)
     if not topic:
         text = "The configuration has no setting `topic` that says where the connector writes to."
         yield Check("producer Write Topic", Result.UNKNOWN, text, "Grant it Write on the topics that it fills.")
         return
-    yield findings.granted("producer", "Write", "Topic", {topic: written[topic]}, "topic")
+    yield findings.check_granted("producer", "Write", "Topic", {topic: written[topic]}, "topic")
     if prober.topic(topic).exists is False:  # somebody else may still create it
         answer = {topic: prober.create_topic(topic)}
-        yield findings.granted("producer", "Create", "Topic", answer, "topic", decides=False)
+        yield findings.check_granted("producer", "Create", "Topic", answer, "topic", decides=False)
 
 
-def _kept_out(prober: Prober, asker: Asker) -> Iterator[Check]:
+def _check_config_topic(prober: Prober, asker: Asker) -> Iterator[Check]:
     """Whether the tasks' login is one that cannot forge the workers' records, where the cluster tells logins apart."""
     worker = asker.worker
     if elsewhere(worker.bootstrap, worker.settings, asker.config):
@@ -219,12 +221,14 @@ def _kept_out(prober: Prober, asker: Asker) -> Iterator[Check]:
     authorizer = prober.broker_setting(_AUTHORIZER)
     if authorizer == "":
         return  # every client may do everything there
-    yield findings.kept_out(worker.config_topic, prober.topic(worker.config_topic).write)
+    yield findings.check_config_topic_closed(worker.config_topic, prober.topic(worker.config_topic).write)
 
 
 def _as_consumer(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
     offsets = stores.effective.name
-    yield findings.granted("consumer", "Read", "Topic", {offsets: prober.topic(offsets).read}, OFFSETS_STORAGE_TOPIC)
+    yield findings.check_granted(
+        "consumer", "Read", "Topic", {offsets: prober.topic(offsets).read}, OFFSETS_STORAGE_TOPIC
+    )
 
 
 def _as_admin(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
@@ -233,15 +237,15 @@ def _as_admin(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Ch
         # On the worker's own cluster a round goes on with the worker's login, where this one is denied.
         alone = servers(stores.admin.bootstrap) != servers(asker.worker.bootstrap)
         may = prober.write_ids(ids)
-        yield findings.granted("admin", "Write", "TransactionalId", may, "name", decides=alone)
+        yield findings.check_granted("admin", "Write", "TransactionalId", may, "name", decides=alone)
         may = prober.describe_ids(ids)[0]
-        yield findings.granted("admin", "Describe", "TransactionalId", may, "name", decides=alone)
+        yield findings.check_granted("admin", "Describe", "TransactionalId", may, "name", decides=alone)
     seen = prober.topic(offsets)
-    yield findings.granted("admin", "Describe", "Topic", {offsets: seen.describe}, OFFSETS_STORAGE_TOPIC)
+    yield findings.check_granted("admin", "Describe", "Topic", {offsets: seen.describe}, OFFSETS_STORAGE_TOPIC)
     if stores.own is not None:  # it is created before the first task starts
         yield _compaction("admin", prober, offsets)
         yield from _segments(prober, offsets)
         yield _durability(prober, asker, offsets)
         if seen.exists is False:
             answer = {offsets: prober.create_topic(offsets)}
-            yield findings.granted("admin", "Create", "Topic", answer, OFFSETS_STORAGE_TOPIC)
+            yield findings.check_granted("admin", "Create", "Topic", answer, OFFSETS_STORAGE_TOPIC)

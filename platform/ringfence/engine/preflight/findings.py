@@ -7,7 +7,7 @@ from typing import Final
 
 from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
 from connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
-from fencing.kafka.probes import Holder, May
+from fencing.kafka.probes import IdHolder, Permission
 from fencing.offsets.stores import COMPACTED_SOON
 
 _SHOWN: Final = 5
@@ -138,16 +138,16 @@ def idempotence(version: tuple[int, ...]) -> Check | None:
     return Check("IdempotentWrite Cluster", Result.UNKNOWN, text, remedy)
 
 
-def kept_out(topic: str, may: May) -> Check:
+def check_config_topic_closed(topic: str, may: Permission) -> Check:
     """Whether the broker keeps the login that tasks produce with out of the config topic: a second line of defence.
 
     The task refuses records to that topic by itself.
     """
     name = "producer kept out of the config topic"
     match may:
-        case May.NO:
+        case Permission.NO:
             return Check(name, Result.OK, f"The tasks' producer may not write {topic}.")
-        case May.YES:
+        case Permission.YES:
             text = f"The tasks' producer may write {topic}: only the task itself keeps records out of it."
             remedy = (
                 "Give tasks a login of their own by the worker setting producer.sasl.jaas.config, without Write on "
@@ -159,31 +159,37 @@ def kept_out(topic: str, may: May) -> Check:
             return Check(name, Result.UNKNOWN, text, f"Grant it no Write on topic {topic}.")
 
 
-def granted(
-    principal: str, operation: str, resource: str, answers: Mapping[str, May], key: str = "", *, decides: bool = True
+def check_granted(
+    principal: str,
+    operation: str,
+    resource: str,
+    answers: Mapping[str, Permission],
+    key: str = "",
+    *,
+    decides: bool = True,
 ) -> Check:
     """One row of the KIP's tables. The names of those that are denied are in the message."""
     name = f"{principal} {operation} {resource}"
     if resource == "Topic":
         name += f" {' '.join(answers)}"
-    denied = [each for each, may in answers.items() if may is May.NO]
+    denied = [each for each, may in answers.items() if may is Permission.NO]
     if denied:
         more = f" and {len(denied) - _SHOWN} more" if len(denied) > _SHOWN else ""
         text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denied[:_SHOWN])}{more}."
         remedy = f"Grant {operation} on {resource} {denied[0]}, or on its prefix."
         return Check(name, Result.FAILED, text, remedy, key, decides=decides)
     shown = next(iter(answers), "")
-    if not answers or May.UNKNOWN in answers.values():
+    if not answers or Permission.UNKNOWN in answers.values():
         text = f"Whether the {principal}'s principal has {operation} on {resource} {shown} could not be found out."
         return Check(name, Result.UNKNOWN, text, "Compare with the table in the documentation.", key)
     others = f" and {len(answers) - 1} more" if len(answers) > 1 else ""
     return Check(name, Result.OK, f"{operation} on {resource} {shown}{others}.", key=key)
 
 
-def held(ids: Sequence[str], holders: Mapping[str, Holder], known_tasks: int | None) -> Check:
+def check_holders(ids: Sequence[str], holders: Mapping[str, IdHolder], known_tasks: int | None) -> Check:
     """Ids are unique within a group.id; in another group the same id may come about (`a` + `b-c`, `a-b` + `c`)."""
     name, own = "transactional ids", known_tasks or 0
-    strangers = [each for number, each in enumerate(ids) if number >= own and holders.get(each, Holder()).state]
+    strangers = [each for number, each in enumerate(ids) if number >= own and holders.get(each, IdHolder()).state]
     live = [each for each in strangers if holders[each].open]
     remedy = "Make sure that no other program uses these ids; else choose another connector name or group.id."
     if live:

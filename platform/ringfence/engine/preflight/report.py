@@ -57,14 +57,14 @@ def examine(
         config,
         support,
         boundaries,
-        lambda: known_tasks(name, worker, limit),
+        lambda: count_known_tasks(name, worker, limit),
         warnings_of(config, worker),
         modes(Deadline.after(limit.slice(5))),
     )
     return checks(question, worker)
 
 
-def known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:
+def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:
     """How many of the name's transactional ids belong to this cluster, as its config topic says."""
     try:
         follower = ConfigLog(
@@ -83,7 +83,7 @@ def known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> i
 def checks(question: Question, worker: WorkerConfig) -> list[Check]:
     """All checks, in the order in which people should read them. Takes seconds where brokers do not answer."""
     asker = Asker(question.config, worker, question.known_tasks)
-    found = [*_support(question, worker), *_boundary(question), *_ignored(question)]
+    found = [*_support(question, worker), *_boundary(question), *_ignored_settings(question)]
     return [*found, *cluster_checks.checks(asker)]
 
 
@@ -122,6 +122,6 @@ def _boundary(question: Question) -> Iterator[Check]:
         yield Check(key, Result.FAILED, text, "Use transaction.boundary=poll or interval.", key, decides=True)
 
 
-def _ignored(question: Question) -> Iterator[Check]:
+def _ignored_settings(question: Question) -> Iterator[Check]:
     for name, text in question.warnings.items():
         yield Check("ignored setting", Result.FAILED, text, f"Remove {name}.", name)

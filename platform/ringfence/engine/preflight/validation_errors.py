@@ -17,7 +17,7 @@ from ringfence.engine.preflight import cluster_checks, findings
 from ringfence.engine.preflight.client_overrides import entry_of
 from ringfence.engine.preflight.cluster_checks import Asker
 from ringfence.engine.preflight.findings import Check
-from ringfence.engine.preflight.report import known_tasks
+from ringfence.engine.preflight.report import count_known_tasks
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Asked:
         return [check for check in list(self.found) if check.refuses]
 
 
-class Refusals:
+class ValidationErrors:
     """One object a worker; thread-safe. Questions run beside the plugin's own validation."""
 
     def __init__(self, worker: WorkerConfig, modes: Modes) -> None:
@@ -77,7 +77,9 @@ class Refusals:
             if behind is not None:
                 found(behind)
         name = ConnectorName(config["name"])
-        for check in cluster_checks.checks(Asker(config, self._worker, lambda: known_tasks(name, self._worker, limit))):
+        for check in cluster_checks.checks(
+            Asker(config, self._worker, lambda: count_known_tasks(name, self._worker, limit))
+        ):
             found(check)
 
     def close(self) -> None:

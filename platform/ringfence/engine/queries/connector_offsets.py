@@ -11,7 +11,7 @@ from fencing.kafka.protocols import TransactionalClient
 from fencing.offsets.alteration import Records, guard_id, write
 from fencing.offsets.snapshot import OffsetsSnapshot
 from fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, read_offsets
-from fencing.offsets.stores import OffsetStores, prepared, read_merged, settled, stores_of
+from fencing.offsets.stores import OffsetStores, prepare, read_merged, resolve, stores_of
 from fencing.offsets.view import OffsetsView
 from fencing.task.clients import connector_producer
 from fencing.topics.cluster_state import ConnectorState
@@ -40,11 +40,11 @@ class ConnectorOffsets:
 
     def stores(self, config: Config, limit: Deadline) -> OffsetStores:
         """Where the offsets of a connector of this configuration are kept. Raises `Invalid`, `Retriable`."""
-        return settled(self._stores(config), limit)
+        return resolve(self._stores(config), limit)
 
-    def prepared(self, config: Config, limit: Deadline) -> OffsetStores:
+    def prepare(self, config: Config, limit: Deadline) -> OffsetStores:
         """The same, and a topic of its own is there afterwards: before a connector instance starts. Raises `Fatal`."""
-        return prepared(self._stores(config), self._config.settings, limit)
+        return prepare(self._stores(config), self._config.settings, limit)
 
     def _stores(self, config: Config) -> OffsetStores:
         transactional = self._config.mode == "enabled"
@@ -56,13 +56,13 @@ class ConnectorOffsets:
         """The merged view. What stands in the worker's topic only is read with the worker's credentials."""
         if stores.own is None:
             return self._of_worker(name, limit)
-        return read_merged(stores, name, limit, known=self._known(name), patience_s=_PATIENCE_SECONDS)
+        return read_merged(stores, name, limit, known=self._snapshots(name), patience_s=_PATIENCE_SECONDS)
 
     def _of_worker(self, name: ConnectorName, limit: Deadline) -> SourceOffsets:
-        known = self._known(name)
+        known = self._snapshots(name)
         return read_offsets(self._connection, self.worker_topic, name, limit, known=known, patience_s=_PATIENCE_SECONDS)
 
-    def _known(self, name: ConnectorName) -> list[OffsetsSnapshot]:
+    def _snapshots(self, name: ConnectorName) -> list[OffsetsSnapshot]:
         known = self._view.snapshot(name) if self._view is not None else None
         return [] if known is None else [known]
 

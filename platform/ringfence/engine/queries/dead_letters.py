@@ -12,21 +12,21 @@ from connectors.config_providers import ConfigProviders
 from connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
 from connectors.kafka_settings.java_names import Role
 from fencing.clock import SYSTEM_CLOCK, Deadline
-from fencing.dead_letters.listing import Page, Replay, Wanted, page
-from fencing.dead_letters.replay import Became, Converted, Replays, Result
+from fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
+from fencing.dead_letters.replay import Converted, ReplayOutcome, ReplayResult, Replays
 from fencing.errors import Fenced, FencingError, Invalid, UnknownOutcome
 from fencing.ids import ConnectorName, replay_transactional_id
 from fencing.kafka.client_settings import connection_of
 from fencing.kafka.tail import Limits, TailRecord
 from fencing.leader.fence_targets import ways
-from fencing.records.dead_letter import PREFIX, Letter, Place
+from fencing.records.dead_letter import PREFIX, DeadLetter, Place
 from fencing.records.errors import Call
 from fencing.records.topic_access import TopicAccess
 from fencing.records.topic_creation import TopicMaker
 from fencing.records.topic_creation import TopicRules as CreationRules
 from fencing.task.clients import connector_producer
-from ringfence.engine.base64_text import decoded, encoded
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.base64_text import decode, encode
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.worker_config import WorkerConfig
@@ -72,14 +72,16 @@ class DeadLetters:
         *,
         committed_only: bool,
     ) -> dict[str, object]:
-        """The newest letters that match, and `before` for the next page. Raises `Refusal`."""
-        topic, wanted = self._topic_of(config), Wanted(config["name"], stage, by)
+        """The newest letters that match, and `before` for the next page. Raises `CommandRefused`."""
+        topic, wanted = self._topic_of(config), DeadLetterFilter(config["name"], stage, by)
         resolved = ConfigProviders(self._worker.settings).attempt(config)[0]
         try:
             base = self._worker.connection("ringfence-dead-letters")
             found_ways = ways(None, resolved.config, base, self._worker.settings)
         except FencingError as error:
-            raise Refusal(400, resolved.hide(f"The cluster of topic {topic} cannot be reached: {error}")) from error
+            raise CommandRefused(
+                400, resolved.hide(f"The cluster of topic {topic} cannot be reached: {error}")
+            ) from error
         troubles = []
         for way in found_ways:
             limits = Limits(PAGE_SIZE, _SHOWN_BYTES)
@@ -88,15 +90,19 @@ class DeadLetters:
             except FencingError as error:
                 troubles.append(f"with {way.whose}: {error}")
             else:
-                return {"topic": topic, **_shown(read)}
-        raise Refusal(500, resolved.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
+                return {"topic": topic, **_serialize(read)}
+        raise CommandRefused(500, resolved.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
 
     def replay(
         self, config: Config, chosen: Mapping[str, Any], told: Mapping[str, str], secret: Sequence[str], limit: Deadline
     ) -> dict[str, object]:
-        """chosen: `places`, [partition, offset] each, or `stage` and `class` of all that match. Raises `Refusal`."""
+        """chosen: `places`, [partition, offset] each, or `stage` and `class` of all that match. Raises
+        `CommandRefused`.
+        """
         if not self._places.acquire(blocking=False):
-            raise Refusal(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
+            raise CommandRefused(
+                503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True
+            )
         try:
             return self._replay(config, chosen, told, secret, limit)
         finally:
@@ -111,8 +117,8 @@ class DeadLetters:
         base = self._worker.connection("ringfence-replay")
         transactional_id = replay_transactional_id(self._worker.group_id, name)
 
-        def convert(letters: Sequence[Letter]) -> list[Converted]:
-            made = self._converted(config, letters, secret, topic, limit)
+        def convert(letters: Sequence[DeadLetter]) -> list[Converted]:
+            made = self._convert(config, letters, secret, topic, limit)
             rules = CreationRules.of(config, settings)
             if rules is not None:
                 admin = connection_of(Role.ADMIN, base, settings, resolved.config)
@@ -132,21 +138,23 @@ class DeadLetters:
             )
             if "places" in chosen:
                 places: list[Place] = [(int(partition), int(offset)) for partition, offset in chosen["places"]]
-                results = replays.chosen(places, convert, told)
+                results = replays.replay(places, convert, told)
             else:
-                wanted = Wanted(name, str(chosen.get("stage") or ""), str(chosen.get("class") or ""))
+                wanted = DeadLetterFilter(name, str(chosen.get("stage") or ""), str(chosen.get("class") or ""))
                 results = replays.all(wanted, convert, told)
         except Invalid as error:
-            raise Refusal(400, resolved.hide(f"Nothing was replayed: {error}")) from error
+            raise CommandRefused(400, resolved.hide(f"Nothing was replayed: {error}")) from error
         except Fenced as error:
             log.info("A replay of connector %s was ended by a newer one: %s", name, error)
             text = f"A newer replay of connector {name} has begun, which ended this one. Look at the letters again"
-            raise Refusal(409, text, retry=True) from error
+            raise CommandRefused(409, text, retry=True) from error
         except UnknownOutcome as error:
             text = "Whether the records were written is not known yet. Look at the letters again: nothing that was "
-            raise Refusal(500, resolved.hide(f"{text}written is written twice by another replay. {error}")) from error
+            raise CommandRefused(
+                500, resolved.hide(f"{text}written is written twice by another replay. {error}")
+            ) from error
         except FencingError as error:
-            raise Refusal(500, resolved.hide(f"Nothing was replayed: {error}")) from error
+            raise CommandRefused(500, resolved.hide(f"Nothing was replayed: {error}")) from error
         return {"topic": topic, "results": [_result(each) for each in results], "left": replays.left}
 
     def _topic_of(self, config: Config) -> str:
@@ -154,26 +162,28 @@ class DeadLetters:
         name = config.get("name", "")
         if not topic:
             text = f"Connector {name} keeps no dead letters: set errors.tolerance=all and {DEAD_LETTERS}"
-            raise Refusal(400, text)
+            raise CommandRefused(400, text)
         if what := self._topics.access(name).internal(topic):
-            raise Refusal(403, f"{DEAD_LETTERS}: {topic} is {what}: its records are not shown. Name another topic")
+            raise CommandRefused(
+                403, f"{DEAD_LETTERS}: {topic} is {what}: its records are not shown. Name another topic"
+            )
         return topic
 
-    def _converted(
-        self, config: Config, letters: Sequence[Letter], secret: Sequence[str], topic: str, limit: Deadline
+    def _convert(
+        self, config: Config, letters: Sequence[DeadLetter], secret: Sequence[str], topic: str, limit: Deadline
     ) -> list[Converted]:
         """By the connector's transforms and converters as they are now."""
         if not letters:
             return []
         converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
         refused = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
-        sent = [_sent(letter) for letter in letters]
+        sent = [_encode(letter) for letter in letters]
         made = self._plugins.replay(config, sent, converters, secret, refused, min(30.0, limit.remaining))
         access = self._topics.access(config.get("name", ""))
-        return [_allowed(_received(each), access) for each in made]
+        return [_check_topic(_decode(each), access) for each in made]
 
 
-def _shown(found: Page) -> dict[str, object]:
+def _serialize(found: Page) -> dict[str, object]:
     return {
         "letters": [_letter(record, replay) for record, replay in found.letters],
         "partitions": [{"partition": each.partition, "first": each.first, "end": each.end} for each in found.stretches],
@@ -192,19 +202,17 @@ def _letter(record: TailRecord, replay: Replay) -> dict[str, object]:
         "seen": record.seen.value,
         "replayed": replay.value,
         **{key: (ours.get(PREFIX + name) or b"").decode("utf-8", "replace") for key, name in _TOLD.items()},
-        "key": encoded(record.key),
+        "key": encode(record.key),
         "key_size": record.key_size,
-        "value": encoded(record.value),
+        "value": encode(record.value),
         "value_size": record.value_size,
-        "headers": [
-            [name, encoded(value), size] for name, value, size in record.headers if not name.startswith(PREFIX)
-        ],
+        "headers": [[name, encode(value), size] for name, value, size in record.headers if not name.startswith(PREFIX)],
     }
 
 
-def _result(result: Result) -> dict[str, object]:
+def _result(result: ReplayResult) -> dict[str, object]:
     partition, offset = result.place
-    became: Became = result.became
+    became: ReplayOutcome = result.became
     return {
         "partition": partition,
         "offset": offset,
@@ -214,28 +222,28 @@ def _result(result: Result) -> dict[str, object]:
     }
 
 
-def _sent(letter: Letter) -> dict[str, object]:
+def _encode(letter: DeadLetter) -> dict[str, object]:
     return {
         "place": list(letter.place),
         "timestamp_ms": letter.timestamp_ms,
-        "key": encoded(letter.key),
-        "value": encoded(letter.value),
-        "headers": [[name, encoded(value)] for name, value in letter.headers],
+        "key": encode(letter.key),
+        "value": encode(letter.value),
+        "headers": [[name, encode(value)] for name, value in letter.headers],
     }
 
 
-def _allowed(made: Converted, access: TopicAccess) -> Converted:
+def _check_topic(made: Converted, access: TopicAccess) -> Converted:
     """The same, or why the record may not go to its topic."""
     reason = access.refusal(str(made.call[0])) if made.call is not None else ""
     return Converted(why=f"The record is not written: {reason}") if reason else made
 
 
-def _received(made: Mapping[str, Any]) -> Converted:
+def _decode(made: Mapping[str, Any]) -> Converted:
     if made["why"]:
         return Converted(why=str(made["why"]))
     call = made["call"]
     if call is None:
         return Converted()
-    headers = [(str(name), decoded(value)) for name, value in call["headers"]]
-    produce = (call["topic"], decoded(call["value"]), decoded(call["key"]), call["partition"], None, None)
+    headers = [(str(name), decode(value)) for name, value in call["headers"]]
+    produce = (call["topic"], decode(call["value"]), decode(call["key"]), call["partition"], None, None)
     return Converted(cast(Call, (*produce, call["timestamp"], headers)))

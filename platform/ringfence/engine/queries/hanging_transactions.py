@@ -7,9 +7,9 @@ from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from fencing.clock import Deadline
 from fencing.ids import ConnectorName
 from fencing.kafka.hanging import Hanging, HangingProber, age_ms
-from fencing.leader.fence_targets import Way
+from fencing.leader.fence_targets import AdminAccess
 from fencing.topics.cluster_state import ClusterState
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.transactional_ids import Settings, clusters, first_that_may, ids_of
 from ringfence.worker_config import WorkerConfig
 
@@ -25,14 +25,14 @@ def topics_of(topics: Iterable[str], config: Settings, worker: WorkerConfig) -> 
 def find(
     name: str, tasks: int, configs: Collection[Settings], topics: Iterable[str], worker: WorkerConfig, limit: Deadline
 ) -> list[dict[str, object]]:
-    """Those on the connector's topics, on each cluster of these configurations. Raises `Refusal`."""
+    """Those on the connector's topics, on each cluster of these configurations. Raises `CommandRefused`."""
     wanted = set(topics).union(*(topics_of((), config, worker) for config in configs))
 
-    def ask(way: Way) -> list[dict[str, object]]:
+    def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:
             found = _hanging(prober, name, tasks, wanted, worker, limit)
             longest = prober.longest_ms() if found else 0
-            return [_told(way, one, longest) for one in found]
+            return [_serialize(way, one, longest) for one in found]
 
     purpose = f"The hanging transactions of connector {name} cannot be found"
     return [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
@@ -60,7 +60,7 @@ def _why_not(one: Hanging, longest_ms: int) -> str:
     )
 
 
-def _told(way: Way, one: Hanging, longest_ms: int) -> dict[str, object]:
+def _serialize(way: AdminAccess, one: Hanging, longest_ms: int) -> dict[str, object]:
     return {
         "cluster": way.connection.bootstrap,
         "topic": one.topic,
@@ -77,33 +77,33 @@ def _told(way: Way, one: Hanging, longest_ms: int) -> dict[str, object]:
 def end(
     state: ClusterState, name: ConnectorName, body: Mapping[str, Any], worker: WorkerConfig
 ) -> dict[str, list[dict[str, object]]]:
-    """End what hangs on one partition for one producer, looked for anew. Raises `Refusal`.
+    """End what hangs on one partition for one producer, looked for anew. Raises `CommandRefused`.
 
     body: topic, partition, producer_id; and of the web process, tasks, topics and the configurations of live
     generations.
     """
     connector, limit = state.connector(name), Deadline.after(_SECONDS)
     if name not in state:
-        raise Refusal(404, f"Connector {name} not found")
+        raise CommandRefused(404, f"Connector {name} not found")
     configs = [connector.config or {}, *body["earlier"]]
     topic, wanted = str(body["topic"]), (str(body["topic"]), int(body["partition"]), int(body["producer_id"]))
     if topic not in set(body["topics"]).union(*(topics_of((), config, worker) for config in configs)):
-        raise Refusal(400, f"{topic} is no topic that connector {name} has written to: GET …/topics lists them")
+        raise CommandRefused(400, f"{topic} is no topic that connector {name} has written to: GET …/topics lists them")
 
-    def ask(way: Way) -> list[dict[str, object]]:
+    def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:
             found = _hanging(prober, name, int(body["tasks"]), [topic], worker, limit)
             chosen = [one for one in found if (one.topic, one.partition, one.producer_id) == wanted]
             longest = prober.longest_ms() if chosen else 0
             for one in chosen:
                 if why := _why_not(one, longest):
-                    raise Refusal(409, why)
+                    raise CommandRefused(409, why)
                 prober.abort(one)
-            return [_told(way, one, longest) for one in chosen]
+            return [_serialize(way, one, longest) for one in chosen]
 
     purpose = f"What hangs on {topic}-{wanted[1]} could not be ended"
     ended = [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
     if not ended:
         text = "no transaction of that producer that a coordinator does not know: list what hangs again"
-        raise Refusal(404, f"On {topic}-{wanted[1]} there is {text}")
+        raise CommandRefused(404, f"On {topic}-{wanted[1]} there is {text}")
     return {"ended": ended}

@@ -16,7 +16,7 @@ from fencing.ids import ConnectorName
 from fencing.topics.cluster_state import ClusterState, ConnectorState
 from fencing.topics.config_log import ConfigLog
 from fencing.topics.config_records import TargetState
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.worker_config import WorkerConfig
@@ -49,7 +49,9 @@ class Previews:
         Also `from`: the offsets that it began at. `{"busy": name}` where a connector that may run has the same source.
         """
         if not self._places.acquire(blocking=False):
-            raise Refusal(503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True)
+            raise CommandRefused(
+                503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True
+            )
         try:
             if (rival := self._rival(config, limit)) is not None:
                 return {"busy": rival}
@@ -81,7 +83,7 @@ class Previews:
             finally:
                 log.close()
         except FencingError as error:
-            raise Refusal(503, f"Whether a task reads the source cannot be found out now: {error}") from error
+            raise CommandRefused(503, f"Whether a task reads the source cannot be found out now: {error}") from error
         class_name = config.get("connector.class", "").strip()
         known = next((one for one in self._plugins.plugins() if class_name in cast("list[str]", one["names"])), None)
         names = frozenset(cast("list[str]", known["names"])) if known else frozenset({class_name})
@@ -94,7 +96,7 @@ class Previews:
         try:
             found = kept.view(ConnectorName(config["name"]), config, limit)
         except FencingError as error:
-            raise Refusal(500, f"The committed source offsets cannot be read now: {error}") from error
+            raise CommandRefused(500, f"The committed source offsets cannot be read now: {error}") from error
         return [(each.partition, each.offset) for each in found]
 
 

@@ -7,8 +7,8 @@ from fencing.errors import FencingError
 from fencing.kafka.tail import Limits, Tail, tail
 from fencing.leader.fence_targets import ways
 from fencing.records.topic_access import TopicAccess
-from ringfence.engine.base64_text import encoded
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.base64_text import encode
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.worker_config import WorkerConfig
 
 
@@ -21,23 +21,23 @@ def last_records(
     *,
     committed_only: bool,
 ) -> dict[str, object]:
-    """On the cluster that the connector writes to, with the first credentials that may read. Raises `Refusal`.
+    """On the cluster that the connector writes to, with the first credentials that may read. Raises `CommandRefused`.
 
     Never of an internal topic, whatever was written there once: it holds other people's secrets.
     """
     if what := access.internal(topic):
-        raise Refusal(403, f"{topic} is {what}: its records are not shown")
+        raise CommandRefused(403, f"{topic} is {what}: its records are not shown")
     try:
         found_ways = ways(None, config, worker.connection("ringfence-topic-preview"), worker.settings)
     except FencingError as error:
-        raise Refusal(400, f"The cluster of topic {topic} cannot be reached: {error}") from error
+        raise CommandRefused(400, f"The cluster of topic {topic} cannot be reached: {error}") from error
     troubles = []
     for way in found_ways:
         try:
             return _as_json(tail(way.connection, topic, limit, Limits(), committed_only=committed_only))
         except FencingError as error:
             troubles.append(f"with {way.whose}: {error}")
-    raise Refusal(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
+    raise CommandRefused(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
 
 
 def _as_json(found: Tail) -> dict[str, object]:
@@ -48,11 +48,11 @@ def _as_json(found: Tail) -> dict[str, object]:
                 "offset": each.offset,
                 "timestamp_ms": each.timestamp_ms,
                 "seen": each.seen.value,
-                "key": encoded(each.key),
+                "key": encode(each.key),
                 "key_size": each.key_size,
-                "value": encoded(each.value),
+                "value": encode(each.value),
                 "value_size": each.value_size,
-                "headers": [[name, encoded(value), size] for name, value, size in each.headers],
+                "headers": [[name, encode(value), size] for name, value, size in each.headers],
             }
             for each in found.records
         ],

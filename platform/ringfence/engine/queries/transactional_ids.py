@@ -10,23 +10,25 @@ from fencing.errors import FencingError
 from fencing.ids import ConnectorName, TaskId, task_transactional_id
 from fencing.kafka.transactions import Transaction, TransactionProber
 from fencing.leader.fence import fence
-from fencing.leader.fence_targets import Way, ways
+from fencing.leader.fence_targets import AdminAccess, ways
 from fencing.topics.cluster_state import ClusterState, ConnectorState
-from ringfence.engine.leader.command_refused import Refusal
+from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.worker_config import WorkerConfig
 
 Settings = Mapping[str, str]
 Answer = TypeVar("Answer")
 
 
-def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> list[list[Way]]:
-    """How to reach each cluster that tasks with these configurations write to, each cluster once. Raises `Refusal`."""
-    found: dict[frozenset[str], list[Way]] = {}
+def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> list[list[AdminAccess]]:
+    """How to reach each cluster that tasks with these configurations write to, each cluster once. Raises
+    `CommandRefused`.
+    """
+    found: dict[frozenset[str], list[AdminAccess]] = {}
     for config in configs:
         try:
             to_it = ways(None, config, worker.connection("ringfence-transactions"), worker.settings)
         except FencingError as error:
-            raise Refusal(400, f"The cluster of connector {name} cannot be reached: {error}") from error
+            raise CommandRefused(400, f"The cluster of connector {name} cannot be reached: {error}") from error
         found.setdefault(servers(to_it[0].connection.bootstrap), to_it)
     return list(found.values())
 
@@ -36,32 +38,32 @@ def ids_of(name: str, tasks: int, worker: WorkerConfig) -> list[str]:
     return [task_transactional_id(worker.group_id, TaskId(ConnectorName(name), n)) for n in range(tasks)]
 
 
-def first_that_may(found_ways: Iterable[Way], ask: Callable[[Way], Answer], purpose: str) -> Answer:
-    """The answer with the first credentials that get one. Raises `Refusal` with what became of all of them."""
+def first_that_may(found_ways: Iterable[AdminAccess], ask: Callable[[AdminAccess], Answer], purpose: str) -> Answer:
+    """The answer with the first credentials that get one. Raises `CommandRefused` with what became of all of them."""
     troubles = []
     for way in found_ways:
         try:
             return ask(way)
         except FencingError as error:
             troubles.append(f"with {way.whose}: {error}")
-    raise Refusal(500, f"{purpose} {'; '.join(troubles)}")
+    raise CommandRefused(500, f"{purpose} {'; '.join(troubles)}")
 
 
 def describe(
     name: str, tasks: int, configs: Iterable[Settings], worker: WorkerConfig, limit: Deadline
 ) -> list[dict[str, object]]:
-    """The ids of tasks 0..tasks-1 on each cluster of these configurations. Raises `Refusal`."""
+    """The ids of tasks 0..tasks-1 on each cluster of these configurations. Raises `CommandRefused`."""
     ids = ids_of(name, tasks, worker)
 
-    def ask(way: Way) -> list[dict[str, object]]:
+    def ask(way: AdminAccess) -> list[dict[str, object]]:
         with TransactionProber(way.connection) as prober:
-            return [_told(way, n, each) for n, each in enumerate(prober.transactions(ids, limit))]
+            return [_serialize(way, n, each) for n, each in enumerate(prober.transactions(ids, limit))]
 
     purpose = f"The transactions of connector {name} cannot be described"
     return [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
 
 
-def _told(way: Way, task: int, one: Transaction) -> dict[str, object]:
+def _serialize(way: AdminAccess, task: int, one: Transaction) -> dict[str, object]:
     now_ms = int(time.time() * 1000)
     return {
         "cluster": way.connection.bootstrap,
@@ -78,7 +80,7 @@ def _told(way: Way, task: int, one: Transaction) -> dict[str, object]:
     }
 
 
-def ways_of(connector: ConnectorState, worker: WorkerConfig) -> list[Way]:
+def ways_of(connector: ConnectorState, worker: WorkerConfig) -> list[AdminAccess]:
     """To where the connector's tasks write: its count record says it, else its configuration."""
     known = connector.count is not None and connector.count.generation is not None
     target = connector.count.target if connector.count is not None and known else None
@@ -90,20 +92,22 @@ def fence_id(
 ) -> list[dict[str, object]]:
     """Fence one id of the connector: an open transaction is aborted. A live task is placed anew (invariant 5).
 
-    Only ids that a task of this connector has: others are somebody else's. Raises `Refusal`.
+    Only ids that a task of this connector has: others are somebody else's. Raises `CommandRefused`.
     """
     if name not in state:
-        raise Refusal(404, f"Connector {name} not found")
+        raise CommandRefused(404, f"Connector {name} not found")
     prefix = f"{worker.group_id}-{name}-"
     number = transactional_id.removeprefix(prefix)
     if not (
         transactional_id.startswith(prefix) and number.isascii() and number.isdigit() and str(int(number)) == number
     ):
-        raise Refusal(400, f"{transactional_id} is no id of connector {name}: those are {prefix}0, {prefix}1 and so on")
+        raise CommandRefused(
+            400, f"{transactional_id} is no id of connector {name}: those are {prefix}0, {prefix}1 and so on"
+        )
     try:
         fenced = fence([transactional_id], ways_of(state.connector(name), worker))
     except FencingError as error:
-        raise Refusal(500, f"{transactional_id} could not be fenced: {error}. Send the request again") from error
+        raise CommandRefused(500, f"{transactional_id} could not be fenced: {error}. Send the request again") from error
     return [
         {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch} for one in fenced.producers
     ]

@@ -18,13 +18,13 @@ _SQLITE: Final = ("", "-wal", "-shm", "-journal")
 
 def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, str] | None = None) -> WorkerLimits:
     """cluster_id: of the worker's Kafka. environment: this process's own."""
-    closed = sorted(set(_closed(worker.settings, os.environ if environment is None else environment)))
+    closed = sorted(set(_forbidden_paths(worker.settings, os.environ if environment is None else environment)))
     roots = names(worker.settings.get(FILE_ROOTS, ""))
     egress = worker.settings[EGRESS_ALLOW]
     return WorkerLimits(roots, tuple(closed), cluster_id, tuple(astuple(topics_of(worker))), egress)
 
 
-def _closed(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
+def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
     """The data folder, the database, and whatever holds keys: the worker's own, and those of config providers."""
     if data := environment.get("RINGFENCE_DATA", "").strip():
         yield os.path.abspath(data)

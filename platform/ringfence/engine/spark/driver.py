@@ -25,7 +25,7 @@ from fencing.task.spec import TaskSpec
 from fencing.topics.connector_logs import about
 from fencing.topics.status import FAILED
 from ringfence.crashes import crash_told
-from ringfence.memory_limit import explained, memory_limit
+from ringfence.memory_limit import explain, memory_limit
 from ringfence.spark_settings import is_local, spark_settings
 
 log = logging.getLogger(__name__)
@@ -138,11 +138,11 @@ def _secret_file(settings: Mapping[str, str]) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="ringfence-spark-") as folder:  # this user's alone
         path = Path(folder) / "secrets.properties"
-        path.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in secret.items()))
+        path.write_text("".join(f"{name}={_escape(value)}\n" for name, value in secret.items()))
         yield str(path)
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     """As java.util.Properties reads it."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
@@ -185,7 +185,7 @@ def _end_of(told: str, spec: TaskSpec) -> Outcome | Lost:
     crash = crash_told(told)
     if crash is None:
         return Lost(_root_cause(told.splitlines()))
-    trace = explained(f"The task's process crashed. {crash}", memory_limit(spec.worker_settings))
+    trace = explain(f"The task's process crashed. {crash}", memory_limit(spec.worker_settings))
     return Outcome(FAILED, trace, left_open=True)
 
 

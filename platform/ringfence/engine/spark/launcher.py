@@ -142,7 +142,7 @@ class Launcher:
             return
         self._told_at = time.monotonic()
         for task, placement in waiting:
-            self._event(task, placement, "reading source offsets", self._view.told())
+            self._event(task, placement, "reading source offsets", self._view.describe_progress())
             self._reporter.status(
                 TaskStatus(
                     task,
@@ -189,13 +189,13 @@ class Launcher:
             connector.config or {},
             config,
             self._settings,
-            self._known(connector.name),
+            self._snapshot(connector.name),
         )
         self._specs.append(spec)
         log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
-        self._spark.submit(spec, self.ended)
+        self._spark.submit(spec, self.on_end)
 
-    def _known(self, connector: ConnectorName) -> OffsetsSnapshot | None:
+    def _snapshot(self, connector: ConnectorName) -> OffsetsSnapshot | None:
         known = self._view.snapshot(connector) if self._view is not None else None
         if known is not None and known.size > MOST_BYTES:
             log.info("Connector %s has %d MiB of source offsets: its tasks read them", connector, known.size >> 20)
@@ -217,7 +217,7 @@ class Launcher:
         running = {group_of(spec) for spec in self._specs}
         self._overdue = {group: since for group, since in self._overdue.items() if group in running}
 
-    def ended(self, spec: TaskSpec, result: Outcome | Lost) -> None:
+    def on_end(self, spec: TaskSpec, result: Outcome | Lost) -> None:
         """An attempt has ended. A lost one is reported, so that the leader places it again."""
         placement = spec.placement
         if isinstance(result, Lost):

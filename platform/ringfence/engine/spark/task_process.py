@@ -24,7 +24,7 @@ from fencing.task.source_task import SourceTaskRun
 from fencing.task.spec import TaskSpec
 from fencing.topics.connector_logs import LogPublisher
 from fencing.topics.reporter import Reporter
-from ringfence.memory_limit import explained, limited, memory_limit
+from ringfence.memory_limit import explain, limit_memory, memory_limit
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +93,9 @@ def run_task(text: str) -> str:
         spec.topics.events,
     )
     size = memory_limit(spec.worker_settings)
-    with limited(size):
+    with limit_memory(size):
         outcome = run_spec(spec, reporter, tell_logs=True)
-    trace = None if outcome.trace is None else explained(outcome.trace, size)
+    trace = None if outcome.trace is None else explain(outcome.trace, size)
     return json.dumps({"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open})
 
 
@@ -107,7 +107,7 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     providers = ConfigProviders(spec.worker_settings)
     connector, errors = providers.attempt(spec.connector_config)
     task, more = providers.attempt(spec.task_config)
-    closed = files.refused({**connector.config, **task.config})
+    closed = files.find_refused({**connector.config, **task.config})
     problems = [*errors.values(), *more.values(), *closed.values()]
 
     def make() -> SourceTask:

@@ -19,9 +19,9 @@ from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset, Task
 from ringfence.web.connector.config_diff import Change, changes
-from ringfence.web.connector.frame import ask, done, failed, found, tab
+from ringfence.web.connector.frame import ask, find_connector, record_failure, render_done, tab
 from ringfence.web.connector.transaction_lanes import open_now
-from ringfence.web.views import find, gone
+from ringfence.web.views import find, render_gone
 
 PAGE_SIZE = 20
 CHOICES = 200
@@ -29,7 +29,7 @@ CHOICES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ListedVersion:
     """A version in the list. `changed`: settings that differ from the version before; None where none is kept."""
 
     row: ConfigVersion
@@ -44,19 +44,19 @@ def config(request: HttpRequest, row: Connector) -> dict[str, Any]:
     settings = row.settings
     kept = ConfigVersion.objects.filter(connector=row.name).order_by("-number")
     page: Page[ConfigVersion] = Paginator(kept, PAGE_SIZE).get_page(request.GET.get("page", ""))
-    masked = Masker([row.class_name]).masked(settings)
+    masked = Masker([row.class_name]).mask(settings)
     first = ("name", "connector.class")
     return {
         "config": sorted(masked.items(), key=lambda item: (item[0] not in first, item[0])),
         "config_json": json.dumps(masked, indent=2, ensure_ascii=False, sort_keys=True),
         "page": page,
-        "versions": _shown(list(page), kept, settings),
+        "versions": _list_versions(list(page), kept, settings),
         "numbers": list(kept.values_list("number", flat=True)[:CHOICES]),
-        **_compared(row, request.GET.get("from", ""), request.GET.get("to", "")),
+        **_compare(row, request.GET.get("from", ""), request.GET.get("to", "")),
     }
 
 
-def _shown(listed: Sequence[ConfigVersion], kept: Any, settings: dict[str, str]) -> list[Shown]:
+def _list_versions(listed: Sequence[ConfigVersion], kept: Any, settings: dict[str, str]) -> list[ListedVersion]:
     older = kept.filter(number__lt=listed[-1].number).first() if listed else None
     newest = kept.values_list("number", flat=True).first()
     shown = []
@@ -64,7 +64,7 @@ def _shown(listed: Sequence[ConfigVersion], kept: Any, settings: dict[str, str])
         mine, old = row.settings, before.settings if before else None
         changed = None if old is None else sum(mine.get(key) != old.get(key) for key in mine.keys() | old.keys())
         same = mine == settings
-        shown.append(Shown(row, same and row.number == newest, same, changed))
+        shown.append(ListedVersion(row, same and row.number == newest, same, changed))
     return shown
 
 
@@ -74,7 +74,7 @@ def _version(row: Connector, text: str) -> ConfigVersion | None:
     return ConfigVersion.objects.filter(connector=row.name, number=int(text)).first()
 
 
-def _compared(row: Connector, before: str, after: str) -> dict[str, Any]:
+def _compare(row: Connector, before: str, after: str) -> dict[str, Any]:
     """The comparison that was asked for; `missing` says which version there is none of."""
     if not before:
         return {}
@@ -105,10 +105,10 @@ def differences(row: Connector, wanted: ConfigVersion) -> list[Change]:
 @require_http_methods(["GET", "HEAD", "POST"])
 def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """The question with its effect in numbers; the answer names the configuration that it was asked about."""
-    row = found(name)
+    row = find_connector(name)
     wanted = _version(row or Connector(name=name), str(number))
     if wanted is None:
-        return gone(request, name)
+        return render_gone(request, name)
     if row is None:
         return _create_again(request, name, wanted)
     if request.method != "POST":
@@ -118,12 +118,12 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
             raise Refused(409, "The configuration was changed meanwhile. Below is what going back would change now.")
         writing.configure(name, wanted.settings, principal_of(request), expected=row.config_offset)
     except (ConnectError, Refused) as error:
-        status = failed(request, error)
+        status = record_failure(request, error)
         return _ask(request, find(name), wanted, status, problem=error.message)
     tasks = effect(row)["tasks"]
     text = f"Version {number} is the configuration again."
     hint = "Its tasks start as a new generation, at the last committed offset." if tasks else ""
-    return done(request, row, text, "config", hint=hint)
+    return render_done(request, row, text, "config", hint=hint)
 
 
 def _create_again(request: HttpRequest, name: str, wanted: ConfigVersion) -> HttpResponse:
@@ -137,8 +137,8 @@ def _create_again(request: HttpRequest, name: str, wanted: ConfigVersion) -> Htt
     try:
         writing.create(name, wanted.settings, state, principal_of(request))
     except (ConnectError, Refused) as error:
-        return ask(request, deleted, "again", {**shown, "problem": error.message}, failed(request, error))
-    return done(request, find(name), f"It is here again, as in version {wanted.number}.", "config")
+        return ask(request, deleted, "again", {**shown, "problem": error.message}, record_failure(request, error))
+    return render_done(request, find(name), f"It is here again, as in version {wanted.number}.", "config")
 
 
 def _ask(request: HttpRequest, row: Connector, wanted: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:

@@ -37,18 +37,18 @@ class ThreeWay:
 def changes(before: Config, after: Config, masker: Masker) -> list[Change]:
     """By key. Which settings are secret depends on the plugin class, so each is masked as a whole."""
     found = difference(before, after)
-    old, new = masker.masked(before), masker.masked(after)
+    old, new = masker.mask(before), masker.mask(after)
     return [Change(key, old.get(key), new.get(key)) for key in sorted({*found.added, *found.removed, *found.changed})]
 
 
-def filled(mine: Config, base: Config) -> dict[str, str]:
+def fill_masks(mine: Config, base: Config) -> dict[str, str]:
     """What was sent, where a mask stands for the value that the form was loaded with."""
     return {key: base.get(key, value) if value == HIDDEN else value for key, value in mine.items()}
 
 
 def three_way(base: Config, now: Config, mine: Config, masker: Masker) -> list[ThreeWay]:
     """What others changed (base to now) beside what the form changes (base to mine); masks are filled in already."""
-    shown = [masker.masked(config) for config in (base, now, mine)]
+    shown = [masker.mask(config) for config in (base, now, mine)]
     rows = []
     for key in sorted(base.keys() | now.keys() | mine.keys()):
         was, there, wanted = base.get(key), now.get(key), mine.get(key)
@@ -60,7 +60,7 @@ def three_way(base: Config, now: Config, mine: Config, masker: Masker) -> list[T
     return rows
 
 
-def merged(base: Config, now: Config, mine: Config) -> dict[str, str]:
+def merge(base: Config, now: Config, mine: Config) -> dict[str, str]:
     """Mine on top of what is there now: what only others changed is theirs; of a conflict, mine."""
     result = {}
     for key in base.keys() | now.keys() | mine.keys():
@@ -70,9 +70,9 @@ def merged(base: Config, now: Config, mine: Config) -> dict[str, str]:
     return result
 
 
-def masked_again(merged_config: Config, now: Config, sent: Config, masker: Masker) -> dict[str, str]:
+def mask_again(merged_config: Config, now: Config, sent: Config, masker: Masker) -> dict[str, str]:
     """A merged configuration for the form: secrets that are stored now are masks, those just typed stay as typed."""
-    shown = masker.masked(merged_config)
+    shown = masker.mask(merged_config)
     return {
         key: sent[key] if value == HIDDEN and now.get(key) != merged_config[key] and key in sent else value
         for key, value in shown.items()

@@ -19,29 +19,29 @@ from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector
-from ringfence.web.connector.frame import ask, failed, tab
-from ringfence.web.connector.record_text import Decoded, decoded
-from ringfence.web.state_badges import Look, Tone
+from ringfence.web.connector.frame import ask, record_failure, tab
+from ringfence.web.connector.record_text import Decoded, decode
+from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, is_fragment
 
 _CLOSE: Final = '{"ringfence-close": null}'
 _REPLAYED: Final = {
-    "no": Look("Waiting", "circle-dot", Tone.MOTION, "It was not replayed."),
-    "yes": Look("Replayed", "circle-check", Tone.OK, "Its record was taken again."),
-    "undecided": Look("Not decided", "loader", Tone.MOTION, "An open transaction hides whether it was replayed."),
-    "unknown": Look("Unknown", "circle-help", Tone.REST, "The topic could not be read to its end in time."),
+    "no": Badge("Waiting", "circle-dot", Severity.MOTION, "It was not replayed."),
+    "yes": Badge("Replayed", "circle-check", Severity.OK, "Its record was taken again."),
+    "undecided": Badge("Not decided", "loader", Severity.MOTION, "An open transaction hides whether it was replayed."),
+    "unknown": Badge("Unknown", "circle-help", Severity.REST, "The topic could not be read to its end in time."),
 }
 _UNSEEN: Final = {
-    "aborted": Look("Aborted", "circle-x", Tone.BAD, "Only read_uncommitted readers see it."),
-    "open": Look("Open", "circle-dot", Tone.MOTION, "Its transaction, or an earlier one, is not decided yet."),
+    "aborted": Badge("Aborted", "circle-x", Severity.BAD, "Only read_uncommitted readers see it."),
+    "open": Badge("Open", "circle-dot", Severity.MOTION, "Its transaction, or an earlier one, is not decided yet."),
 }
 _BECAME: Final = {
-    "written": Look("Written", "circle-check", Tone.OK, "It is in its topic, once."),
-    "dropped": Look("Dropped", "circle-check", Tone.OK, "A transform drops it."),
-    "failed": Look("Failed again", "circle-x", Tone.BAD, "It stays as it was."),
-    "replayed": Look("Replayed before", "circle-check", Tone.REST, "It is not written twice."),
-    "undecided": Look("Not decided", "loader", Tone.MOTION, "Nothing was changed: try again in a moment."),
-    "missing": Look("Not there", "circle-help", Tone.REST, "Nothing was changed."),
+    "written": Badge("Written", "circle-check", Severity.OK, "It is in its topic, once."),
+    "dropped": Badge("Dropped", "circle-check", Severity.OK, "A transform drops it."),
+    "failed": Badge("Failed again", "circle-x", Severity.BAD, "It stays as it was."),
+    "replayed": Badge("Replayed before", "circle-check", Severity.REST, "It is not written twice."),
+    "undecided": Badge("Not decided", "loader", Severity.MOTION, "Nothing was changed: try again in a moment."),
+    "missing": Badge("Not there", "circle-help", Severity.REST, "Nothing was changed."),
 }
 
 
@@ -50,8 +50,8 @@ class Letter:
     """A dead letter for people; `told` is what its headers say."""
 
     told: Mapping[str, Any]
-    replayed: Look
-    seen: Look | None
+    replayed: Badge
+    seen: Badge | None
     key: Decoded
     value: Decoded
     headers: list[tuple[str, Decoded]]
@@ -80,11 +80,11 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
     asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class", "level", "before")}
     asked["level"] = asked["level"] or letters.LEVELS[0]
     try:
-        found = letters.found(
+        found = letters.find_dead_letters(
             row, stage=asked["stage"], by=asked["class"], before=asked["before"], level=asked["level"]
         )
     except (ConnectError, Refused) as error:
-        return ask(request, row, "letters", {"problem": error.message, "asked": asked}, failed(request, error))
+        return ask(request, row, "letters", {"problem": error.message, "asked": asked}, record_failure(request, error))
     note(request, f"looked at dead letters in topic {found['topic']} as {asked['level']}")
     shown = {"found": found, "asked": asked, "letters": [_letter(each) for each in found["letters"]]}
     return ask(request, row, "letters", shown)
@@ -105,7 +105,7 @@ def replay(request: HttpRequest, name: str) -> HttpResponse:
     row = find(name)
     reason = str(request.POST.get("reason", "")).strip()
     try:
-        chosen = None if _every(request) else [place for place, _ in _chosen(request)]
+        chosen = None if _every(request) else [place for place, _ in _parse_chosen(request)]
         stage, by = str(request.POST.get("stage", "")), str(request.POST.get("class", ""))
         user = principal_of(request).name
         if chosen is not None:
@@ -113,9 +113,9 @@ def replay(request: HttpRequest, name: str) -> HttpResponse:
         else:
             done = letters.replay(row, user, stage=stage, by=by, reason=reason)
     except (ConnectError, Refused) as error:
-        return _ask(request, row, failed(request, error, reason), problem=error.message, reason=reason)
-    note(request, letters.told(done, reason))
-    said = letters.counted(done["results"])
+        return _ask(request, row, record_failure(request, error, reason), problem=error.message, reason=reason)
+    note(request, letters.audit_text(done, reason))
+    said = letters.count_outcomes(done["results"])
     rows = [(each, _BECAME[each["became"]]) for each in done["results"]]
     response = ask(request, row, "letters_replayed", {"said": said, "rows": rows, "left": done["left"]})
     if is_fragment(request):
@@ -127,7 +127,7 @@ def _every(request: HttpRequest) -> bool:
     return request.POST.get("what") == "all"
 
 
-def _chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
+def _parse_chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
     """The letters of a form, each with the topic that its record was to go to."""
     chosen = []
     for text in request.POST.getlist("letter"):
@@ -152,7 +152,7 @@ def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -
     shown["dead_topic"] = letters.topic_of(row)
     if not shown["every"]:
         try:
-            chosen = _chosen(request)
+            chosen = _parse_chosen(request)
         except ConnectError as error:
             return ask(request, row, "letters_confirm", {**shown, "problem": error.message}, error.status_code)
         shown["chosen"] = [f"{partition}:{offset}:{topic}" for (partition, offset), topic in chosen]
@@ -165,7 +165,7 @@ def _letter(told: Mapping[str, Any]) -> Letter:
         told=told,
         replayed=_REPLAYED[told["replayed"]],
         seen=_UNSEEN.get(told["seen"]),
-        key=decoded(told["key"], told["key_size"]),
-        value=decoded(told["value"], told["value_size"]),
-        headers=[(name, decoded(encoded, size)) for name, encoded, size in told["headers"]],
+        key=decode(told["key"], told["key_size"]),
+        value=decode(told["value"], told["value_size"]),
+        headers=[(name, decode(encoded, size)) for name, encoded, size in told["headers"]],
     )

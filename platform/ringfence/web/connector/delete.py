@@ -15,10 +15,10 @@ from ringfence.dispatch import Refused
 from ringfence.history.models import ConfigVersion, OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import ActiveTopic, Connector, SourceOffset, Task
-from ringfence.web.connector.frame import ask, failed, found
+from ringfence.web.connector.frame import ask, find_connector, record_failure
 from ringfence.web.connector.offsets import LONGEST_REASON
 from ringfence.web.connector.transaction_lanes import open_now
-from ringfence.web.views import find, gone
+from ringfence.web.views import find, render_gone
 
 SHOWN = 20
 KEEP, DISCARD = "keep", "discard"
@@ -28,9 +28,9 @@ KEEP, DISCARD = "keep", "discard"
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     """The question; then, with the name typed and a reason, the deletion. To discard offsets takes their verb, too."""
-    row = found(name)
+    row = find_connector(name)
     if row is None:
-        return gone(request, name)
+        return render_gone(request, name)
     if request.method != "POST":
         return _ask(request, row)
     offsets, reason = str(request.POST.get("offsets", KEEP)), str(request.POST.get("reason", "")).strip()
@@ -44,19 +44,19 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         if offsets == DISCARD:
             authorise(request, Verb.OFFSETS, name)
         note(request, f"{reason} (offsets: {offsets})")
-        snapshot = _carried_out(request, name, discard=offsets == DISCARD)
+        snapshot = _carry_out(request, name, discard=offsets == DISCARD)
     except (ConnectError, Refused) as error:
-        status = failed(request, error, reason)
-        row = found(name)
+        status = record_failure(request, error, reason)
+        row = find_connector(name)
         if row is None:
-            return gone(request, name)
+            return render_gone(request, name)
         return _ask(request, row, status, problem=error.message, reason=reason, chosen=offsets)
     entry = entry_of(request, name)
     shown = {"discarded": offsets == DISCARD, "snapshot": snapshot, "entry": entry, "count": _offsets(name)}
     return ask(request, row, "deleted", shown)
 
 
-def _carried_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
+def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
     """1 where offsets are to go: stop, and wait for the fence, 2 delete the offsets, 3 delete the connector.
 
     The number of the snapshot that was taken of the offsets. Raises Refused; what was done by then is in its message.

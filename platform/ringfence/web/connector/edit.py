@@ -17,15 +17,15 @@ from ringfence.api import writing
 from ringfence.dispatch import Refused
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
-from ringfence.http.masking import Masker, unmasked
+from ringfence.http.masking import Masker, unmask
 from ringfence.projection.models import Connector
 from ringfence.web.connector.config import effect
-from ringfence.web.connector.config_diff import changes, filled, masked_again, merged, three_way
-from ringfence.web.connector.frame import failed, found
+from ringfence.web.connector.config_diff import changes, fill_masks, mask_again, merge, three_way
+from ringfence.web.connector.frame import find_connector, record_failure
 from ringfence.web.new import form as filling
 from ringfence.web.new.field import pretty
-from ringfence.web.new.form_state import Draft, draft_of
-from ringfence.web.views import find, gone, is_fragment
+from ringfence.web.new.form_state import FormState, draft_of
+from ringfence.web.views import find, is_fragment, render_gone
 
 
 @requires(
@@ -38,22 +38,22 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     """`?mode=form` shows each setting as a field, else the whole is JSON; both keep what they do not know."""
     row = find(name)
     if request.method != "POST":
-        return _page(request, row, Masker([row.class_name]).masked(row.settings), mode=request.GET.get("mode", ""))
+        return _page(request, row, Masker([row.class_name]).mask(row.settings), mode=request.GET.get("mode", ""))
     mode = str(request.POST.get("mode", ""))
     sent: dict[str, str] | None = None
     try:
         base = _base(row, str(request.POST.get("version", "")))
-        sent = _sent(request, row, base or {})
+        sent = _parse_sent(request, row, base or {})
         if base != row.settings:
             return _stale(request, row, base, sent, mode)
-        writing.configure(name, unmasked(sent, row.settings), principal_of(request), expected=row.config_offset)
+        writing.configure(name, unmask(sent, row.settings), principal_of(request), expected=row.config_offset)
     except (ConnectError, Refused) as error:
-        status = failed(request, error)
+        status = record_failure(request, error)
         newer = find(name)
         if status == 409 and sent is not None and newer.settings != row.settings:
             return _stale(request, newer, row.settings, sent, mode)
         if is_fragment(request):
-            return _refused(request, newer, sent, error.message, status)
+            return _render_refused(request, newer, sent, error.message, status)
         return _page(request, newer, sent, mode=mode, status=status, problem=error.message)
     address = f"/ui/connectors/{quote(name, safe='')}/config"
     if is_fragment(request):
@@ -65,9 +65,9 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 def newer(request: HttpRequest, name: str) -> HttpResponse:
     """`?version=`: for an open form: what was changed since it was loaded; nothing where nothing was."""
-    row = found(name)
+    row = find_connector(name)
     if row is None:
-        return gone(request, name)
+        return render_gone(request, name)
     base = _base(row, request.GET.get("version", ""))
     shown: dict[str, Any] = {"connector": row}
     if base is not None and base != row.settings:
@@ -91,14 +91,14 @@ def _base(row: Connector, version: str) -> dict[str, str] | None:
     return newest.settings if newest else None
 
 
-def _sent(request: HttpRequest, row: Connector, stored: Mapping[str, str]) -> dict[str, str]:
+def _parse_sent(request: HttpRequest, row: Connector, stored: Mapping[str, str]) -> dict[str, str]:
     """The configuration that the form holds; secrets that were left alone as masks. Raises ConnectError.
 
     `stored`: what the fields were filled with; one that was left alone keeps its value to the letter.
     """
     draft = draft_of(request.POST, stored)
     if draft.name and draft.mode == "json":
-        writing.named(row.name, {"name": draft.name})
+        writing.with_name(row.name, {"name": draft.name})
     config = {"name": stored["name"]} if "name" in stored else {}
     return {**config, **draft.config}
 
@@ -109,23 +109,23 @@ def _stale(
     """A 409: what others changed beside what was to be changed, and both together to save instead."""
     now = row.settings
     old = now if base is None else base
-    mine = filled(sent, old)
+    mine = fill_masks(sent, old)
     masker = Masker({config.get("connector.class", "") for config in (old, now, mine)})
     text = "Somebody changed the configuration while this form was open: nothing was saved."
-    status = failed(request, Refused(409, text))
-    both = masked_again(merged(old, now, mine), now, sent, masker)
+    status = record_failure(request, Refused(409, text))
+    both = mask_again(merge(old, now, mine), now, sent, masker)
     last = ConfigVersion.objects.filter(connector=row.name).order_by("-number").first()
     ways = three_way(old, now, mine, masker)
     return _page(request, row, both, mode=mode, status=status, stale=text, ways=ways, last=last, known=base is not None)
 
 
-def _refused(
+def _render_refused(
     request: HttpRequest, row: Connector, sent: Mapping[str, str] | None, problem: str, status: int
 ) -> HttpResponse:
     """What is wrong, for the form that stays as it is: with a way to each field, and the errors of each."""
     context: dict[str, Any] = {"problem": problem}
     if sent is not None:
-        context |= {**filling.shown(request, _draft(row, sent), ask_brokers=True), "slots": True}
+        context |= {**filling.form_context(request, _draft(row, sent), ask_brokers=True), "slots": True}
         if context["wrong"]:
             context["problem"] = " ".join(context["layout"].rest)
     response = render(request, "ringfence/parts/new_outcome.html", context, status=status)
@@ -133,10 +133,10 @@ def _refused(
     return response
 
 
-def _draft(row: Connector, config: Mapping[str, str]) -> Draft:
+def _draft(row: Connector, config: Mapping[str, str]) -> FormState:
     settings = {"connector.class": row.class_name, **config}
     settings.pop("name", None)
-    return Draft(row.name, settings, of=row.name, editing=True)
+    return FormState(row.name, settings, of=row.name, editing=True)
 
 
 def _page(
@@ -155,6 +155,6 @@ def _page(
     }
     draft = _draft(row, shown)
     if as_form:
-        context = {**filling.shown(request, draft), **context, "draft": draft}
+        context = {**filling.form_context(request, draft), **context, "draft": draft}
     template = "ringfence/parts/edit_form.html" if is_fragment(request) else "ringfence/edit.html"
     return render(request, template, context, status=status)

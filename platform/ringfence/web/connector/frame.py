@@ -18,7 +18,7 @@ from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
 from ringfence.web.connector.header import facts
-from ringfence.web.views import TABS, gone, is_fragment
+from ringfence.web.views import TABS, is_fragment, render_gone
 
 Body = Callable[[HttpRequest, Connector], dict[str, Any]]
 View = Callable[[HttpRequest, str], HttpResponse]
@@ -26,7 +26,7 @@ View = Callable[[HttpRequest, str], HttpResponse]
 _CLOSE = '{"ringfence-refresh": null, "ringfence-close": null}'
 
 
-def found(name: str) -> Connector | None:
+def find_connector(name: str) -> Connector | None:
     return Connector.objects.filter(name=name, known=True).first()
 
 
@@ -47,8 +47,10 @@ def tab(key: str, *verbs: Verb, still: bool = False) -> Callable[[Body], View]:
         @ensure_csrf_cookie
         @wraps(body)
         def view(request: HttpRequest, name: str) -> HttpResponse:
-            row = found(name)
-            return gone(request, name) if row is None else show(request, row, key, body(request, row), still=still)
+            row = find_connector(name)
+            return (
+                render_gone(request, name) if row is None else show(request, row, key, body(request, row), still=still)
+            )
 
         return view
 
@@ -80,9 +82,9 @@ def _frame(request: HttpRequest, row: Connector, key: str) -> dict[str, Any]:
 @require_safe
 def head(request: HttpRequest, name: str) -> HttpResponse:
     """What stands above a still tab: `?tab=&stamp=`; says so where the tab below shows what is not there any more."""
-    row = found(name)
+    row = find_connector(name)
     if row is None:
-        return gone(request, name)
+        return render_gone(request, name)
     context = {**facts(row), **_frame(request, row, request.GET.get("tab", ""))}
     context["moved"] = request.GET.get("stamp", "") not in ("", context["stamp"])
     return render(request, "ringfence/parts/connector_head.html", context)
@@ -95,7 +97,7 @@ def ask(request: HttpRequest, row: Connector, part: str, shown: dict[str, Any], 
     return render(request, context["part"] if is_fragment(request) else "ringfence/ask.html", context, status=status)
 
 
-def done(request: HttpRequest, row: Connector, text: str, tab_key: str, **more: Any) -> HttpResponse:
+def render_done(request: HttpRequest, row: Connector, text: str, tab_key: str, **more: Any) -> HttpResponse:
     """What was done, in one line with its audit entry; `hint` says what to do next, `undo` is the address that undoes
     it. The dialog closes; without htmx the tab is shown again."""
     if not is_fragment(request):
@@ -107,15 +109,15 @@ def done(request: HttpRequest, row: Connector, text: str, tab_key: str, **more: 
     return response
 
 
-def refused(request: HttpRequest, error: ConnectError | Refused) -> HttpResponse:
+def render_refused(request: HttpRequest, error: ConnectError | Refused) -> HttpResponse:
     """That it was not done, and why, where the notices stand; a page without htmx."""
-    status = failed(request, error)
+    status = record_failure(request, error)
     template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
     context = {"tone": "bad", "text": error.message, "title": "That did not work", "code": status}
     return render(request, template, context, status=status)
 
 
-def failed(request: HttpRequest, error: ConnectError | Refused, reason: str = "") -> int:
+def record_failure(request: HttpRequest, error: ConnectError | Refused, reason: str = "") -> int:
     """The status to answer with; the trail is told, too, and keeps the reason that was given."""
     note(request, f"{reason}. {error.message}" if reason else error.message)
     return error.status if isinstance(error, Refused) else error.status_code

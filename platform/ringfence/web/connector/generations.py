@@ -11,7 +11,7 @@ from ringfence.history.models import ConfigVersion
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event, GenerationRow
 from ringfence.web.connector.config_diff import Change, changes
-from ringfence.web.state_badges import Look, stage_look
+from ringfence.web.state_badges import Badge, stage_look
 
 PAGE_SIZE = 20
 SHOWN_IDS = 100
@@ -23,19 +23,19 @@ NOTHING = ""
 class Step:
     """One report of the round."""
 
-    look: Look
+    look: Badge
     time_ms: int
     message: str
     credentials: str
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class GenerationDetails:
     """A generation for people. `version`: 0 where none was kept; `failed`: tries of the round that failed;
     `compared`: the configuration of the generation before was kept."""
 
     row: GenerationRow
-    look: Look
+    look: Badge
     current: bool
     version: int
     changes: Sequence[Change]
@@ -71,7 +71,7 @@ def generations(connector: Connector, page: str, *, with_config: bool) -> dict[s
         version = versions.get(row.generation)
         previous = versions.get(before.generation) if before else None
         stories.append(
-            Story(
+            GenerationDetails(
                 row=row,
                 look=stage_look(row.stage),
                 current=row.generation == connector.generation,
@@ -83,14 +83,14 @@ def generations(connector: Connector, page: str, *, with_config: bool) -> dict[s
                 steps=[_step(body, time_ms, masker, connector) for time_ms, body in told],
                 failed=sum(body.get("stage") == "failed" for _, body in told),
                 credentials=next((str(body["credentials"]) for _, body in told if body.get("credentials")), NOTHING),
-                message=masker.scrubbed(row.message, connector.settings),
+                message=masker.scrub(row.message, connector.settings),
             )
         )
     return {"page": shown, "stories": stories, "shown_ids": SHOWN_IDS}
 
 
 def _step(body: Mapping[str, Any], time_ms: int, masker: Masker, connector: Connector) -> Step:
-    message = masker.scrubbed(str(body.get("message") or ""), connector.settings)
+    message = masker.scrub(str(body.get("message") or ""), connector.settings)
     return Step(stage_look(str(body.get("stage") or "")), time_ms, message, str(body.get("credentials") or ""))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
-from ringfence.web.connector.traces import Failure, cause_of, grouped
+from ringfence.web.connector.traces import Failure, cause_of, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.lists.query import rate_of
 from ringfence.web.state_badges import look_of
@@ -43,7 +43,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
     tasks, now = tasks_of(connector) if tasks is None else tasks, now_ms()
     masker = masker or Masker([connector.class_name])
     config = connector.settings
-    trace = masker.scrubbed(connector.unreadable or connector.trace, config)
+    trace = masker.scrub(connector.unreadable or connector.trace, config)
     return {
         "connector": connector,
         "look": look_of(connector),
@@ -74,7 +74,7 @@ def wish(connector: Connector) -> str:
 def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:
     """Failed tasks grouped by equal traces, the most frequent first."""
     failed = (task for task in tasks if task.state == "FAILED")
-    return grouped((task.number, masker.scrubbed(task.trace or task.why, config)) for task in failed)
+    return group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed)
 
 
 def pretty(text: str) -> str:
@@ -90,7 +90,7 @@ def pretty(text: str) -> str:
 
 def event_view(event: Event, masker: Masker, config: dict[str, str]) -> EventView:
     """An event for people, without secrets."""
-    event.summary = masker.scrubbed(event.summary, config)
+    event.summary = masker.scrub(event.summary, config)
     lowered = event.summary.lower()
     bad = event.type == "warning" or any(word in lowered for word in ("fail", "error", "refused"))
     return EventView(event, _EVENT_ICONS.get(event.type, "info"), bad)

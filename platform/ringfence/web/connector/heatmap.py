@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ringfence.projection.minutes import Hour
-from ringfence.web.state_badges import Tone, task_look
+from ringfence.web.state_badges import Severity, task_look
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ def strip(hour: Hour) -> Strip:
 
 
 _WORDS = {
-    Tone.OK: "running",
-    Tone.BAD: "failed",
-    Tone.MOTION: "starting",
-    Tone.REST: "at rest",
-    Tone.WARN: "in trouble",
-    Tone.UNKNOWN: "in an unknown state",
+    Severity.OK: "running",
+    Severity.BAD: "failed",
+    Severity.MOTION: "starting",
+    Severity.REST: "at rest",
+    Severity.WARN: "in trouble",
+    Severity.UNKNOWN: "in an unknown state",
 }
 
 

@@ -17,7 +17,7 @@ from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.log_rows import KEPT
 from ringfence.projection.models import Connector, LogLine
-from ringfence.web.connector.frame import done, refused, tab
+from ringfence.web.connector.frame import render_done, render_refused, tab
 from ringfence.web.views import find
 
 PAGE_SIZE = 100
@@ -45,7 +45,7 @@ def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
     return {
         "inner": {"log-lines": "ringfence/parts/log_lines.html"},
         "page": page,
-        "lines": [(line, masker.scrubbed(line.message, config)) for line in page],
+        "lines": [(line, masker.scrub(line.message, config)) for line in page],
         "total": total,
         "most": KEPT,
         "chosen": chosen,
@@ -70,6 +70,6 @@ def level(request: HttpRequest, name: str) -> HttpResponse:
             raise bad_request("Say for how many minutes.")
         until_ms = set_level(name, wanted, int(minutes), principal_of(request).name)
     except (ConnectError, Refused) as error:
-        return refused(request, error)
+        return render_refused(request, error)
     hint = f"After {minutes} minutes it is INFO again by itself." if until_ms else ""
-    return done(request, row, f"Its tasks tell {wanted} and worse.", "logs", hint=hint)
+    return render_done(request, row, f"Its tasks tell {wanted} and worse.", "logs", hint=hint)

@@ -20,9 +20,9 @@ from ringfence.dispatch import Refused
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, pack
-from ringfence.web.connector.frame import ask, done, failed, found, refused, tab
+from ringfence.web.connector.frame import ask, find_connector, record_failure, render_done, render_refused, tab
 from ringfence.web.connector.header import pretty
-from ringfence.web.views import find, gone
+from ringfence.web.views import find, render_gone
 
 PAGE_SIZE = 100
 SNAPSHOTS = 20
@@ -57,9 +57,9 @@ def offsets(request: HttpRequest, row: Connector) -> dict[str, Any]:
 @require_safe
 def editor(request: HttpRequest, name: str) -> HttpResponse:
     """Every offset as JSON, to be changed; of a connector with an offsets topic of its own, as a worker reads it."""
-    row = found(name)
+    row = find_connector(name)
     if row is None:
-        return gone(request, name)
+        return render_gone(request, name)
     try:
         current = reading.offsets(name)["offsets"]
     except Refused as refused:
@@ -106,10 +106,10 @@ def snapshot(request: HttpRequest, name: str) -> HttpResponse:
     try:
         taken = snapshots.take(name, principal_of(request).name, "asked for")
     except (ConnectError, Refused) as error:
-        return refused(request, error)
+        return render_refused(request, error)
     count = len(taken.entries)
     text = f"Snapshot {taken.number} is taken: {count} offset{'' if count == 1 else 's'}."
-    return done(request, row, text, "offsets", hint="The last 100 are kept.")
+    return render_done(request, row, text, "offsets", hint="The last 100 are kept.")
 
 
 @requires(POST=on_connector(Verb.OFFSETS).writing())
@@ -133,18 +133,18 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
         if not offset_moves.movable(row):
             raise Refused(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
         note(request, reason)
-        moved, text, hint = _carried_out(request, row, kind, wanted, changes)
+        moved, text, hint = _carry_out(request, row, kind, wanted, changes)
     except (ConnectError, Refused) as error:
-        status = failed(request, error, reason)
+        status = record_failure(request, error, reason)
         if not changes:
             return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
         return _ask(request, row, kind, changes, current, wanted, status, problem=error.message, reason=reason)
     undo = f"/ui/connectors/{row.path}/offsets/snapshots/{moved.snapshot}" if moved.snapshot else ""
     checked = " Its plugin has checked them." if moved.checked else ""
-    return done(request, row, text + checked, "offsets", hint=hint, undo=undo)
+    return render_done(request, row, text + checked, "offsets", hint=hint, undo=undo)
 
 
-def _carried_out(
+def _carry_out(
     request: HttpRequest, row: Connector, kind: str, wanted: OffsetSnapshot | None, changes: Sequence[Mapping[str, Any]]
 ) -> tuple[offset_moves.Moved, str, str]:
     """Done, in words, and what to do next."""
@@ -161,9 +161,9 @@ def _carried_out(
 
 
 def _question(request: HttpRequest, name: str, kind: str, wanted: OffsetSnapshot | None) -> HttpResponse:
-    row = found(name)
+    row = find_connector(name)
     if row is None or (kind == "snapshot" and wanted is None):
-        return gone(request, name)
+        return render_gone(request, name)
     try:
         current = reading.offsets(name)["offsets"]
     except Refused as refused:

@@ -15,7 +15,7 @@ from ringfence.web.connector import task_heatmap as strip
 from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of
 from ringfence.web.sparklines import line, rates
-from ringfence.web.state_badges import Look, stage_look, task_look
+from ringfence.web.state_badges import Badge, stage_look, task_look
 
 SHOWN_OFFSETS = 8
 SHOWN_EVENTS = 25
@@ -27,7 +27,7 @@ _PASSING_STAGES = ("reading", "initialising", "starting", "creating", "waiting")
 @dataclass(frozen=True, slots=True)
 class GenerationView:
     row: GenerationRow
-    look: Look
+    look: Badge
     current: bool
 
 
@@ -58,7 +58,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "tasks": tasks,
         "picture": line(rates(tasks, now)),
         "hour": line(strip.rates(hour, name)),
-        "hour_records": sum(cell.records for cell in minutes.joined([*hour.values()])),
+        "hour_records": sum(cell.records for cell in minutes.join_strips([*hour.values()])),
         "strips": [
             (each, looks.get(each.task) if each.task is not None else None)
             for each in strip.strips(hour, name, [task.number for task in shown])

@@ -18,7 +18,7 @@ class Decoded:
     cut: bool
 
 
-def decoded(encoded: str | None, size: int) -> Decoded:
+def decode(encoded: str | None, size: int) -> Decoded:
     """`encoded`: the beginning in Base64, None for null."""
     if encoded is None:
         return Decoded("null", "null", 0, cut=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from django.utils.safestring import SafeString, mark_safe
 
-from ringfence.projection.minutes import ITSELF, Cell, Key, joined
-from ringfence.web.state_badges import Tone, task_look
+from ringfence.projection.minutes import ITSELF, Cell, Key, join_strips
+from ringfence.web.state_badges import Severity, task_look
 
 WIDTH, HEIGHT = 600, 22
 _CELL = 10
@@ -21,7 +21,7 @@ class Strip:
     """SVG path data in a box of WIDTH x HEIGHT, and the same in words. `task` None: the connector itself."""
 
     task: int | None
-    cells: Sequence[tuple[Tone, str]]
+    cells: Sequence[tuple[Severity, str]]
     commits: str
     fences: str
     restarts: str
@@ -30,7 +30,7 @@ class Strip:
 
 def strip(task: int | None, cells: Sequence[Cell]) -> Strip:
     """One row of the picture."""
-    paths: dict[Tone, list[str]] = {}
+    paths: dict[Severity, list[str]] = {}
     begin = 0
     for index in range(1, len(cells) + 1):
         if index == len(cells) or _tone(cells[index]) is not _tone(cells[begin]):
@@ -49,7 +49,7 @@ def strip(task: int | None, cells: Sequence[Cell]) -> Strip:
     )
 
 
-def _tone(cell: Cell) -> Tone | None:
+def _tone(cell: Cell) -> Severity | None:
     return task_look(cell.state).tone if cell.state else None
 
 
@@ -94,7 +94,7 @@ def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
     Not a template's work: sixty rows of it took half of the time of the whole page, which open pages fetch again and
     again. Nothing but numbers and words of ours is in it.
     """
-    every = joined([cells for (name, _), cells in found.items() if name == connector])
+    every = join_strips([cells for (name, _), cells in found.items() if name == connector])
     last = every[-1].minute if every else 0
     told = [cell for cell in every if cell.records or cell.commits or cell.aborted or cell.fences or cell.restarts]
     rows = []
@@ -110,4 +110,4 @@ def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
 def rates(found: Mapping[Key, Sequence[Cell]], connector: str) -> list[float]:
     """Records per second of each minute but the running one, the oldest first."""
     tasks = [cells for (name, task), cells in found.items() if name == connector and task != ITSELF]
-    return [cell.records / 60 for cell in joined(tasks)[:-1]]
+    return [cell.records / 60 for cell in join_strips(tasks)[:-1]]

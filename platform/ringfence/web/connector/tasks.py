@@ -14,7 +14,7 @@ from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.traces import Cause, cause_of
 from ringfence.web.lists.query import LIVE_MS
-from ringfence.web.state_badges import Look, task_look
+from ringfence.web.state_badges import Badge, task_look
 
 PAGE_SIZE = 100
 STEPS = 40
@@ -25,7 +25,7 @@ class TaskView:
     """A task for people. `cause`: of a failed one; `restart`: what is said of its next automatic restart."""
 
     task: Task
-    look: Look
+    look: Badge
     rate: float
     old: bool
     cause: Cause | None
@@ -52,7 +52,7 @@ def tasks(request: HttpRequest, row: Connector) -> dict[str, Any]:
     masker, config, now = Masker([row.class_name]), row.settings, now_ms()
     return {
         "page": page,
-        "views": [_view(task, row, masker.scrubbed(task.trace or task.why, config), now) for task in page],
+        "views": [_view(task, row, masker.scrub(task.trace or task.why, config), now) for task in page],
         "steps": _steps(row, masker, config),
     }
 
@@ -81,7 +81,7 @@ def _steps(row: Connector, masker: Masker, config: dict[str, str]) -> list[Step]
     told = []
     for number, time_ms, text in events.values_list("task", "time_ms", "body")[:STEPS]:
         body = json.loads(text)
-        stage, message = str(body.get("stage") or ""), masker.scrubbed(str(body.get("message") or ""), config)
+        stage, message = str(body.get("stage") or ""), masker.scrub(str(body.get("message") or ""), config)
         said = f"{stage}: {message}" if message else stage
         told.append(
             Step(

@@ -109,4 +109,4 @@ def _of_entry(entry: AuditEntry, masker: Masker, config: dict[str, str]) -> Line
     text = f"{who} ({entry.via}): {entry.action}, {_OUTCOMES.get(Outcome(entry.outcome), entry.outcome)}{message}"
     changed = ", ".join(json.loads(entry.changed))
     bad = entry.completed and entry.outcome != Outcome.DONE
-    return Line(f"a{entry.pk}", AUDIT, "user", bad, masker.scrubbed(text, config), entry.time_ms, changed)
+    return Line(f"a{entry.pk}", AUDIT, "user", bad, masker.scrub(text, config), entry.time_ms, changed)

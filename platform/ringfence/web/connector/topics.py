@@ -21,32 +21,32 @@ from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
-from ringfence.web.connector.frame import ask, failed, tab
-from ringfence.web.connector.record_text import Decoded, decoded
-from ringfence.web.state_badges import Look, Tone
+from ringfence.web.connector.frame import ask, record_failure, tab
+from ringfence.web.connector.record_text import Decoded, decode
+from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find
 
 LEVELS = ("read_committed", "read_uncommitted")
 _SEEN = {
-    "committed": Look("Committed", "circle-check", Tone.OK, "Every reader sees it."),
-    "aborted": Look("Aborted", "circle-x", Tone.BAD, "Only read_uncommitted readers see it."),
-    "open": Look(
+    "committed": Badge("Committed", "circle-check", Severity.OK, "Every reader sees it."),
+    "aborted": Badge("Aborted", "circle-x", Severity.BAD, "Only read_uncommitted readers see it."),
+    "open": Badge(
         "Open",
         "circle-dot",
-        Tone.MOTION,
+        Severity.MOTION,
         "Its transaction, or an earlier one, is not decided yet.",
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DisplayedRecord:
     """A record for people."""
 
     partition: int
     offset: int
     timestamp_ms: int
-    look: Look
+    look: Badge
     key: Decoded
     value: Decoded
     headers: list[tuple[str, Decoded]]
@@ -77,21 +77,23 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
             raise ConnectError(403, f"You are not granted topic {topic}: its records are not shown.")
         found = dispatch.last_records(topic, row.settings, committed_only=level == LEVELS[0])
     except (ConnectError, Refused) as error:
-        return ask(request, row, "topic_records", {"problem": error.message, "topic": topic}, failed(request, error))
+        return ask(
+            request, row, "topic_records", {"problem": error.message, "topic": topic}, record_failure(request, error)
+        )
     note(request, f"looked at the last records of topic {topic} as {level}")
     masker, config = Masker([row.class_name]), row.settings
-    shown = [_shown(each, masker, config) for each in found["records"]]
+    shown = [_describe(each, masker, config) for each in found["records"]]
     context = {"topic": topic, "level": level, "records": shown, "found": found, "levels": LEVELS}
     context["held_back"] = sum(each["end"] > each["stable"] for each in found["partitions"])
     return ask(request, row, "topic_records", context)
 
 
-def _shown(record: Mapping[str, Any], masker: Masker, config: dict[str, str]) -> Shown:
+def _describe(record: Mapping[str, Any], masker: Masker, config: dict[str, str]) -> DisplayedRecord:
     def read(encoded: str | None, size: int) -> Decoded:
-        made = decoded(encoded, size)
-        return Decoded(made.kind, masker.scrubbed(made.text, config), made.size, made.cut)
+        made = decode(encoded, size)
+        return Decoded(made.kind, masker.scrub(made.text, config), made.size, made.cut)
 
-    return Shown(
+    return DisplayedRecord(
         partition=record["partition"],
         offset=record["offset"],
         timestamp_ms=max(0, record["timestamp_ms"]),

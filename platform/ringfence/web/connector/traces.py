@@ -120,7 +120,7 @@ class Failure:
     cause: Cause
 
 
-def grouped(traces: Iterable[tuple[int, str]]) -> list[Failure]:
+def group_traces(traces: Iterable[tuple[int, str]]) -> list[Failure]:
     """(task, trace) by equal traces, the most frequent first. Traces come without secrets."""
     groups: dict[str, list[int]] = {}
     for task, trace in traces:

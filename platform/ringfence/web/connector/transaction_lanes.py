@@ -12,7 +12,7 @@ from typing import Any
 from django.core.paginator import Page, Paginator
 
 from ringfence.projection.models import Connector, Task
-from ringfence.web.state_badges import Look, Tone, task_look
+from ringfence.web.state_badges import Badge, Severity, task_look
 
 SPAN_MS = 120_000
 WIDTH, HEIGHT = 1200, 48
@@ -20,13 +20,15 @@ PAGE_SIZE = 15
 LISTED = 10
 _NARROWEST, _LOWEST = 3.0, 3.0
 
-_OPEN = Look("Open", "circle-dot", Tone.MOTION, "Its records are not visible to read_committed readers yet.")
-_NONE = Look("None open", "circle-check", Tone.REST, "All that it has sent is committed or aborted.")
-_ENDED = Look("Not running", "circle-stop", Tone.REST, "The attempt that reported last has ended, or reports nothing.")
+_OPEN = Badge("Open", "circle-dot", Severity.MOTION, "Its records are not visible to read_committed readers yet.")
+_NONE = Badge("None open", "circle-check", Severity.REST, "All that it has sent is committed or aborted.")
+_ENDED = Badge(
+    "Not running", "circle-stop", Severity.REST, "The attempt that reported last has ended, or reports nothing."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedTransaction:
     """Transactions that ended between two reports of a task."""
 
     began_ms: int
@@ -45,14 +47,14 @@ class Lane:
     """A task's lane: SVG path data in a box of WIDTH x HEIGHT, and the same as numbers."""
 
     task: Task
-    look: Look
-    state: Look
+    look: Badge
+    state: Badge
     transactional_id: str
     is_open: bool
     committed: str
     aborted: str
     open: str
-    listed: Sequence[Ended]
+    listed: Sequence[EndedTransaction]
     committed_count: int
     aborted_count: int
     records: int
@@ -63,9 +65,9 @@ class Lane:
         return f"{ended}; one is open with {self.task.open_records} records" if self.is_open else ended
 
 
-def ended_of(task: Task, since_ms: int) -> list[Ended]:
+def list_ended(task: Task, since_ms: int) -> list[EndedTransaction]:
     """What the task's last reports tell, the oldest first."""
-    told = (Ended(*item[2:7]) for item in json.loads(task.recent) if len(item) >= 7)
+    told = (EndedTransaction(*item[2:7]) for item in json.loads(task.recent) if len(item) >= 7)
     return [each for each in told if each.ended_ms > since_ms]
 
 
@@ -86,7 +88,7 @@ def _bar(began_ms: int, ended_ms: int, height: float, start_ms: int) -> str:
 def lanes(tasks: Iterable[Task], now_ms: int) -> list[Lane]:
     """One lane for each task, all to the same scale."""
     start_ms = now_ms - SPAN_MS
-    of = [(task, ended_of(task, start_ms)) for task in tasks]
+    of = [(task, list_ended(task, start_ms)) for task in tasks]
     peak = max(
         (
             *(each.records for _, ended in of for each in ended),
@@ -97,11 +99,11 @@ def lanes(tasks: Iterable[Task], now_ms: int) -> list[Lane]:
     return [_lane(task, ended, peak, now_ms) for task, ended in of]
 
 
-def _lane(task: Task, ended: Sequence[Ended], peak: int, now_ms: int) -> Lane:
+def _lane(task: Task, ended: Sequence[EndedTransaction], peak: int, now_ms: int) -> Lane:
     start_ms = now_ms - SPAN_MS
     is_open = open_now(task)
 
-    def drawn(bars: Iterable[Ended]) -> str:
+    def draw(bars: Iterable[EndedTransaction]) -> str:
         return "".join(_bar(each.began_ms, each.ended_ms, high(each.records), start_ms) for each in bars)
 
     def high(records: int) -> float:
@@ -114,8 +116,8 @@ def _lane(task: Task, ended: Sequence[Ended], peak: int, now_ms: int) -> Lane:
         state=_OPEN if is_open else _NONE if live else _ENDED,
         transactional_id=str(json.loads(task.measures).get("transactional_id") or ""),
         is_open=is_open,
-        committed=drawn(each for each in ended if not each.aborted),
-        aborted=drawn(each for each in ended if each.aborted),
+        committed=draw(each for each in ended if not each.aborted),
+        aborted=draw(each for each in ended if each.aborted),
         open=_bar(task.open_since_ms, now_ms, high(task.open_records), start_ms) if is_open else "",
         listed=ended[: -LISTED - 1 : -1],
         committed_count=sum(each.committed for each in ended),

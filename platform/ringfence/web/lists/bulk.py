@@ -13,7 +13,7 @@ from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.bulk import MOST, command, each
 from ringfence.web.actions import ACTIONS, Action
-from ringfence.web.lists.query import chosen
+from ringfence.web.lists.query import choose
 from ringfence.web.views import is_fragment
 
 DELETE = Action("delete", "delete", Verb.DELETE, {}, "Deleted. Source offsets are kept.")
@@ -36,7 +36,7 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
     reason = request.POST.get("reason", "").strip()[:1000] if action is DELETE else ""
     problem, names = "", list(dict.fromkeys(request.POST.getlist("connector")))
     if request.POST.get("all"):
-        asked = chosen(request.POST.dict(), principal_of(request), int(time.time() * 1000))
+        asked = choose(request.POST.dict(), principal_of(request), int(time.time() * 1000))
         names = list(asked.shown.values_list("name", flat=True)[: MOST + 1])
         if str(len(names)) != request.POST.get("expected") and len(names) <= MOST:
             problem = f"By now {len(names)} connectors match, not as many as were shown. Nothing was done: look again."

@@ -22,7 +22,7 @@ from ringfence.web.connector.traces import Cause, cause_of
 from ringfence.web.health_reasons import reason
 from ringfence.web.lists.rows import LIVE_MS
 from ringfence.web.sparklines import Line, line
-from ringfence.web.state_badges import GROUPS, HEALTH, Look, look_of
+from ringfence.web.state_badges import GROUPS, HEALTH, Badge, look_of
 
 WRONG_SHOWN = 10
 HANGING_SHOWN = 20
@@ -31,11 +31,11 @@ _HEALTHS = (Health.UNHEALTHY, Health.DEGRADED, Health.STALLED, Health.HEALTHY, H
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class Problem:
     """A connector that needs attention. `cause`: of its own or a task's failure, without secrets."""
 
     connector: Connector
-    look: Look
+    look: Badge
     reason: str
     cause: Cause | None
 
@@ -47,7 +47,7 @@ class Tile:
     word: str
     count: int
     address: str
-    look: Look | None = None
+    look: Badge | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _tiles(counts: dict[str, int]) -> list[Tile]:
     return tiles
 
 
-def _wrong(known: Any, counts: dict[str, int]) -> tuple[list[Wrong], int]:
+def _wrong(known: Any, counts: dict[str, int]) -> tuple[list[Problem], int]:
     """The worst connectors with their causes, and how many there are beside them."""
     healths = GROUPS["attention"][2]
     worst = list(known.filter(health__in=healths).order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
@@ -135,8 +135,8 @@ def _wrong(known: Any, counts: dict[str, int]) -> tuple[list[Wrong], int]:
     listed = []
     for row in worst:
         trace = row.unreadable or (row.trace if row.state == "FAILED" else "") or traces.get(row.name, "")
-        cause = cause_of(masker.scrubbed(trace, row.settings)) if trace else None
-        listed.append(Wrong(row, look_of(row), reason(row), cause))
+        cause = cause_of(masker.scrub(trace, row.settings)) if trace else None
+        listed.append(Problem(row, look_of(row), reason(row), cause))
     return listed, sum(counts.get(health, 0) for health in healths) - len(listed)
 
 

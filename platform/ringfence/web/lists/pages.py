@@ -21,9 +21,9 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.projection.models import Connector
 from ringfence.web.lists.overview import overview
-from ringfence.web.lists.query import PAGE_SIZE, chosen, listing
+from ringfence.web.lists.query import PAGE_SIZE, choose, listing
 from ringfence.web.lists.rows import rows_of
-from ringfence.web.live.fragment_cache import Part, PartResponse, parts, since_of
+from ringfence.web.live.fragment_cache import Fragment, FragmentResponse, parts, since_of
 from ringfence.web.views import is_fragment, with_token
 
 FOUND = 12
@@ -46,7 +46,7 @@ def first(request: HttpRequest) -> HttpResponse:
     def make() -> str:
         return render_to_string("ringfence/parts/overview.html", overview(who))
 
-    return PartResponse(parts.get(("overview", who.eyes), since_of(request.GET.get("at", "")), make))
+    return FragmentResponse(parts.get(("overview", who.eyes), since_of(request.GET.get("at", "")), make))
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -59,12 +59,12 @@ def connectors(request: HttpRequest) -> HttpResponse:
     if not is_fragment(request):
         return render(request, "ringfence/connectors.html", {**_list(query, who), "section": "connectors"})
     if "row" in request.GET:
-        return PartResponse(_rows(request.GET.getlist("row")[:PAGE_SIZE], who, since_ms))
+        return FragmentResponse(_rows(request.GET.getlist("row")[:PAGE_SIZE], who, since_ms))
 
     def make() -> str:
         return render_to_string("ringfence/parts/list.html", _list(query, who))
 
-    return PartResponse(parts.get(("list", urlencode(sorted(query.items())), who.eyes), since_ms, make))
+    return FragmentResponse(parts.get(("list", urlencode(sorted(query.items())), who.eyes), since_ms, make))
 
 
 def _list(query: Mapping[str, str], who: Principal) -> dict[str, Any]:
@@ -72,9 +72,9 @@ def _list(query: Mapping[str, str], who: Principal) -> dict[str, Any]:
     return {**listing(query, who), "address": QueryDict(urlencode(query)), "may_create": who.may_somewhere(Verb.EDIT)}
 
 
-def _rows(names: list[str], who: Principal, since_ms: int) -> Part:
+def _rows(names: list[str], who: Principal, since_ms: int) -> Fragment:
     """Those that may be seen and are there, each as its row. Many pages ask for the same ones at once."""
-    seen = tuple(who.shown(names))
+    seen = tuple(who.filter_names(names))
 
     def make() -> str:
         found = {name: part.text for name in seen if (part := parts.find(("row", name), since_ms)) is not None}
@@ -93,7 +93,7 @@ def _rows(names: list[str], who: Principal, since_ms: int) -> Part:
 def table(request: HttpRequest) -> HttpResponse:
     """What the list shows, all of its pages, as CSV."""
     now_ms = int(time.time() * 1000)
-    asked = chosen(request.GET.dict(), principal_of(request), now_ms)
+    asked = choose(request.GET.dict(), principal_of(request), now_ms)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(_CSV_COLUMNS)
@@ -115,6 +115,6 @@ def _harmless(text: str) -> str:
 @require_safe
 def find(request: HttpRequest) -> HttpResponse:
     """What the palette shows of connectors: `?q=`."""
-    asked = chosen({"q": request.GET.get("q", "")}, principal_of(request), int(time.time() * 1000))
+    asked = choose({"q": request.GET.get("q", "")}, principal_of(request), int(time.time() * 1000))
     found = asked.shown.only("name", "class_name", "health")[:FOUND]
     return render(request, "ringfence/parts/found.html", {"found": found})

@@ -18,7 +18,7 @@ from ringfence.projection.models import Connector, Task
 from ringfence.web.lists.rows import LIVE_MS, rate_of, rows_of
 from ringfence.web.state_badges import GROUPS, HEALTH
 
-__all__ = ["LIVE_MS", "ORDERS", "PAGE_SIZE", "Chosen", "chosen", "listing", "rate_of"]
+__all__ = ["LIVE_MS", "ORDERS", "PAGE_SIZE", "ListQuery", "choose", "listing", "rate_of"]
 
 PAGE_SIZE = 50
 ORDERS = {
@@ -66,7 +66,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ListQuery:
     """What an address asks for: `found` by search and class, `shown` by the state, too, in the order asked for."""
 
     search: str
@@ -80,7 +80,7 @@ class Chosen:
     """The state filter in words, "" where it is one of the chips or none."""
 
 
-def chosen(query: Mapping[str, str], who: Principal, now_ms: int) -> Chosen:
+def choose(query: Mapping[str, str], who: Principal, now_ms: int) -> ListQuery:
     """Of what may be seen. `query`: q (text), state (a filter's key or a health), plugin (a class), sort."""
     search, state = query.get("q", "").strip()[:200].replace("\x00", ""), query.get("state", "")
     plugin, sort = query.get("plugin", "")[:400].replace("\x00", ""), query.get("sort", "")
@@ -98,10 +98,10 @@ def chosen(query: Mapping[str, str], who: Principal, now_ms: int) -> Chosen:
         shown, word = found.filter(SPECIAL[state][1]), SPECIAL[state][0]
     else:
         state = ""
-    return Chosen(search, state, plugin, sort, known, found, _ordered(shown, sort, now_ms), word)
+    return ListQuery(search, state, plugin, sort, known, found, _order(shown, sort, now_ms), word)
 
 
-def _ordered(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Connector]:
+def _order(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Connector]:
     if sort in ("rate", "-rate"):
         live = Task.objects.filter(connector=OuterRef("name"), known=True, reported_ms__gt=now_ms - LIVE_MS)
         total = live.order_by().values("connector").annotate(total=Sum("rate")).values("total")
@@ -126,9 +126,9 @@ def _columns(sort: str) -> dict[str, Column]:
 
 
 def listing(query: Mapping[str, str], who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
-    """Everything that the list shows, of what may be seen. `query`: as `chosen`, and page."""
+    """Everything that the list shows, of what may be seen. `query`: as `choose`, and page."""
     now_ms = int(time.time() * 1000)
-    asked = chosen(query, who, now_ms)
+    asked = choose(query, who, now_ms)
     by_health = asked.found.values("health").order_by().annotate(n=Count("name"))
     counts = {row["health"]: row["n"] for row in by_health}
     filters = [

@@ -8,7 +8,7 @@ from ringfence.projection.models import Connector, Task
 from ringfence.web.connector.heatmap import Strip, strip
 from ringfence.web.health_reasons import reason
 from ringfence.web.sparklines import Line, line, rates
-from ringfence.web.state_badges import Look, look_of
+from ringfence.web.state_badges import Badge, look_of
 
 LIVE_MS = 10_000
 """A rate that was reported longer ago than this is not a rate any more."""
@@ -19,7 +19,7 @@ class Row:
     """One connector in the list."""
 
     connector: Connector
-    look: Look
+    look: Badge
     reason: str
     rate: float
     records: int

@@ -19,7 +19,7 @@ PACK_LEVEL = 3
 _MOST = 500
 
 
-class Part:
+class Fragment:
     """A piece of a page. Packed once, for all who take it so."""
 
     def __init__(self, text: str) -> None:
@@ -30,10 +30,10 @@ class Part:
         return gzip.compress(self.text.encode(), PACK_LEVEL, mtime=0)
 
 
-class PartResponse(HttpResponse):
+class FragmentResponse(HttpResponse):
     """Answers with a part that others may have, too."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Fragment) -> None:
         super().__init__(part.text)
         self.part = part
 
@@ -44,37 +44,37 @@ class _Making:
     def __init__(self, began_ms: int) -> None:
         self.began_ms = began_ms
         self.over = threading.Event()
-        self.part: Part | None = None
+        self.part: Fragment | None = None
 
 
-class Fresh:
+class FragmentCache:
     """Of this process; any thread may use it."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: dict[Hashable, tuple[int, Part]] = {}
+        self._kept: dict[Hashable, tuple[int, Fragment]] = {}
         self._making: dict[Hashable, _Making] = {}
 
     def now_ms(self) -> int:
         return int(self._clock() * 1000)
 
-    def find(self, key: Hashable, since_ms: int) -> Part | None:
+    def find(self, key: Hashable, since_ms: int) -> Fragment | None:
         """The part, if it was made at or after that time. 0: only a new one will do."""
         kept = self._kept.get(key)
         if kept is None or not 0 < since_ms <= kept[0] or self.now_ms() - kept[0] > LONGEST_MS:
             return None
         return kept[1]
 
-    def keep(self, key: Hashable, began_ms: int, text: str) -> Part:
+    def keep(self, key: Hashable, began_ms: int, text: str) -> Fragment:
         """`began_ms`: before its data was read."""
         if len(self._kept) >= _MOST:
             self._kept.clear()  # cheaper than to know which ones are old; they last two seconds
-        part = Part(text)
+        part = Fragment(text)
         self._kept[key] = began_ms, part
         return part
 
-    def get(self, key: Hashable, since_ms: int, make: Callable[[], str]) -> Part:
+    def get(self, key: Hashable, since_ms: int, make: Callable[[], str]) -> Fragment:
         """The part, made if need be; by one thread, while the others that want no newer one wait for it."""
         while True:
             with self._lock:
@@ -97,7 +97,7 @@ class Fresh:
             making.over.set()
 
 
-parts = Fresh()
+parts = FragmentCache()
 
 
 def since_of(text: str) -> int:

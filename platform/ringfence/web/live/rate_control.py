@@ -19,7 +19,7 @@ else, as when the process begins, and numbers that come late are what people see
 _STATES = 0.3
 
 
-class Pace:
+class RateControl:
     """Of one process."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Pace:
         self._told = 0
         self._cost = 0.0
 
-    def told(self) -> None:
+    def count_event(self) -> None:
         """An event was told to a page."""
         self._told += 1
         now = self._clock()

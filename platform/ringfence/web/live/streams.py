@@ -36,7 +36,7 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
 from ringfence.projection.models import TopicPosition
-from ringfence.web.live.rate_control import Pace
+from ringfence.web.live.rate_control import RateControl
 
 HEARTBEAT_SECONDS = 15.0
 TICK_SECONDS = 10.0
@@ -69,8 +69,8 @@ class Listener:
     def tell(self, notice: Notice, at_ms: int = 0) -> None:
         """Wake the page where it shows something of this."""
         if self.name is None:
-            urgent = whole = notice.other or bool(self.who.shown(notice.changed))
-            rows = self.who.shown(notice.moved)
+            urgent = whole = notice.other or bool(self.who.filter_names(notice.changed))
+            rows = self.who.filter_names(notice.moved)
         else:
             urgent = self.name in notice.changed
             whole, rows = urgent or notice.other or self.name in notice.moved, []
@@ -107,7 +107,7 @@ class Hub:
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
-        self.pace = Pace()
+        self.pace = RateControl()
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -233,14 +233,14 @@ async def stream(name: str | None, who: Principal = EVERYBODY_HERE, renew: Renew
                     await asyncio.wait_for(listener.urgent.wait(), pause)
             yield listener.take()
             told_at = loop.time()
-            here.pace.told()
+            here.pace.count_event()
             await asyncio.sleep(here.pace.states_s(len(here)))
     finally:
         here.remove(listener)
 
 
 @sync_to_async
-def _renewed(request: HttpRequest, name: str | None) -> Principal | None:
+def _renew(request: HttpRequest, name: str | None) -> Principal | None:
     """Who asks, as of now; None where the token, session or grant behind the stream has gone."""
     try:
         who = identify_again(request)
@@ -259,6 +259,6 @@ def events(request: HttpRequest) -> StreamingHttpResponse:
     name = request.GET.get("connector")
     if name is not None:
         authorise(request, Verb.VIEW, name)
-    body = stream(name, principal_of(request), lambda: _renewed(request, name))
+    body = stream(name, principal_of(request), lambda: _renew(request, name))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(body, content_type="text/event-stream", headers=headers)

@@ -20,7 +20,7 @@ from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
 from ringfence.web.new import form as filling
-from ringfence.web.new.form_state import Draft, complete, posted
+from ringfence.web.new.form_state import FormState, complete, read_posted
 from ringfence.web.views import find, is_fragment
 
 
@@ -33,12 +33,12 @@ def new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return _create(request)
     if request.GET.get("mode") == "json":
-        return _page(request, Draft(mode="json"), tell_all=False)
+        return _page(request, FormState(mode="json"), tell_all=False)
     if "from" in request.GET:
         return _copy(request, request.GET["from"])
     class_name = request.GET.get("class", "")
     if class_name:
-        draft = Draft(name=request.GET.get("name", "").strip(), config={"connector.class": class_name})
+        draft = FormState(name=request.GET.get("name", "").strip(), config={"connector.class": class_name})
         return _page(request, draft, tell_all=False)
     return _catalog(request)
 
@@ -84,11 +84,11 @@ def _copy(request: HttpRequest, name: str) -> HttpResponse:
     authorise(request, Verb.VIEW_CONFIG, name)
     row = find(name)
     keeps = principal_of(request).may(Verb.EDIT, name)
-    masked = Masker([row.class_name]).masked(row.settings)
+    masked = Masker([row.class_name]).mask(row.settings)
     left_out = [key for key, value in masked.items() if value == HIDDEN and not keeps]
     config = {key: value for key, value in masked.items() if key != "name" and key not in left_out}
     copy = _free(f"{name}-copy")
-    return _page(request, Draft(name=copy, config=config, of=name if keeps else ""), model=name, left_out=left_out)
+    return _page(request, FormState(name=copy, config=config, of=name if keeps else ""), model=name, left_out=left_out)
 
 
 def _free(name: str) -> str:
@@ -96,15 +96,17 @@ def _free(name: str) -> str:
     return next(free for number in range(1, 1000) if (free := name if number == 1 else f"{name}-{number}") not in taken)
 
 
-def _page(request: HttpRequest, draft: Draft, *, tell_all: bool = True, status: int = 200, **more: Any) -> HttpResponse:
-    context = {"section": "new", **filling.shown(request, draft, tell_all=tell_all), **more}
+def _page(
+    request: HttpRequest, draft: FormState, *, tell_all: bool = True, status: int = 200, **more: Any
+) -> HttpResponse:
+    context = {"section": "new", **filling.form_context(request, draft, tell_all=tell_all), **more}
     return render(request, "ringfence/new_form.html", context, status=status)
 
 
 def _create(request: HttpRequest) -> HttpResponse:
-    draft = Draft(mode="json" if "json" in request.POST else "form")
+    draft = FormState(mode="json" if "json" in request.POST else "form")
     try:
-        draft = posted(request)
+        draft = read_posted(request)
         config = complete(request, draft)
         by = principal_of(request)
         if draft.fresh:
@@ -113,18 +115,18 @@ def _create(request: HttpRequest) -> HttpResponse:
         else:
             writing.create(draft.name, config, draft.state, by)
     except (ConnectError, Refused) as error:
-        return _refused(request, draft, error)
+        return _render_refused(request, draft, error)
     address = f"/ui/connectors/{quote(draft.name, safe='')}"
     if is_fragment(request):
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)
 
 
-def _refused(request: HttpRequest, draft: Draft, error: ConnectError | Refused) -> HttpResponse:
+def _render_refused(request: HttpRequest, draft: FormState, error: ConnectError | Refused) -> HttpResponse:
     """What is wrong, with a way to each field; the trail is told, too."""
     note(request, error.message)
     status = error.status if isinstance(error, Refused) else error.status_code
-    context = {"section": "new", **filling.shown(request, draft, ask_brokers=True)}
+    context = {"section": "new", **filling.form_context(request, draft, ask_brokers=True)}
     context["problem"] = error.message
     if context["wrong"] or context["name_errors"]:
         context["problem"] = " ".join(context["layout"].rest)

@@ -17,18 +17,20 @@ from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
 from ringfence.web.new.field import SETTING
-from ringfence.web.new.form_state import Draft, posted, seen
+from ringfence.web.new.form_state import FormState, read_posted, visible_settings
 from ringfence.web.new.layout import layout
 
 _SHOWN_OFFSETS = 5
 
 
-def shown(request: HttpRequest, draft: Draft, *, tell_all: bool = True, ask_brokers: bool = False) -> dict[str, Any]:
+def form_context(
+    request: HttpRequest, draft: FormState, *, tell_all: bool = True, ask_brokers: bool = False
+) -> dict[str, Any]:
     """What the templates need; without a worker the settings that stand there, and why.
 
     tell_all: else a setting's errors are shown once it has a value.
     """
-    settings, undeclared = seen(request, draft), ""
+    settings, undeclared = visible_settings(request, draft), ""
     validation: dict[str, Any] = {}
     masker = Masker([draft.class_name])
     try:
@@ -37,7 +39,7 @@ def shown(request: HttpRequest, draft: Draft, *, tell_all: bool = True, ask_brok
             writing.remember_secrets(draft.class_name, validation)
             masker = Masker([draft.class_name])
             validation = topic_grants.add_to(validation, settings, principal_of(request))
-            validation = writing.masked_validation(validation, draft.class_name, settings)
+            validation = writing.mask_validation(validation, draft.class_name, settings)
     except Refused as refused:
         undeclared = refused.message
 
@@ -60,7 +62,7 @@ def shown(request: HttpRequest, draft: Draft, *, tell_all: bool = True, ask_brok
     }
 
 
-def begins(request: HttpRequest, draft: Draft, *, tell_all: bool = True) -> dict[str, Any]:
+def begins(request: HttpRequest, draft: FormState, *, tell_all: bool = True) -> dict[str, Any]:
     """What is there already under the name: told to those who may use it."""
     name, errors = draft.name, []
     offsets: list[SourceOffset] = []
@@ -83,9 +85,9 @@ def begins(request: HttpRequest, draft: Draft, *, tell_all: bool = True) -> dict
     }
 
 
-def text_of(draft: Draft) -> str:
+def text_of(draft: FormState) -> str:
     """The draft as JSON, its secrets as masks."""
-    masked = Masker([draft.class_name]).masked(draft.config)
+    masked = Masker([draft.class_name]).mask(draft.config)
     config = dict(sorted(masked.items(), key=lambda item: (item[0] != "connector.class", item[0])))
     return json.dumps({"name": draft.name, "config": config}, indent=2, ensure_ascii=False)
 
@@ -96,12 +98,12 @@ def field(request: HttpRequest) -> HttpResponse:
     """`?key=`: the errors of one setting while it is typed, and what depends on it; all fields where others are due."""
     key = request.GET.get("key", "")
     try:
-        draft = posted(request)
+        draft = read_posted(request)
     except ConnectError as error:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [error.message]})
     if key == "name":
         return render(request, "ringfence/parts/new_name.html", {"draft": draft, **begins(request, draft)})
-    context = shown(request, draft)
+    context = form_context(request, draft)
     if context["undeclared"]:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [context["undeclared"]]})
     made = context["layout"]
@@ -124,12 +126,12 @@ def field(request: HttpRequest) -> HttpResponse:
 
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
-def turned(request: HttpRequest) -> HttpResponse:
+def switch_mode(request: HttpRequest) -> HttpResponse:
     """`?mode=`: what the form holds in the other shape. Nothing is lost: what is not known is kept, secrets stay where
     they were typed."""
     mode = "json" if request.GET.get("mode") == "json" else "form"
     try:
-        draft = posted(request)
+        draft = read_posted(request)
         if not draft.class_name:
             raise ConnectError(400, "connector.class is missing: without it there is no form. Add it to the text.")
     except ConnectError as error:
@@ -139,11 +141,11 @@ def turned(request: HttpRequest) -> HttpResponse:
         response["HX-Retarget"] = "#outcome"
         return response
     if mode == "json":
-        return _turned(render(request, "ringfence/parts/new_text.html", {"text": text_of(draft)}), mode)
-    context: dict[str, Any] = {**shown(request, draft), "told": True}
-    return _turned(render(request, "ringfence/parts/new_fields.html", context), mode)
+        return _switch_mode(render(request, "ringfence/parts/new_text.html", {"text": text_of(draft)}), mode)
+    context: dict[str, Any] = {**form_context(request, draft), "told": True}
+    return _switch_mode(render(request, "ringfence/parts/new_fields.html", context), mode)
 
 
-def _turned(response: HttpResponse, mode: str) -> HttpResponse:
+def _switch_mode(response: HttpResponse, mode: str) -> HttpResponse:
     response["HX-Trigger-After-Swap"] = json.dumps({"ringfence-mode": mode})
     return response

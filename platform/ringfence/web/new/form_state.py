@@ -15,7 +15,7 @@ from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.http.errors import ConnectError, bad_request
-from ringfence.http.masking import has_mask, unmasked
+from ringfence.http.masking import has_mask, unmask
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.pasted_config import read_pasted
 
@@ -28,7 +28,7 @@ DROP = "drop:"
 
 
 @dataclass(slots=True)
-class Draft:
+class FormState:
     """`config` holds masks for secrets that were left alone. `of`: the connector whose stored values they stand for.
 
     fresh: source offsets that stand under the name are deleted before it starts.
@@ -54,13 +54,13 @@ class Draft:
         return {**self.config, "name": self.name}
 
 
-def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> Draft:
+def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> FormState:
     """`known`: what the fields were filled with; one that was left alone keeps its value to the letter.
 
     Raises a 400 for a text that cannot be read, and for a setting that is there twice.
     """
     state = str(posted.get("state", "RUNNING"))
-    draft = Draft(
+    draft = FormState(
         name=str(posted.get("name", "")).strip(),
         of=str(posted.get("of", "")),
         state=state if state in writing.INITIAL_STATES else "RUNNING",
@@ -73,7 +73,7 @@ def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> Draft
         return draft
     pasted = read_pasted(str(posted.get("json", "")))
     if draft.editing and pasted.name:
-        writing.named(draft.name, {"name": pasted.name})  # an edit does not rename
+        writing.with_name(draft.name, {"name": pasted.name})  # an edit does not rename
     draft.name, draft.understood = pasted.name or draft.name, pasted.understood
     draft.config = {
         key: (str(posted.get(SETTING + key, "")) or value) if value == HIDDEN else value
@@ -82,19 +82,19 @@ def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> Draft
     return draft
 
 
-def posted(request: HttpRequest) -> Draft:
+def read_posted(request: HttpRequest) -> FormState:
     """The draft that a form sends. What its fields were filled with from a connector keeps its value to the letter."""
     of, who = str(request.POST.get("of", "")), principal_of(request)
-    known = writing.stored_settings(of) if of and who.may(Verb.VIEW_CONFIG, of) else {}
+    known = writing.read_stored_settings(of) if of and who.may(Verb.VIEW_CONFIG, of) else {}
     return draft_of(request.POST, known)
 
 
-def complete(request: HttpRequest, draft: Draft) -> dict[str, str]:
+def complete(request: HttpRequest, draft: FormState) -> dict[str, str]:
     """The configuration without masks, with its name. Needs `edit` on the name, and on whose secrets it takes.
 
     Raises ConnectError, Forbidden.
     """
-    named = writing.named(draft.name, draft.config)
+    named = writing.with_name(draft.name, draft.config)
     authorise(request, Verb.EDIT, draft.name)
     if not has_mask(named):
         return named
@@ -103,15 +103,15 @@ def complete(request: HttpRequest, draft: Draft) -> dict[str, str]:
     authorise(request, Verb.EDIT, of)
     authorise(request, Verb.VIEW_CONFIG, of)
     authorise(request, Verb.EDIT, draft.name)  # the audit entry is about this one
-    return unmasked(named, writing.stored_settings(of))
+    return unmask(named, writing.read_stored_settings(of))
 
 
-def seen(request: HttpRequest, draft: Draft) -> dict[str, str]:
+def visible_settings(request: HttpRequest, draft: FormState) -> dict[str, str]:
     """The same as far as it may be known, for a form that is still being filled in: other masks stay."""
     settings, of = draft.settings, draft.of or draft.name
     who = principal_of(request)
     if has_mask(settings) and who.may(Verb.EDIT, of) and who.may(Verb.VIEW_CONFIG, of):
-        stored = writing.stored_settings(of)
+        stored = writing.read_stored_settings(of)
         return {key: stored.get(key, value) if value == HIDDEN else value for key, value in settings.items()}
     return settings
 

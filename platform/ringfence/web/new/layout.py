@@ -95,7 +95,7 @@ def layout(
 def other_field(name: str, value: str, secret: Callable[[str], bool]) -> Field:
     """A setting that stands there and that nobody has declared."""
     made = Field(name, name, "text", required=False, advanced=False, help="", default="", blank=not value.strip())
-    return _filled(made, value, secret(name))
+    return _fill(made, value, secret(name))
 
 
 def _field(
@@ -122,10 +122,10 @@ def _field(
         made.kind = "list" if definition.get("type") == "LIST" else "choice"
     made.visible = bool(value.get("visible", True)) or name in config
     made.blank = name in config and not given.strip()
-    return _filled(made, given, hides)
+    return _fill(made, given, hides)
 
 
-def _filled(made: Field, given: str, hides: bool) -> Field:
+def _fill(made: Field, given: str, hides: bool) -> Field:
     """With its value; a secret's is never written into a page, unless it only says where the secret stands."""
     if hides and not _REFERENCE.match(given):
         made.kind, made.kept, made.typed = "password", bool(given), bool(given) and given != HIDDEN

@@ -18,7 +18,7 @@ _IN_PATH: Final = re.compile(r"/connectors/([^/]+)(/config)?/?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Pasted:
+class PastedConfig:
     """`understood`: what the text was taken for, in words."""
 
     name: str
@@ -26,7 +26,7 @@ class Pasted:
     understood: str
 
 
-def read_pasted(text: str) -> Pasted:
+def read_pasted(text: str) -> PastedConfig:
     """One connector. Raises a 400 that says what is expected."""
     stripped = text.strip()
     if not stripped:
@@ -36,17 +36,17 @@ def read_pasted(text: str) -> Pasted:
     if stripped[0] in "{[":
         return _json(stripped, "")
     if _YAML.search(stripped):
-        return _listed(transfer.parsed(stripped, "yaml"), "YAML")
+        return _parse_list(transfer.parse(stripped, "yaml"), "YAML")
     try:
         config = properties.read(stripped)
     except properties.Malformed as error:
         raise bad_request(
             f"This is neither JSON nor a curl command, and as properties {error}. Paste one of these."
         ) from error
-    return Pasted(config.get("name", "").strip(), config, "properties")
+    return PastedConfig(config.get("name", "").strip(), config, "properties")
 
 
-def _json(text: str, name: str) -> Pasted:
+def _json(text: str, name: str) -> PastedConfig:
     """`name`: the one that the address says, where there is one."""
     value = read(text.encode("utf-8", "replace"))
     if isinstance(value, list):
@@ -57,18 +57,18 @@ def _json(text: str, name: str) -> Pasted:
     if isinstance(given.get("config"), dict):
         config = config_of(given["config"])
         found = str(given.get("name") or config.get("name", "")).strip()
-        return Pasted(found or name, config, 'JSON with "name" and "config"')
+        return PastedConfig(found or name, config, 'JSON with "name" and "config"')
     config = config_of(given)
-    return Pasted(config.get("name", "").strip() or name, config, "JSON with the settings alone")
+    return PastedConfig(config.get("name", "").strip() or name, config, "JSON with the settings alone")
 
 
-def _listed(configs: list[dict[str, str]], word: str) -> Pasted:
+def _parse_list(configs: list[dict[str, str]], word: str) -> PastedConfig:
     if len(configs) != 1:
         raise bad_request(f"There are {len(configs)} connectors. Paste one; an import takes several.")
-    return Pasted(configs[0].get("name", ""), configs[0], word)
+    return PastedConfig(configs[0].get("name", ""), configs[0], word)
 
 
-def _curl(text: str) -> Pasted:
+def _curl(text: str) -> PastedConfig:
     try:
         words = shlex.split(re.sub(r"[\\^]\r?\n", " ", text))[1:]
     except ValueError as error:
@@ -82,7 +82,7 @@ def _curl(text: str) -> Pasted:
     paths = [urlsplit(word).path for word in words if "://" in word or "/connectors" in word]
     found = _IN_PATH.search(paths[0]) if paths else None
     named = _json(body, unquote(found[1]) if found else "")
-    return Pasted(named.name, named.config, f"a curl command that sends {named.understood}")
+    return PastedConfig(named.name, named.config, f"a curl command that sends {named.understood}")
 
 
 def _bodies(words: list[str]) -> Iterator[str]:

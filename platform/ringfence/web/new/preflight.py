@@ -19,21 +19,25 @@ from ringfence.api.jsonbody import object_of, plain, read
 from ringfence.api.preflight import checks_of
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError, bad_request
-from ringfence.web.new.form_state import complete, posted
-from ringfence.web.state_badges import Look, Tone
+from ringfence.web.new.form_state import complete, read_posted
+from ringfence.web.state_badges import Badge, Severity
 
-REFUSES = Look("Failed", "circle-x", Tone.BAD, "The configuration is refused because of this.")
+REFUSES = Badge("Failed", "circle-x", Severity.BAD, "The configuration is refused because of this.")
 LOOKS = {
-    "ok": Look("Ok", "circle-check", Tone.OK),
-    "failed": Look("Failed", "triangle-alert", Tone.WARN, "A warning: the connector can be created, and will meet it."),
-    "unknown": Look("Unknown", "circle-question-mark", Tone.UNKNOWN, "This could not be found out."),
+    "ok": Badge("Ok", "circle-check", Severity.OK),
+    "failed": Badge(
+        "Failed", "triangle-alert", Severity.WARN, "A warning: the connector can be created, and will meet it."
+    ),
+    "unknown": Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "This could not be found out."),
 }
 OUTCOMES = {
-    "written": Look("Written", "circle-check", Tone.OK),
-    "changed": Look("Changed", "pencil", Tone.MOTION),
-    "unchanged": Look("Unchanged", "equal", Tone.REST),
-    "dropped": Look("Dropped", "circle-minus", Tone.REST, "It does not reach Kafka; its source offset is committed."),
-    "failed": Look("Failed", "circle-x", Tone.BAD),
+    "written": Badge("Written", "circle-check", Severity.OK),
+    "changed": Badge("Changed", "pencil", Severity.MOTION),
+    "unchanged": Badge("Unchanged", "equal", Severity.REST),
+    "dropped": Badge(
+        "Dropped", "circle-minus", Severity.REST, "It does not reach Kafka; its source offset is committed."
+    ),
+    "failed": Badge("Failed", "circle-x", Severity.BAD),
 }
 ENDED = {
     "records": "as many as were asked for",
@@ -44,11 +48,11 @@ ENDED = {
 _JSON_VALUES = ("object", "struct", "list", "number", "boolean")
 
 
-def _look(check: Mapping[str, Any]) -> Look:
+def _look(check: Mapping[str, Any]) -> Badge:
     return REFUSES if check.get("decides") else LOOKS.get(check["result"], LOOKS["unknown"])
 
 
-def told(complete: dict[str, str]) -> dict[str, Any]:
+def checks_context(complete: dict[str, str]) -> dict[str, Any]:
     """The checks of a complete configuration, for the template. Raises Refused."""
     found = checks_of(complete)
     troubles = sum(check["result"] != "ok" for check in found)
@@ -59,7 +63,7 @@ def told(complete: dict[str, str]) -> dict[str, Any]:
 @require_POST
 def preflight(request: HttpRequest) -> HttpResponse:
     """The checks of what the form holds, or of pasted text."""
-    return _part(request, "preflight", lambda: told(complete(request, posted(request))))
+    return _part(request, "preflight", lambda: checks_context(complete(request, read_posted(request))))
 
 
 @requires(POST=somewhere(Verb.EDIT))
@@ -67,14 +71,14 @@ def preflight(request: HttpRequest) -> HttpResponse:
 def preview(request: HttpRequest) -> HttpResponse:
     """The first records of what the form holds. `begin=fresh`: from the source's beginning."""
 
-    def shown() -> dict[str, Any]:
-        config = complete(request, posted(request))
+    def context() -> dict[str, Any]:
+        config = complete(request, read_posted(request))
         fresh = request.POST.get("begin") == "fresh"
         may_see = principal_of(request).may
         found = previews.preview(config, fresh=fresh, may_see=lambda name: may_see(Verb.VIEW, name))
         return {"found": found, "rows": [_row(record) for record in found["records"]], "ended": ENDED[found["ended"]]}
 
-    return _part(request, "new_preview", shown)
+    return _part(request, "new_preview", context)
 
 
 @requires(POST=somewhere(Verb.EDIT))
@@ -82,15 +86,15 @@ def preview(request: HttpRequest) -> HttpResponse:
 def trial(request: HttpRequest) -> HttpResponse:
     """`sample`: a record as JSON; what each transform and the converters make of it."""
 
-    def shown() -> dict[str, Any]:
-        config = complete(request, posted(request))
+    def context() -> dict[str, Any]:
+        config = complete(request, read_posted(request))
         text = str(request.POST.get("sample", ""))
         if not text.strip():
             raise bad_request('A sample is needed, such as {"topic": "t", "key": null, "value": {"id": 1}}.')
         record = object_of(plain(read(text.encode("utf-8", "replace"))), "The sample record")
         return {"row": _row(previews.try_transforms(config, record))}
 
-    return _part(request, "new_trial", shown)
+    return _part(request, "new_trial", context)
 
 
 def _part(request: HttpRequest, part: str, shown: Callable[[], dict[str, Any]]) -> HttpResponse:

@@ -16,13 +16,13 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
-from ringfence.api.v1.transfer import written
+from ringfence.api.v1.transfer import write
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.web.connector.config_diff import changes
 from ringfence.web.new import form as filling
-from ringfence.web.new.form_state import Draft, complete, posted
+from ringfence.web.new.form_state import FormState, complete, read_posted
 
 _END = "END_OF_CONNECTOR"
 
@@ -55,18 +55,20 @@ class Copy:
 def review(request: HttpRequest) -> HttpResponse:
     """Of what the form holds; with the errors that would refuse it."""
     try:
-        draft = posted(request)
+        draft = read_posted(request)
         config = complete(request, draft)
-        context = {**filling.shown(request, draft, ask_brokers=True), "slots": True}
-        context |= _told(request, draft, config, context)
+        context = {**filling.form_context(request, draft, ask_brokers=True), "slots": True}
+        context |= _describe(request, draft, config, context)
     except (ConnectError, Refused) as error:
         context = {"problem": error.message}
     return render(request, "ringfence/parts/new_review.html", context)
 
 
-def _told(request: HttpRequest, draft: Draft, config: Mapping[str, str], shown: Mapping[str, Any]) -> dict[str, Any]:
+def _describe(
+    request: HttpRequest, draft: FormState, config: Mapping[str, str], shown: Mapping[str, Any]
+) -> dict[str, Any]:
     masker = Masker([draft.class_name])
-    masked = masker.masked(config)
+    masked = masker.mask(config)
     return {
         "lines": lines(shown, masked),
         "masked": HIDDEN in masked.values(),
@@ -75,9 +77,9 @@ def _told(request: HttpRequest, draft: Draft, config: Mapping[str, str], shown: 
     }
 
 
-def _against_model(request: HttpRequest, draft: Draft, config: Mapping[str, str], masker: Masker) -> dict[str, Any]:
+def _against_model(request: HttpRequest, draft: FormState, config: Mapping[str, str], masker: Masker) -> dict[str, Any]:
     """For a copy and for an edit: what differs from the connector that it was filled from."""
-    stored = writing.stored_settings(draft.of) if draft.of else {}
+    stored = writing.read_stored_settings(draft.of) if draft.of else {}
     if not stored or not principal_of(request).may(Verb.VIEW_CONFIG, draft.of):
         return {}
     return {"model_changes": changes({**stored, "name": draft.of}, config, masker)}
@@ -97,10 +99,10 @@ def lines(context: Mapping[str, Any], masked: Mapping[str, str]) -> list[Line]:
     return found
 
 
-def copies(masked: Mapping[str, str], draft: Draft, address: str) -> list[Copy]:
+def copies(masked: Mapping[str, str], draft: FormState, address: str) -> list[Copy]:
     """The same by REST, by the command line, and as a file. `masked`: no secret leaves."""
     config = {key: value for key, value in masked.items() if key != "name"}
-    yaml = written([dict(masked)], "yaml")
+    yaml = write([dict(masked)], "yaml")
     if draft.editing:
         curl = _curl("PUT", f"{address}connectors/{quote(draft.name, safe='')}/config", config)
         return [Copy("rest", "REST", curl), Copy("cli", "CLI", _command("apply", yaml)), Copy("yaml", "YAML", yaml)]

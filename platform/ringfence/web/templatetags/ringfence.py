@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 from lucide import _render_icon as render_lucide
 
 from ringfence.web.new.field import Field
-from ringfence.web.state_badges import Look
+from ringfence.web.state_badges import Badge
 
 register = template.Library()
 
@@ -34,7 +34,7 @@ def icon(name: str, size: int = 16, css: str = "") -> SafeString:
 
 
 @register.simple_tag
-def chip(look: Look) -> SafeString:
+def chip(look: Badge) -> SafeString:
     """A state: icon, word and colour."""
     spin = "spin" if look.icon in ("loader", "rotate-cw") else ""
     return format_html(
