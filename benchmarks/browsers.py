@@ -34,7 +34,9 @@ class Connection:
         return reader
 
     async def get(self, path: str) -> Answer:
-        """Fetch the whole answer. A connection that the server has shut meanwhile is opened anew, as browsers do."""
+        """Fetch the whole answer. A connection that the server has shut in the meantime is opened again, as browsers
+        do.
+        """
         began = time.perf_counter()
         try:
             reader = await self._send(path)
@@ -82,7 +84,7 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 @dataclass(slots=True)
 class OpenPage:
     """A page that somebody looks at. `shown`: the connectors on it. `connector`: it is the page of that one; else the
-    list, which fetches single rows or, where more than numbers changed, the whole list anew."""
+    list, which fetches single rows or, where more than numbers changed, the whole list again."""
 
     port: int
     shown: frozenset[str]

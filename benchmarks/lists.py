@@ -170,7 +170,7 @@ settings of their own in each configuration, one connector in twenty with a fail
 request goes through the whole web application in one process (middleware, rights, masking of secrets, JSON or
 template), without a socket; {rounds} times after one warm-up. Nothing is waited for but the processor: with one to
 itself a request takes its processor time, and that is what must not exceed the limit. Here the machine did much other
-work meanwhile (its load is below), which the times by the clock show.
+work in the meantime (its load is below), which the times by the clock show.
 
 {tables}
 

@@ -30,7 +30,7 @@ class RingfenceWorker:
         return self.pid_of("worker-1")
 
     def pid_of(self, worker: str) -> int:
-        """Read anew each time: `up` starts a worker that died again."""
+        """Read again each time: `up` starts a worker that died again."""
         return int((self._root / "run" / f"{worker}.pid").read_text())
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""One run, seen from outside: how many records a read_committed reader may see, and what it costs meanwhile.
+"""One run, seen from outside: how many records a read_committed reader may see, and what it costs in the meantime.
 
 Nothing is consumed, because a consumer would take the CPU that is measured. Every 50 ms the broker is asked for the
 last stable offset of the topic's partitions (ListOffsets with isolation level read_committed): up to there, and no

@@ -1,7 +1,8 @@
 """Records of a batch by column: the quick way of values that have one shape through transforms and converter.
 
 A record at a time, a chain of small transforms spends most of its time on making records and structs that live until
-the next transform. Here the values of many records go through together, and a struct is a plain list meanwhile. It is
+the next transform. Here the values of many records go through together, and a struct is a plain list in the meantime.
+It is
 the same chain with the same results, or else it is not taken: whoever cannot go on says so, and the records take their
 own way one by one.
 """

@@ -1,4 +1,4 @@
-"""Texts of `java.util.Properties`, read and written so that Java and this module understand each other.
+"""Strings of `java.util.Properties`, read and written so that Java and this module understand each other.
 
 Comments (`#`, `!`), `=`, `:` or blanks between key and value, lines that go on after a backslash, and the escapes
 `\\t`, `\\n`, `\\r`, `\\f`, `\\uXXXX` and a backslash before any other character. Blanks at a value's end belong to it.

@@ -41,7 +41,7 @@ class NotLeader(FencingError):
 
 
 class Conflict(FencingError):
-    """The state is no longer what the caller expected: read again and decide anew."""
+    """The state is no longer what the caller expected: read again and decide again."""
 
 
 class Invalid(FencingError):

@@ -1,4 +1,4 @@
-"""`make screenshots`: docs/screenshots anew, from a platform of its own that streams real flights for a while."""
+"""`make screenshots`: docs/screenshots again, from a platform of its own that streams real flights for a while."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
 """The definition of a configuration: which settings there are, and what makes a given configuration good or bad.
 
 The same definition parses a task's settings, answers the REST API's `validate`, and draws the form. The model, the
-error texts and the JSON are Kafka's (`org.apache.kafka.common.config.ConfigDef`): forms made for Kafka Connect work.
+error strings and the JSON are Kafka's (`org.apache.kafka.common.config.ConfigDef`): forms made for Kafka Connect work.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

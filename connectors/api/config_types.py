@@ -1,4 +1,4 @@
-"""The pieces of a configuration definition: types, keys, values, and how a text becomes a typed value."""
+"""The pieces of a configuration definition: types, keys, values, and how a string becomes a typed value."""
 
 import math
 import re
@@ -146,7 +146,7 @@ class ConfigValue:
     visible: bool = True
 
     def info(self, type_: ConfigType) -> dict[str, object]:
-        """The value as Kafka Connect's REST API shows it: texts only, secrets as `[hidden]`."""
+        """The value as Kafka Connect's REST API shows it: strings only, secrets as `[hidden]`."""
         return {
             "name": self.name,
             "value": to_text(type_, self.value),
@@ -195,7 +195,7 @@ _COMMA = re.compile(r"\s*,\s*")
 
 
 def parse_value(name: str, type_: ConfigType, value: object) -> object:
-    """The typed value of a text (or of a value that has the type already); raises `ConfigException`."""
+    """The typed value of a string (or of a value that has the type already); raises `ConfigException`."""
     shown = HIDDEN if type_ is ConfigType.PASSWORD else value
     text = value.strip() if isinstance(value, str) else None
     match type_:

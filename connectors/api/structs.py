@@ -105,7 +105,7 @@ class Struct:
 def fit(schema: Schema, value: object, what: str = "value") -> object:
     """The value in the form that its schema's values have. Raises `ConnectorError`, which never shows the value.
 
-    Whole numbers do for floating point ones, mappings for structs; everything else must be what the schema says.
+    Integers do for floating point ones, mappings for structs; everything else must be what the schema says.
     """
     if value is None:
         if schema.optional or schema.default is not None:

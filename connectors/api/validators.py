@@ -38,7 +38,7 @@ class OneOf:
 
 
 class NonEmpty:
-    """A text or list that is not empty."""
+    """A string or list that is not empty."""
 
     def __call__(self, name: str, value: object) -> None:
         if isinstance(value, str) and not value:
@@ -48,7 +48,7 @@ class NonEmpty:
 
 
 class NoControlCharacters:
-    """A text without ISO control characters, such as line breaks."""
+    """A string without ISO control characters, such as line breaks."""
 
     def __call__(self, name: str, value: object) -> None:
         bad = sorted({f"U+{ord(char):04X}" for char in str(value) if ord(char) < 0x20 or 0x7F <= ord(char) <= 0x9F})

@@ -30,8 +30,8 @@ _Ready = tuple[bytes, Encode, EncodeFields]
 class JsonConverter(Converter, HeaderConverter):
     """JSON as Kafka Connect writes it: `{"schema": …, "payload": …}`, or the bare value with `schemas.enable=false`.
 
-    A value without a schema has the schema null. Bytes become base64; a mapping whose keys are not all texts becomes a
-    list of pairs.
+    A value without a schema has the schema null. Bytes become base64; a mapping whose keys are not all strings becomes
+    a list of pairs.
     """
 
     aliases = ("org.apache.kafka.connect.json.JsonConverter",)
@@ -203,7 +203,7 @@ def _extra_types(value: object) -> object:
         return list(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
-    raise TypeError(f"JSON has no form for a value of type {type(value).__name__}; hand over a text or a number")
+    raise TypeError(f"JSON has no form for a value of type {type(value).__name__}; hand over a string or a number")
 
 
 def _without_gaps(value: object) -> object:

@@ -50,7 +50,7 @@ def decimals_as_numbers(settings: ParsedConfig) -> bool:
 class Encoders:
     """decimals_as_numbers: `decimal.format`; defaults: `replace.null.with.default`.
 
-    entries: maps whose keys are no texts, or may be null, are lists of objects with `key` and `value`; else lists of
+    entries: maps whose keys are no strings, or may be null, are lists of objects with `key` and `value`; else lists of
     lists, and only where the keys are no texts.
     """
 
@@ -190,7 +190,7 @@ class Encoders:
 
 
 def to_unscaled(value: Decimal, scale: int) -> int:
-    """The digits as a whole number. Raises `ConnectorError` unless the value has exactly that many after the point."""
+    """The digits as an integer. Raises `ConnectorError` unless the value has exactly that many after the point."""
     sign, digits, exponent = value.as_tuple()
     if exponent != -scale:
         raise ConnectorError(

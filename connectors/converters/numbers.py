@@ -11,7 +11,7 @@ _JAVA: Final = "org.apache.kafka.connect.converters."
 
 
 class _Number(Converter, HeaderConverter):
-    """Numbers of one width. Python has one type of whole numbers: without a schema any that fits will do."""
+    """Numbers of one width. Python has one type of integers: without a schema any that fits will do."""
 
     form: ClassVar[struct.Struct]
     holds: ClassVar[SchemaType]
@@ -38,30 +38,30 @@ class _Number(Converter, HeaderConverter):
 
 
 class ShortConverter(_Number):
-    """Whole numbers of 16 bits."""
+    """Integers of 16 bits."""
 
     aliases = (_JAVA + "ShortConverter",)
     holds = SchemaType.INT16
     form = struct.Struct(">h")
-    what = "whole numbers of 16 bits"
+    what = "integers of 16 bits"
 
 
 class IntegerConverter(_Number):
-    """Whole numbers of 32 bits."""
+    """Integers of 32 bits."""
 
     aliases = (_JAVA + "IntegerConverter",)
     holds = SchemaType.INT32
     form = struct.Struct(">i")
-    what = "whole numbers of 32 bits"
+    what = "integers of 32 bits"
 
 
 class LongConverter(_Number):
-    """Whole numbers of 64 bits."""
+    """Integers of 64 bits."""
 
     aliases = (_JAVA + "LongConverter",)
     holds = SchemaType.INT64
     form = struct.Struct(">q")
-    what = "whole numbers of 64 bits"
+    what = "integers of 64 bits"
 
 
 class FloatConverter(_Number):

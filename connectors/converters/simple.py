@@ -13,7 +13,7 @@ from connectors.values.texts import number_text, text
 class StringConverter(Converter, HeaderConverter):
     """Text as UTF-8 (or `converter.encoding`), anything else as its text; bytes pass as they are.
 
-    Bytes that are not valid UTF-8 travel inside a text as surrogate escapes and come out as the very same bytes.
+    Bytes that are not valid UTF-8 travel inside a string as surrogate escapes and come out as the very same bytes.
     Everything else has Java's text, as in Kafka Connect; but lists and mappings without a schema become JSON.
     """
 
@@ -28,7 +28,7 @@ class StringConverter(Converter, HeaderConverter):
             ConfigType.STRING,
             default="UTF-8",
             importance=Importance.HIGH,
-            documentation="The character set in which texts are written to Kafka.",
+            documentation="The character set in which strings are written to Kafka.",
             validator=_check_encoding,
         )
 
@@ -50,7 +50,7 @@ class StringConverter(Converter, HeaderConverter):
 
     def from_batch(self, topic: str, values: Sequence[object], schema: Schema | None = None) -> list[bytes | None]:
         encoding = self._encoding
-        try:  # texts only, by far the most frequent case
+        try:  # strings only, by far the most frequent case
             return [str.encode(value, encoding, "surrogateescape") for value in values]  # type: ignore[arg-type]
         except TypeError:
             return super().from_batch(topic, values, schema)
@@ -90,7 +90,7 @@ def _java_text(value: object, schema: Schema | None) -> str:
 
 
 class ByteArrayConverter(Converter, HeaderConverter):
-    """Bytes as they are. A text is taken as the bytes of its UTF-8 form; anything else is refused."""
+    """Bytes as they are. A string is taken as the bytes of its UTF-8 form; anything else is refused."""
 
     aliases = ("org.apache.kafka.connect.converters.ByteArrayConverter",)
 
@@ -113,7 +113,7 @@ class ByteArrayConverter(Converter, HeaderConverter):
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """The default for headers: texts as they are, numbers as digits, moments in ISO 8601, lists, mappings and structs
+    """The default for headers: strings as they are, numbers as digits, moments in ISO 8601, lists, mappings and structs
     in the manner of JSON. Bytes pass as they are where no schema says that they are bytes; with one they are base64,
     as in Kafka Connect.
     """

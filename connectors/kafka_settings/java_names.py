@@ -37,7 +37,7 @@ def _whole(low: int, high: int = _MAX, **replaced: int) -> Convert:
         try:
             number = int(text)
         except ValueError:
-            raise ValueError("a whole number is expected") from None
+            raise ValueError("an integer is expected") from None
         number = replaced.get("minus_one", number) if number == -1 else number
         if not low <= number <= high:
             raise ValueError(f"a number from {low} to {high} is expected")
@@ -62,7 +62,7 @@ def _one_of(*names: str, upper: bool = False) -> Convert:
 
 def _text(text: str) -> str:
     if not text:
-        raise ValueError("a text is expected")
+        raise ValueError("a string is expected")
     return text
 
 

@@ -40,7 +40,7 @@ def login(jaas: str) -> dict[str, str]:
     """User and password out of a `sasl.jaas.config`. Raises ValueError, without quoting any of it."""
     found = _LOGIN.fullmatch(jaas)
     if found is None:
-        raise ValueError('a text of the form `<login module> required username="…" password="…";` is expected')
+        raise ValueError('a string of the form `<login module> required username="…" password="…";` is expected')
     module = found["module"]
     if module not in _LOGIN_MODULES:
         raise ValueError(f"the login module {module} has no counterpart here: use PlainLoginModule or ScramLoginModule")

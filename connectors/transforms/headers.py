@@ -62,7 +62,7 @@ class InsertHeader(Transform):
             ConfigType.STRING,
             importance=Importance.HIGH,
             documentation="The header's value: a number, true or false, a date, a list or a mapping where it looks "
-            "like one, else a text.",
+            "like one, else a string.",
         )
     )
 

@@ -44,7 +44,7 @@ class MaskField(KeyOrValue):
             default=None,
             validator=NonEmpty(),
             importance=Importance.LOW,
-            documentation="What to put there in place of nothing: for texts and numbers only.",
+            documentation="What to put there in place of nothing: for strings and numbers only.",
         )
     )
 

@@ -49,7 +49,7 @@ _REFERENCE: Final = re.compile(r"\\(.)|\$\{([A-Za-z][A-Za-z0-9]*)\}|\$([0-9]+)|(
 
 
 def replacement(setting: str, text: str, pattern: re.Pattern[str]) -> list[str | tuple[int | str]]:
-    """The pieces of a replacement: texts, and the groups (in a tuple of one) whose text goes there.
+    """The pieces of a replacement: strings, and the groups (in a tuple of one) whose text goes there.
 
     `$12` is group 12 where there are so many, else group 1 and a 2. Raises `ConfigException` for a group that the
     pattern has not.

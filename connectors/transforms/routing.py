@@ -55,7 +55,7 @@ class RegexRouter(Transform):
     def _route(self, topic: str) -> str:
         if self._pattern.fullmatch(topic) is None:
             return topic
-        # Searched anew, as Java does: a lazy pattern may replace less than the whole name.
+        # Searched again, as Java does: a lazy pattern may replace less than the whole name.
         return self._pattern.sub(self._expand, topic, count=1)
 
     def _expand(self, match: re.Match[str]) -> str:

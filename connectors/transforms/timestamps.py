@@ -61,7 +61,7 @@ class TimestampConverter(KeyOrValue):
             ConfigType.STRING,
             validator=OneOf(*_SCHEMAS),
             importance=Importance.HIGH,
-            documentation="What it becomes: string, unix (a whole number), Date, Time or Timestamp.",
+            documentation="What it becomes: string, unix (an integer), Date, Time or Timestamp.",
         )
         .define(
             "format",
@@ -69,7 +69,7 @@ class TimestampConverter(KeyOrValue):
             default="",
             validator=_is_pattern,
             importance=Importance.MEDIUM,
-            documentation="How texts say moments, to read and to write them: a pattern of Java's SimpleDateFormat.",
+            documentation="How strings say moments, to read and to write them: a pattern of Java's SimpleDateFormat.",
         )
         .define(
             "unix.precision",
@@ -77,7 +77,7 @@ class TimestampConverter(KeyOrValue):
             default="milliseconds",
             validator=OneOf(*_PER_SECOND),
             importance=Importance.LOW,
-            documentation="What whole numbers count since the epoch: seconds, milliseconds, microseconds, nanoseconds. "
+            documentation="What integers count since the epoch: seconds, milliseconds, microseconds, nanoseconds. "
             "What is finer than a millisecond is cut off.",
         )
     )
@@ -151,17 +151,17 @@ class TimestampConverter(KeyOrValue):
             fits = isinstance(value, str) if schema.type is SchemaType.STRING else schema.type is SchemaType.INT64
             if not fits:
                 raise ConnectorError(
-                    f"{schema} is no timestamp that TimestampConverter knows: it needs a text or an int64."
+                    f"{schema} is no timestamp that TimestampConverter knows: it needs a string or an int64."
                 )
         if is_moment(value):
             return millis(value)
         if isinstance(value, str):
             if self._pattern is None:
-                raise ConnectorError("TimestampConverter was given a text: set format to say how it is to be read.")
+                raise ConnectorError("TimestampConverter was given a string: set format to say how it is to be read.")
             moment = self._pattern.parse(value)
             if moment is None:
                 raise ConnectorError(
-                    f"TimestampConverter was given a text that is not of the form {self._pattern.pattern}."
+                    f"TimestampConverter was given a string that is not of the form {self._pattern.pattern}."
                 )
             return moment
         if isinstance(value, int) and not isinstance(value, bool):

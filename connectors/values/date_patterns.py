@@ -30,7 +30,7 @@ class PatternError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A field of a date (`letter` so many times), or a text (`letter` is empty). exact: its digits are counted."""
+    """A field of a date (`letter` so many times), or a string (`letter` is empty). exact: its digits are counted."""
 
     letter: str
     count: int
@@ -72,7 +72,7 @@ class DatePattern:
         return "".join(part.text if not part.letter else _format(part, at) for part in self._parts)
 
     def parse(self, text: str) -> int | None:
-        """The moment that a text says, None where it does not fit the pattern."""
+        """The moment that a string says, None where it does not fit the pattern."""
         at = 0
         found: dict[str, int] = {}
         for part in self._parts:

@@ -45,7 +45,7 @@ class _NoLiteral(ValueError):
 
 
 def parse(text: str) -> SchemaAndValue:
-    """The value that a text says. One that looks like nothing else is a text.
+    """The value that a string says. One that looks like nothing else is a string.
 
     As in Kafka Connect, what follows a list, a mapping, or a number and a delimiter is not looked at.
     """
@@ -106,7 +106,7 @@ def _number(text: str) -> SchemaAndValue | None:
 
 
 class _Reader:
-    """Reads lists and mappings, in the manner of JSON but with unquoted texts refused."""
+    """Reads lists and mappings, in the manner of JSON but with unquoted strings refused."""
 
     def __init__(self, text: str) -> None:
         self._pieces = [found[0] for found in _PIECE.finditer(text)]

@@ -53,7 +53,7 @@ def moment_text(value: object) -> str:
 def text(value: object, schema: Schema | None = None, *, embedded: bool = False) -> str:
     """Any value of the data model. Raises `ConnectorError` for anything else.
 
-    embedded: inside of a list, a mapping or a struct, where texts stand in quotes.
+    embedded: inside of a list, a mapping or a struct, where strings stand in quotes.
     """
     if isinstance(value, str):
         return _quote(value) if embedded else value
@@ -86,7 +86,7 @@ def _compound(value: object, schema: Schema | None) -> str:
         return "{" + ",".join(pairs) + "}"
     raise ConnectorError(
         f"A value of type {type(value).__name__} has no text in Kafka Connect's data model; "
-        "hand over texts, numbers, bytes, lists, mappings or structs."
+        "hand over strings, numbers, bytes, lists, mappings or structs."
     )
 
 

@@ -94,7 +94,7 @@ class ClientPool(Generic[_Client]):
         """On the timer's thread, for as long as there is something to look after."""
         self._close_old()
         with self._lock:
-            if self._timer is threading.current_thread():  # else the pool was closed meanwhile
+            if self._timer is threading.current_thread():  # else the pool was closed in the meantime
                 self._timer = None
                 if self._idle:
                     self._start_timer()

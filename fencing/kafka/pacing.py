@@ -1,6 +1,7 @@
 """The moment between two transactions in which the coordinator is not ready for the next one.
 
-A commit is answered before its markers are written. Who begins the next transaction meanwhile is refused ("concurrent
+A commit is answered before its markers are written. Who begins the next transaction in the meantime is refused
+("concurrent
 transactions"), and librdkafka asks again only after 20 ms, which no setting changes. Measured with transactions of
 2,000 records back to back beside other work: without a pause 29 % are refused, and each takes 17.4 ms on average; with
 one millisecond 4 % and 12.2 ms; with two 1.4 % and 12.7 ms; with five 0.7 % and 15.1 ms. What is refused after three

@@ -112,7 +112,7 @@ def edges(connection: Connection, topic: str, deadline: Deadline) -> tuple[list[
     first = offsets_at(connection, topic, chosen, Place.FIRST, deadline)
     stable = offsets_at(connection, topic, chosen, Place.STABLE, deadline)
     end = offsets_at(connection, topic, chosen, Place.END, deadline)
-    # An end that was asked for after the LSO is never before it, but for a topic that is made anew meanwhile.
+    # An end that was asked for after the LSO is never before it, but for a topic that is made again in the meantime.
     return [OffsetRange(p, first[p], min(stable[p], end[p]), end[p], first[p], end[p]) for p in chosen], len(every)
 
 

@@ -37,7 +37,7 @@ _PASSING = {
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.UNSTABLE_OFFSET_COMMIT,
     KafkaError.THROTTLING_QUOTA_EXCEEDED,
-    KafkaError._NOENT,  # librdkafka: no leaders found, while it learns of them anew
+    KafkaError._NOENT,  # librdkafka: no leaders found, while it learns of them again
 }
 _DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,

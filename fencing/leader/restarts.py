@@ -16,7 +16,7 @@ from fencing.topics.status import FAILED, MISCONFIGURED, TaskStatus
 FIRST_S: Final = 10
 LONGEST_S: Final = 600
 STABLE_S: Final = 600
-"""An attempt that lived this long begins the count anew."""
+"""An attempt that lived this long begins the count again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ def plan(state: ConnectorState, group_id: str) -> Round | None:
 def finish(round_: Round, state: ClusterState) -> list[ConfigRecord]:
     """The count records that end a round, for the state at the end of the config topic after the fence.
 
-    Raises `Conflict` where a newer generation came meanwhile: then its own round fences all, and this one is void.
+    Raises `Conflict` where a newer generation came in the meantime: then its own round fences all, and this one is
+    void.
     """
     connector = state.connector(round_.connector)
     if connector.generation != round_.generation:

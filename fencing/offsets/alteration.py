@@ -34,7 +34,7 @@ def write(
     """Write what `decide` answers after the init, in one transaction; how many records that were.
 
     `decide` reads the config topic, and raises `Conflict` where the offsets may not be written any more. It is asked
-    anew after every doubt, so its answer must be safe to write twice.
+    again after every doubt, so its answer must be safe to write twice.
     """
     while True:
         producer = new_producer()

@@ -29,7 +29,7 @@ _LOOK_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 1.0
 _STALL_SECONDS: Final = 30.0
 _ASLEEP_SECONDS: Final = 3600.0
-"""A process that was stopped this long may have missed tombstones that compaction removed meanwhile."""
+"""A process that was stopped this long may have missed tombstones that compaction removed in the meantime."""
 
 
 class OffsetsView:
@@ -79,7 +79,7 @@ class OffsetsView:
             return OffsetsSnapshot(connector, self._topic_id, dict(self._positions), entries)
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`. Errors are logged, and the topic is read anew."""
+        """Until `stop`. Errors are logged, and the topic is read again."""
         while not stop.is_set():
             try:
                 self._read(stop)
@@ -109,7 +109,7 @@ class OffsetsView:
                 if not self._whole and all(reader.positions[p] >= end for p, end in ends.items()):
                     self._finish(time.monotonic() - began)
                 if time.time() - seen_at > _ASLEEP_SECONDS:
-                    log.info("The view of topic %s is made anew: this process stood still", self._topic)
+                    log.info("The view of topic %s is made again: this process stood still", self._topic)
                     return
                 seen_at = time.time()
                 if time.monotonic() >= look_at:
@@ -168,5 +168,5 @@ class OffsetsView:
             shorter = any(position > ends.get(p, -1) for p, position in self._positions.items())
         if now == topic_id and numbers == partitions and not shorter:
             return False
-        log.warning("Topic %s was created again, truncated or given more partitions; it is read anew", self._topic)
+        log.warning("Topic %s was created again, truncated or given more partitions; it is read again", self._topic)
         return True

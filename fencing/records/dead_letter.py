@@ -63,7 +63,7 @@ def _unexact(why: str) -> str:
 
 
 def _part(writing: Writing, part: object, own: bytes | None) -> object:
-    """Bytes and texts stand in the letter itself already."""
+    """Bytes and strings stand in the letter itself already."""
     if own is not None and type(part) is bytes:
         return {"own": "bytes"}
     if own is not None and type(part) is str and _text(own) == part:

@@ -110,7 +110,9 @@ class RecordErrors:
         pause: Callable[[float], None],
         redact: Callable[[str], str] = str,
     ) -> None:
-        """pause: waits so many seconds; raises when the attempt may not go on. redact: takes secrets out of a text."""
+        """pause: waits so many seconds; raises when the attempt may not go on. redact: takes secrets out of a
+        string.
+        """
         self._policy = policy
         self._steps = steps
         self._task = task
@@ -227,7 +229,7 @@ def _not_the_records(call: Callable[[Given], None], given: Given) -> None:
 
 
 def as_bytes(value: object) -> bytes | None:
-    """A part of a record that may not be convertible: bytes and texts as they are, anything else as JSON."""
+    """A part of a record that may not be convertible: bytes and strings as they are, anything else as JSON."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):

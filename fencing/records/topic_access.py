@@ -79,7 +79,7 @@ class OffsetsTopics:
     """The offsets topics of all connectors, followed along the config topic without reading what names none.
 
     Of the newest configuration, and of the newest task count record: old tasks may still write there, and a deleted
-    connector that is created anew goes on from there.
+    connector that is created again goes on from there.
     """
 
     def __init__(self) -> None:

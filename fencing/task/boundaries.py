@@ -35,7 +35,7 @@ class Boundaries:
             return cls(Boundary(name))
         text = config.get("transaction.boundary.interval.ms") or str(default_interval_ms)
         if not text.isdecimal() or int(text) < 1:
-            raise Invalid(f"transaction.boundary.interval.ms={text}: a whole number of at least 1 is expected")
+            raise Invalid(f"transaction.boundary.interval.ms={text}: an integer of at least 1 is expected")
         return cls(Boundary.INTERVAL, int(text) / 1000)
 
     def due(self, now: float, last_commit: float) -> bool:

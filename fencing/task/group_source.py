@@ -3,7 +3,7 @@
 The rules: offsets go with the group's metadata, so that the broker refuses them, and the whole transaction, from a
 member whose generation is over; what is open is finished inside the revocation, under the generation in which it was
 read; after a loss, and after anything that was not committed for certain, the attempt's life ends and the next one
-joins anew, from the committed offsets. One producer is enough for any number of partitions.
+joins again, from the committed offsets. One producer is enough for any number of partitions.
 
 Members read offsets only when no transaction holds newer ones, so a lost task's partitions wait for the end of what it
 has left open. Its next attempt takes its transactional id, which ends that at once; where there is none (no slot, no

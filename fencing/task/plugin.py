@@ -29,7 +29,7 @@ class Plugin:
     convert: Convert
     version: str | None = None
     redact: Callable[[str], str] = str
-    """Takes secrets out of a text that is reported or logged."""
+    """Takes secrets out of a string that is reported or logged."""
 
 
 def overrides(plugin: SourceTask, method: str) -> bool:

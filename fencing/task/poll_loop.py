@@ -54,7 +54,7 @@ class PollLoop:
         self._polling = Polling(plugin, view, report, counters, clock)
 
     def run(self) -> bool:
-        """True when the attempt shall end. False when it shall start anew from the committed offsets, soon or after a
+        """True when the attempt shall end. False when it shall start again from the committed offsets, soon or after a
         pause: the open transaction was the plugin's to commit, and a plugin cannot be rewound (invariant 12).
         """
         while True:

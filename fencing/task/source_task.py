@@ -12,7 +12,7 @@ The start, step by step; the numbers stand in the code:
 7. the plugin starts from them;
 8. poll (`fencing.task.poll_loop`).
 
-After any abort that the plugin did not ask for, steps 2 to 8 are done anew with a new plugin instance: a plugin cannot
+After any abort that the plugin did not ask for, steps 2 to 8 are done again with a new plugin instance: a plugin cannot
 be rewound (invariant 12).
 """
 
@@ -53,7 +53,7 @@ from fencing.topics.status import State
 
 log = logging.getLogger(__name__)
 
-_LIVES_WITHOUT_PROGRESS = 5
+_ATTEMPTS_WITHOUT_PROGRESS = 5
 _NEVER_BETTER = {"MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION"}
 _NEVER_BETTER |= {"_FATAL", TRANSACTION_TIMED_OUT}
 
@@ -136,7 +136,7 @@ class SourceTaskRun:
         return Outcome(why_of(error), trace, self._left_open)
 
     def _lives(self) -> Outcome:
-        barren = 0
+        without_progress = 0
         while True:
             if self._await_start() is DesiredState.END:
                 return Outcome("superseded")
@@ -154,16 +154,17 @@ class SourceTaskRun:
                 trouble: FencingError = error
             except (Abortable, Retriable) as error:
                 trouble = error
-            barren = 0 if self._counters.last_commit > committed else barren + 1
-            if trouble.code in _NEVER_BETTER and barren >= _LIVES_WITHOUT_PROGRESS:
+            without_progress = 0 if self._counters.last_commit > committed else without_progress + 1
+            if trouble.code in _NEVER_BETTER and without_progress >= _ATTEMPTS_WITHOUT_PROGRESS:
                 raise Fatal(
                     f"{trouble}. Nothing of it is visible to a read_committed reader, and the source offsets stand "
-                    f"where they were. It happened {barren} times in a row: mend the cause, then restart the task",
+                    f"where they were. It happened {without_progress} times in a row: mend the cause, then restart "
+                    "the task",
                     trouble.code,
                 )
             log.warning("Task %s starts again from its committed offsets: %s", self._spec.task, trouble)
             self._report.stage("starting again", str(trouble))
-            self._view.wait_while(frozenset({DesiredState.RUN}), min(10.0, 0.05 * 2 ** min(barren, 8)))
+            self._view.wait_while(frozenset({DesiredState.RUN}), min(10.0, 0.05 * 2 ** min(without_progress, 8)))
 
     def _await_start(self) -> DesiredState:
         """Steps 1 and 2, and a pause before the start."""

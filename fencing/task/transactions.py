@@ -1,7 +1,7 @@
 """The open transaction of one task: begin late, offsets last, commit beside the next poll (KIP-618, "Atomic writes").
 
-A commit runs on a thread of its own, so that the plugin reads the next batch meanwhile; nothing is produced before its
-outcome is known. `settle` is where the outcome comes in, on the task's thread.
+A commit runs on a thread of its own, so that the plugin reads the next batch in the meantime; nothing is produced
+before its outcome is known. `settle` is where the outcome comes in, on the task's thread.
 """
 
 import logging
@@ -114,7 +114,7 @@ class Transactions:
         return bool(self._gathered)
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
-        """Transform and convert a batch; a commit may be under way meanwhile."""
+        """Transform and convert a batch; a commit may be under way in the meantime."""
         return self._path.prepare(batch)
 
     def send(self, prepared: Prepared) -> None:

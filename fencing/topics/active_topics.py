@@ -31,7 +31,7 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicsResetRecord:
-    """`topics-reset-<c>` in the config topic: the active topics were reset, and tasks report theirs anew.
+    """`topics-reset-<c>` in the config topic: the active topics were reset, and tasks report theirs again.
 
     None is a tombstone.
     """

@@ -63,7 +63,7 @@ class Placement:
     """Who may run a task now. A larger `attempt` in the same generation replaces a smaller one.
 
     restarts, placed_ms: see `fencing.leader.restarts`; mode: the worker's; they do not make it another placement.
-    after: the attempt that must have ended first; this one's place is reserved meanwhile, and it may not start.
+    after: the attempt that must have ended first; this one's place is reserved in the meantime, and it may not start.
     """
 
     worker: WorkerId

@@ -71,7 +71,7 @@ class ConfigLog:
         if len(self._log.partitions) != 1:
             raise Unreadable(
                 f"Topic {topic} has {len(self._log.partitions)} partitions and needs exactly one: name another topic "
-                "in config.storage.topic, or create it anew with one partition and cleanup.policy=compact"
+                "in config.storage.topic, or create it again with one partition and cleanup.policy=compact"
             )
 
     @property

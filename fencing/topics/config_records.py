@@ -56,7 +56,7 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateRecord:
-    """`target-state-<c>`; None is a tombstone, which means RUNNING for a connector created anew."""
+    """`target-state-<c>`; None is a tombstone, which means RUNNING for a connector created again."""
 
     connector: ConnectorName
     state: TargetState | None
@@ -202,7 +202,7 @@ def _strings(value: object) -> dict[str, str]:
 def _integer(value: Mapping[str, object], name: str) -> int:
     item = value[name]
     if isinstance(item, bool) or not isinstance(item, int) or item < 0:
-        raise ValueError(f"{name} is no whole number")
+        raise ValueError(f"{name} is no integer")
     return item
 
 

@@ -16,7 +16,7 @@ CONFIG, OFFSETS, STATUS, EVENTS = "config", "offsets", "status", "events"
 ROLES: Final = (CONFIG, OFFSETS, STATUS, EVENTS)
 
 PRECIOUS: Final = (CONFIG, OFFSETS)
-"""What cannot be made anew from anything else in Kafka: without the config topic nobody knows what to fence, and
+"""What cannot be made again from anything else in Kafka: without the config topic nobody knows what to fence, and
 without the offsets topic every source starts from its beginning. Only a person may replace these. The status topic
 holds reports, which running workers and tasks make again; the events topic holds news of the last day."""
 

@@ -288,7 +288,7 @@ def _ask(
 
 
 def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
-    """The task's stored result, asked for in short, growing pauses; Redis may be away for a moment meanwhile."""
+    """The task's stored result, asked for in short, growing pauses; Redis may be away for a moment in the meantime."""
     key, pause, seen = _RESULT_KEY + task_id, 0.002, time.monotonic()
     while not deadline.expired:
         try:

@@ -1,7 +1,7 @@
 """Every column that is encrypted: how many values are under which key, and all of them under the newest one.
 
 Values of earlier releases are clear; a worker encrypts them when it starts, as `ringfence keys rotate` does once it
-has added a key. Compare-and-set: a row that somebody writes meanwhile is under the newest key anyway.
+has added a key. Compare-and-set: a row that somebody writes in the meantime is under the newest key anyway.
 """
 
 import logging

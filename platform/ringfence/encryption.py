@@ -4,7 +4,7 @@ RINGFENCE_ENCRYPTION_KEY_FILE  a file with a key on each line; the first encrypt
 RINGFENCE_ENCRYPTION_KEYS      the same, separated by commas, where there is no file
 
 A key is 32 random bytes in URL-safe base 64 (`ringfence keys new`). An encrypted text is `rf1:<key id>:<base 64 of
-nonce and ciphertext>`; the id is the beginning of the key's SHA-256, so nobody has to name keys. A text without that
+nonce and ciphertext>`; the id is the beginning of the key's SHA-256, so nobody has to name keys. A string without that
 prefix is clear, as rows of earlier releases are. Each purpose has a subkey of its own.
 """
 

@@ -15,7 +15,8 @@ PROXY_SETTINGS = ("RINGFENCE_BEHIND_PROXY", "RINGFENCE_SECURE_COOKIES", "RINGFEN
 # WAL lets pages read while the projection writes; NORMAL is enough, since the rows can be made again from Kafka.
 _SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;"
 
-# A connection serves the next requests of its thread, too; one that has died meanwhile is made anew. Not to SQLite: a
+# A connection serves the next requests of its thread, too; one that has died in the meantime is made again. Not to
+# SQLite: a
 # connection there does not notice that its file was taken away or replaced, and a new one costs next to nothing.
 _KEPT = {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 

@@ -74,7 +74,7 @@ def _share(master: str, cores: int, of_each: str) -> dict[str, str]:
     cluster, so that a second one waits for ever, and on Kubernetes and YARN each has two executors, however many tasks
     it is to run. of_each: an executor's cores. Raises ValueError."""
     if not of_each.isdecimal() or int(of_each) < 1:
-        raise ValueError(f"spark.executor.cores={of_each} cannot be used: a whole number of at least 1 is expected")
+        raise ValueError(f"spark.executor.cores={of_each} cannot be used: an integer of at least 1 is expected")
     if master.startswith("spark://"):
         return {"spark.cores.max": str(math.ceil(cores / int(of_each)) * int(of_each))}
     return {"spark.executor.instances": str(math.ceil(cores / int(of_each)))}

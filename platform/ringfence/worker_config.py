@@ -120,7 +120,7 @@ class WorkerConfig:
             raise Invalid(f"{AUTO_RESTART_ENABLED}={enabled}: use true or false")
         attempts = self.settings.get(AUTO_RESTART_MAX_ATTEMPTS, "0").strip()
         if not (attempts.isascii() and attempts.isdigit()):
-            raise Invalid(f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: a whole number from 0 on is expected")
+            raise Invalid(f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: an integer from 0 on is expected")
         if REBALANCE_DELAY in self.settings and self.number(REBALANCE_DELAY) < 0:
             raise Invalid(f"{REBALANCE_DELAY}={self.settings[REBALANCE_DELAY]}: 0 or more milliseconds are expected")
 
@@ -156,7 +156,7 @@ class WorkerConfig:
         try:
             return int(self.settings[key])
         except ValueError:
-            raise Invalid(f"{key}={self.settings[key]}: a whole number is expected") from None
+            raise Invalid(f"{key}={self.settings[key]}: an integer is expected") from None
 
     @property
     def bootstrap(self) -> str:

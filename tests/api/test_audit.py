@@ -94,7 +94,7 @@ def test_refused_and_failed_writes_are_there_as_such(client: Client, leader: Fak
     client.post("/connectors", "{", content_type=JSON)
     leader.refusal = Refused(500, "Request timed out. It waited.")
     client.put("/connectors/c/pause")
-    leader.refusal = Refused(409, "It was changed meanwhile.")
+    leader.refusal = Refused(409, "It was changed in between.")
     client.post("/ui/connectors/c/actions/pause")
     _, refused, invalid, broken, unknown, conflict = entries()
     assert (refused.user, refused.via, refused.outcome) == ("ann", "token ci", "refused")
@@ -102,7 +102,7 @@ def test_refused_and_failed_writes_are_there_as_such(client: Client, leader: Fak
     assert (invalid.outcome, invalid.status, invalid.connector) == ("failed", 400, "c")
     assert (broken.outcome, broken.connector) == ("failed", "")
     assert (unknown.outcome, unknown.message) == ("unknown", "Request timed out. It waited.")
-    assert (conflict.outcome, conflict.message) == ("failed", "It was changed meanwhile.")
+    assert (conflict.outcome, conflict.message) == ("failed", "It was changed in between.")
 
 
 def test_the_entry_stands_before_the_write_begins(

@@ -56,7 +56,7 @@ def test_a_change_that_came_between_is_a_412_too(
     def meanwhile(kind: str, name: str, body: Any, **_: Any) -> CommandResult:
         two.config.config(ConnectorRecord(ConnectorName(name), {**BASE, "name": name, "topic": "theirs"}))
         two.project()
-        raise Refused(409, "The connector's configuration was changed meanwhile", retry=True)
+        raise Refused(409, "The connector's configuration was changed in between", retry=True)
 
     tag = client.get(f"{AT}/config")["etag"]
     monkeypatch.setattr(dispatch, "command", meanwhile)

@@ -43,18 +43,18 @@ def differs(case: Json, mine: Json) -> str | None:
     if name == "StringConverter" and "[B@" in str(theirs(case)).replace("\\x00", ""):
         return "Java writes where an array of bytes stands in memory; here they pass as they are"
     if name == "ByteArrayConverter" and (case["schema"] or {}).get("type") == "string":
-        return "a text is taken as its UTF-8 bytes"
+        return "a string is taken as its UTF-8 bytes"
     if case["schema"] is None:
         if name == "StringConverter" and tag in ("list", "map"):
             return "lists and mappings without a schema become JSON"
         if name == "SimpleHeaderConverter" and tag == "bytes":
             return "bytes pass as they are, so that a header can be any bytes"
         if tag == "int64" and name in ("ShortConverter", "IntegerConverter", "FloatConverter", "DoubleConverter"):
-            return "Python has one type of whole numbers"
+            return "Python has one type of integers"
         if tag == "float64" and name == "FloatConverter":
             return "Python has one type of floating point numbers"
         if tag == "string" and name == "ByteArrayConverter":
-            return "a text is taken as its UTF-8 bytes"
+            return "a string is taken as its UTF-8 bytes"
     return None
 
 

@@ -1,4 +1,4 @@
-"""`connectors.properties` beside what java.util.Properties makes of the same texts (OpenJDK 17)."""
+"""`connectors.properties` beside what java.util.Properties makes of the same strings (OpenJDK 17)."""
 
 import pytest
 from hypothesis import given

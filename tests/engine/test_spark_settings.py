@@ -60,7 +60,7 @@ def test_each_worker_takes_the_share_of_a_cluster_that_its_tasks_need(
 
 
 def test_a_share_that_cannot_be_reckoned_is_refused() -> None:
-    with pytest.raises(Invalid, match=r"spark\.executor\.cores=two cannot be used: a whole number"):
+    with pytest.raises(Invalid, match=r"spark\.executor\.cores=two cannot be used: an integer"):
         WorkerConfig.from_environment({"CONNECT_SPARK_MASTER": "yarn", "CONNECT_SPARK_EXECUTOR_CORES": "two"})
 
 

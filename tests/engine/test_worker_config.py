@@ -23,7 +23,7 @@ def test_environment_variables_are_kafka_connects_and_overlay_the_file(tmp_path:
         ("CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT", "maybe", "exactly.once.source.support"),
         ("CONNECT_OFFSET_STORAGE_PARTITIONS", "many", "offset.storage.partitions"),
         ("CONNECT_AUTO_RESTART_ENABLED", "yes", "auto.restart.enabled=yes: use true or false"),
-        ("CONNECT_AUTO_RESTART_MAX_ATTEMPTS", "-1", "auto.restart.max.attempts=-1: a whole number"),
+        ("CONNECT_AUTO_RESTART_MAX_ATTEMPTS", "-1", "auto.restart.max.attempts=-1: an integer"),
         ("CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS", "-5", "scheduled.rebalance.max.delay.ms=-5: 0 or more"),
     ],
 )

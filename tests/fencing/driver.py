@@ -88,7 +88,8 @@ def main(kind: str, commit: int, text: str) -> None:
         left -= 1
         if left == 0:
             print("between data and offsets", flush=True)
-            # To this very thread: sent to the process, another thread may take it, and this one goes on meanwhile.
+            # To this very thread: sent to the process, another thread may take it, and this one goes on in the
+            # meantime.
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:

@@ -51,7 +51,7 @@ def test_a_java_setting_gets_its_counterpart(name: str, value: str, expected: di
         ("interceptor.classes", "x.Y", "Unknown configuration"),
         ("max.block.ms", "1000", "Unknown configuration"),
         ("fetch.min.bytes", "1", "Unknown configuration"),
-        ("linger.ms", "soon", "a whole number"),
+        ("linger.ms", "soon", "an integer"),
         ("acks", "2", "one of all, 1, 0"),
         ("retries", "0", "from 1"),
         ("max.in.flight.requests.per.connection", "6", "from 1 to 5"),

@@ -35,7 +35,7 @@ class Time:
 
 
 class Fragile:
-    """Converts texts; `bad` cannot be converted, `slow` needs three calls, `worse` fails in a transform."""
+    """Converts strings; `bad` cannot be converted, `slow` needs three calls, `worse` fails in a transform."""
 
     raw = False
     transforms = True

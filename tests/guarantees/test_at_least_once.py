@@ -47,7 +47,7 @@ def ready(stage: Stage) -> dict[str, str]:
 
 def complete(stage: Stage, at_least: int) -> None:
     """All of 0..n-1 is there, perhaps twice, and the offset is not ahead of it."""
-    written = stage.offset()  # first: a task may go on meanwhile
+    written = stage.offset()  # first: a task may go on in the meantime
     seen = sorted(set(stage.visible()))
     assert seen == list(range(len(seen))), "missing"
     assert len(seen) >= at_least
@@ -117,7 +117,7 @@ def test_killed_again_and_again_nothing_is_lost(stage: Stage) -> None:
     for attempt in (1, 2):
         killed_after(stage, config, attempt, len(stage.visible()) + 300)
         complete(stage, 300)
-    assert stage.offset() > 0, "it did not begin anew each time"
+    assert stage.offset() > 0, "it did not begin again each time"
     end = len(stage.visible()) + 500
     stage.start(Script(limit=end), config, attempt=3, worker=OFTEN)
     eventually(lambda: stage.offset() == end, 60, "the last attempt comes to the end", pause=0.2)

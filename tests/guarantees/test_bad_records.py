@@ -1,4 +1,6 @@
-"""Bad records on the real broker: each is in the data or in the dead letter topic, once, whatever happens meanwhile."""
+"""Bad records on the real broker: each is in the data or in the dead letter topic, once, whatever happens in the
+meantime.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -123,7 +123,7 @@ def test_a_transaction_that_times_out_says_the_four_remedies(
 
     def dawdle(task: Counting) -> None:
         if slow and stage.attempts[-1].run._counters.open_records:
-            time.sleep(4)  # the plugin's source is slow: the broker ends the transaction meanwhile
+            time.sleep(4)  # the plugin's source is slow: the broker ends the transaction in the meantime
 
     script = Script(before_poll=dawdle)
     attempt = stage.start(script, made, kind=Listening)
@@ -146,7 +146,7 @@ def test_a_transaction_that_times_out_says_the_four_remedies(
 
 
 def test_the_offsets_topic_is_away_at_the_start(stage: Stage) -> None:
-    """The task waits for it, reads nothing meanwhile, and goes on when it is there."""
+    """The task waits for it, reads nothing in the meantime, and goes on when it is there."""
     made = ready(stage)
     delete_topics(stage.connection, [stage.topics.offsets], Deadline.after(30))
     script = Script(limit=200)

@@ -1,4 +1,4 @@
-"""Dead letters replayed on the real broker: each goes in once, whatever happens meanwhile."""
+"""Dead letters replayed on the real broker: each goes in once, whatever happens in the meantime."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence

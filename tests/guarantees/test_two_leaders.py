@@ -115,7 +115,7 @@ def test_the_older_leader_is_refused_by_group_generation_though_its_epoch_is_the
         30,
         "a rebalance leaves the first member the owner, under a newer generation",
     )
-    # The old metadata, with the newest epoch: `write` claims the transactional id anew before it gives up.
+    # The old metadata, with the newest epoch: `write` claims the transactional id again before it gives up.
     with pytest.raises(NotLeader, match="ILLEGAL_GENERATION"):
         term.write(lambda _: [wish(TargetState.STOPPED)], Deadline.after(20))
     assert not term.in_doubt  # so that the command may be sent again

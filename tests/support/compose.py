@@ -25,7 +25,7 @@ def services() -> dict[str, Service]:
 
 
 def variables(text: str) -> list[tuple[str, str]]:
-    """Each `${NAME:?words}` in a text: the name, and the words with their mark, "" without any."""
+    """Each `${NAME:?words}` in a string: the name, and the words with their mark, "" without any."""
     return [(found[1], found[2] or "") for found in _VARIABLE.finditer(text)]
 
 

@@ -248,9 +248,9 @@ def test_what_stands_above_a_still_tab_says_that_it_is_old(client: Client, fligh
     stamp = re.search(r'id="stamp" name="stamp" value="([^"]+)"', page)
     assert stamp is not None
     head = f"/ui/connectors/flights/head?tab=config&stamp={stamp.group(1)}"
-    assert "Show what is there now" not in text(client.get(head, headers=FRAGMENT))
+    assert "Show the current state" not in text(client.get(head, headers=FRAGMENT))
     change(flights, topic="u")
-    assert "Show what is there now" in text(client.get(head, headers=FRAGMENT))
+    assert "Show the current state" in text(client.get(head, headers=FRAGMENT))
     assert 'aria-current="page"' in text(client.get(head, headers=FRAGMENT))
 
 

@@ -109,7 +109,7 @@ def test_each_act_takes_its_verb(client: Client, flights: FakeLeader, monkeypatc
 
     viewer = Principal("eve", "session", (Right(ROLES["viewer"], "*"),))
     monkeypatch.setattr(middleware, "identify", lambda request: viewer)
-    assert "You lack the verb <code>view-data</code>" in text(client.get(TAB))
+    assert "You need the permission <code>view-data</code>" in text(client.get(TAB))
     for path, verb in (("records", Verb.VIEW_DATA), ("question", Verb.OPERATE), ("replay", Verb.OPERATE)):
         refused = post(client, path, what="all")
         assert refused.status_code == 403

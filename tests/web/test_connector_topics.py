@@ -117,7 +117,7 @@ def test_who_may_read_a_configuration_need_not_see_data(
     viewer = Principal("eve", "session", (Right(ROLES["viewer"], "*"),))
     monkeypatch.setattr(middleware, "identify", lambda request: viewer)
     assert Verb.VIEW_DATA not in ROLES["viewer"]
-    assert "You lack the verb <code>view-data</code>" in text(client.get(TAB))
+    assert "You need the permission <code>view-data</code>" in text(client.get(TAB))
     refused = look(client)
     assert refused.status_code == 403
     assert "`view-data`" in text(refused)

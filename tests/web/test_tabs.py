@@ -166,7 +166,7 @@ def test_a_generation_tells_what_changed_and_keeps_secrets(client: Client, fligh
     changes = page[page.index(f'id="g{newest}"') : page.index(f'id="g{oldest}"')]
     assert "version 2" in changes
     assert re.findall(r"<code>([^<]*)</code>", changes) == ["db.password", "[hidden]", "[hidden]", "topic", "t", "u"]
-    assert "The first generation that is known." in page
+    assert "The first known generation." in page
     assert "hunter" not in page
 
 
@@ -203,7 +203,7 @@ def test_who_may_not_read_configurations_sees_no_changes(
         monkeypatch.setattr(module, "principal_of", lambda request: viewer)
     page = text(client.get("/ui/connectors/flights/generations"))
     assert "What changed" not in page
-    assert "You lack the verb <code>view-config</code>" in page
+    assert "You need the permission <code>view-config</code>" in page
     AuditEntry.objects.create(connector="flights", time_ms=2_000, user="ann", via="session", action="edit")
     assert "ann (session)" not in text(client.get("/ui/connectors/flights/timeline"))
 
@@ -213,5 +213,5 @@ def test_a_configuration_that_was_not_kept_is_not_called_the_same(client: Client
     flights.config.config(connector("flights", topic="u"))
     flights.start("flights")
     page = text(client.get("/ui/connectors/flights/generations"))
-    assert "The configuration of the generation before was not kept." in page
+    assert "The configuration of the previous generation was not kept." in page
     assert "The same configuration" not in page

@@ -73,7 +73,7 @@ class FileStreamSourceConnector(SourceConnector):
             position = offset.get(POSITION)
             if not isinstance(position, int) or isinstance(position, bool) or position < 0:
                 raise ConnectorError(
-                    f"The offset {dict(offset)} must have a whole number of bytes, not negative, under {POSITION!r}."
+                    f"The offset {dict(offset)} must have an integer of bytes, not negative, under {POSITION!r}."
                 )
             if not isinstance(partition.get(FILENAME), str):
                 raise ConnectorError(f"The partition {dict(partition)} must name a file under {FILENAME!r}.")

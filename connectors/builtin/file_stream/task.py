@@ -121,7 +121,7 @@ def read_committed_position(offset: SourceOffset | None) -> int:
     position = offset.get(POSITION)
     if not isinstance(position, int) or isinstance(position, bool) or position < 0:
         raise ConnectorError(
-            f"The committed source offset {dict(offset)} has no whole number of bytes under {POSITION!r}. "
+            f"The committed source offset {dict(offset)} has no integer of bytes under {POSITION!r}. "
             "Stop the connector and alter or reset its offsets."
         )
     return position

@@ -212,7 +212,7 @@ class KafkaSourceConnector(SourceConnector):
                 number = holder.get(key)
                 if not isinstance(number, int) or isinstance(number, bool) or number < 0:
                     raise ConnectorError(
-                        f"The {what} {dict(holder)} must have a whole number, not negative, under {key!r}."
+                        f"The {what} {dict(holder)} must have an integer, not negative, under {key!r}."
                     )
         return True
 

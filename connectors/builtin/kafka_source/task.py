@@ -218,7 +218,7 @@ def parse_offset(offset: SourceOffset | None) -> int | None:
     number = offset.get(names.OFFSET)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ConnectorError(
-            f"The committed source offset {dict(offset)} has no whole number under {names.OFFSET!r}. "
+            f"The committed source offset {dict(offset)} has no integer under {names.OFFSET!r}. "
             "Stop the connector and alter or reset its offsets."
         )
     return number

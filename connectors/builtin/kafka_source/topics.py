@@ -59,7 +59,7 @@ def starting_offset(where: str, delivered: int | None, first: int, end: int) -> 
     """Where to go on, and what is to be said about it.
 
     delivered: the last record's offset, None for none; first, end: of the partition now (`end` is one past the last).
-    Raises `ValueError` where the partition ends before what was delivered: it was cut short, or made anew.
+    Raises `ValueError` where the partition ends before what was delivered: it was cut short, or made again.
     """
     if delivered is None:
         return first, None

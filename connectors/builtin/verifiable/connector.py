@@ -50,6 +50,6 @@ class VerifiableSourceConnector(SourceConnector):
                 number = holder.get(key)
                 if not isinstance(number, int) or isinstance(number, bool) or number < 0:
                     raise ConnectorError(
-                        f"The {what} {dict(holder)} must have a whole number, not negative, under {key!r}."
+                        f"The {what} {dict(holder)} must have an integer, not negative, under {key!r}."
                     )
         return True

@@ -130,7 +130,8 @@ class _Schemas:
             if self._told[full] == same:
                 return name if space == self._space else full
             raise ConnectorError(
-                f"Two structs, or maps whose keys are no texts, have the name {full} in Avro: give each schema its own."
+                f"Two structs, or maps whose keys are not strings, have the name {full} in Avro: give each schema "
+                "its own."
             )
         self._told[full] = same
         shown: dict[str, Json] = {"type": "record", "name": name}

@@ -15,7 +15,7 @@ Write = Callable[[object], bytes]
 
 
 def pairs(schema: Schema) -> bool:
-    """Whether a map is written as a list of keys with values: the maps of Avro and of JSON know plain texts only."""
+    """Whether a map is written as a list of keys with values: the maps of Avro and of JSON know plain strings only."""
     return schema.keys is not None and (schema.keys.type is not STRING.type or schema.keys.optional)
 
 

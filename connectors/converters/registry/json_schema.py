@@ -26,7 +26,7 @@ Json = Any
 
 
 class JsonSchemaConverter(RegistryConverter):
-    """JSON without an envelope. `decimal.format` says whether decimals are texts (BASE64) or numbers."""
+    """JSON without an envelope. `decimal.format` says whether decimals are strings (BASE64) or numbers."""
 
     aliases = ("io.confluent.connect.json.JsonSchemaConverter",)
     kind = "JSON"

@@ -128,9 +128,7 @@ class ProtoFile:
 
     def _map(self, message: Descriptor, path: str, field: Descriptor, schema: Schema) -> None:
         if schema.keys is None or schema.values is None or schema.keys.type not in _KEYS or schema.keys.name in LOGICAL:
-            raise ConnectorError(
-                f"The keys of Protobuf's maps are texts, whole numbers or booleans, not in {field.name}."
-            )
+            raise ConnectorError(f"The keys of Protobuf's maps are strings, integers or booleans, not in {field.name}.")
         name = "".join(part.capitalize() for part in field.name.split("_")) + "Entry"
         entry = message.nested_type.add(name=name)
         entry.options.map_entry = True

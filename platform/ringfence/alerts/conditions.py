@@ -112,7 +112,9 @@ class Changes:
 
 
 def changes(are_open: Iterable[tuple[int, str]], found: Mapping[tuple[int, str], Finding]) -> Changes:
-    """`are_open`, and the keys of `found`: (rule, subject). One incident per cause, whatever it does meanwhile."""
+    """`are_open`, and the keys of `found`: (rule, subject). One incident per cause, whatever it does in the
+    meantime.
+    """
     known = frozenset(are_open)
     new = {key: one for key, one in found.items() if key not in known}
     return Changes(new, known - found.keys())

@@ -50,7 +50,7 @@ def describe_destination(row: Destination) -> dict[str, Any]:
 
 
 def save_rule(values: Mapping[str, Any], row: Rule | None = None) -> Rule:
-    """A new rule, or all of an old one's fields anew."""
+    """A new rule, or all of an old one's fields again."""
     row = row or Rule()
     row.name = _name(values, Rule, row.pk)
     row.kind = _one_of(values.get("kind"), [kind.value for kind in Kind], "kind")
@@ -70,7 +70,7 @@ def save_rule(values: Mapping[str, Any], row: Rule | None = None) -> Rule:
 
 
 def save_destination(values: Mapping[str, Any], row: Destination | None = None) -> Made:
-    """A new destination, or all of an old one's fields anew; a hidden address or secret keeps what is stored."""
+    """A new destination, or all of an old one's fields again; a hidden address or secret keeps what is stored."""
     row, made = row or Destination(), ""
     row.name = _name(values, Destination, row.pk)
     row.kind = _one_of(values.get("kind"), KINDS, "kind")
@@ -103,7 +103,7 @@ def begin_test(row: Destination) -> Delivery:
 
 def _text(value: object, what: str, longest: int) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > longest or "\x00" in value:
-        raise ValueError(f"{what} must be a text of 1 to {longest} characters")
+        raise ValueError(f"{what} must be a string of 1 to {longest} characters")
     return value.strip()
 
 
@@ -123,7 +123,7 @@ def _one_of(value: object, known: "list[str] | tuple[str, ...]", what: str) -> s
 
 def _seconds(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_SECONDS:
-        raise ValueError(f"seconds must be a whole number from 0 to {LONGEST_SECONDS}")
+        raise ValueError(f"seconds must be an integer from 0 to {LONGEST_SECONDS}")
     return value
 
 
@@ -138,7 +138,7 @@ def _url(value: object, stored: str, shown: str) -> str:
         return stored
     url = _text(value, "url", 2000)
     if url.endswith(f"/{HIDDEN}"):
-        raise ValueError("The address is hidden: enter it anew")
+        raise ValueError("The address is hidden: enter it again")
     try:
         guard.check_form(url)
         guard.target(url, allowed_addresses(), _literal_only)

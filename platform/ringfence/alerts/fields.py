@@ -1,4 +1,4 @@
-"""A text that is encrypted in the database, and clear in Python."""
+"""A string that is encrypted in the database, and clear in Python."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -117,7 +117,7 @@ def _mail(recipients: tuple[str, ...], message: Mapping[str, Any]) -> int:
     mail = EmailMessage(subject, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, list(recipients))
     try:
         sent = mail.send()
-    except (OSError, ValueError) as error:  # smtplib's errors are OSErrors; its texts name no password
+    except (OSError, ValueError) as error:  # smtplib's errors are OSErrors; its strings name no password
         raise NotSent(f"The mail server did not take it ({type(error).__name__})") from None
     if not sent:
         raise NotSent("The mail server did not take it")

@@ -41,7 +41,7 @@ class Connectors(ConnectView):
             raise bad_request(f"Unknown field(s) {', '.join(unknown)}: name, config and initial_state are expected.")
         name, state = body.get("name"), body.get("initial_state")
         if name is not None and not isinstance(name, str):
-            raise bad_request("name must be a text.")
+            raise bad_request("name must be a string.")
         initial_state = "RUNNING" if state is None else str(state).upper()
         if initial_state not in writing.INITIAL_STATES:
             raise bad_request(f"initial_state must be one of {', '.join(writing.INITIAL_STATES)}.")

@@ -32,7 +32,8 @@ def topic_of(row: Connector) -> str:
 def find_dead_letters(
     row: Connector, *, stage: str = "", by: str = "", before: str = "", level: str = LEVELS[0]
 ) -> dict[str, Any]:
-    """`topic`, `letters`, `before` (a text for the next page, "" after the last), `partitions`, `at_most`, `complete`.
+    """`topic`, `letters`, `before` (a string for the next page, "" after the last), `partitions`, `at_most`,
+    `complete`.
 
     Keys and values as `web.decoding` takes them. Raises `ConnectError`, `Refused`.
     """

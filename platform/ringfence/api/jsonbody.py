@@ -1,6 +1,6 @@
 """Request bodies, read strictly: what Kafka Connect's Jackson reads, and a 400 with a reason for the rest.
 
-Numbers keep their source text (`1.50` stays `1.50`), since every config value is a text in the end.
+Numbers keep their source text (`1.50` stays `1.50`), since every config value is a string in the end.
 """
 
 import json
@@ -52,11 +52,11 @@ def text_of(value: object, what: str) -> str:
         case None:
             raise bad_request(f"Null value can not be supplied as the configuration value for {what}.")
         case _:
-            raise bad_request(f"The value of {what} must be a text, a number or a boolean, not a nested value.")
+            raise bad_request(f"The value of {what} must be a string, a number or a boolean, not a nested value.")
 
 
 def config_of(value: object) -> dict[str, str]:
-    """A connector configuration: a flat object of texts, below the size limit."""
+    """A connector configuration: a flat object of strings, below the size limit."""
     config = {key: text_of(item, key) for key, item in object_of(value, "The connector configuration").items()}
     check_size(config)
     return config

@@ -107,7 +107,7 @@ def configure(name: str, config: Mapping[str, str], by: Principal, expected: int
 
 
 def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
-    """Merge into the configuration; null removes a key. Done anew where another change came between (KIP-477)."""
+    """Merge into the configuration; null removes a key. Done again where another change came between (KIP-477)."""
     for attempt in range(1, _PATCH_ATTEMPTS + 1):
         row = reading.connector(name)
         merged = dict(row.settings)

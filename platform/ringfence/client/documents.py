@@ -36,7 +36,7 @@ def read(path: str, name: str | None = None) -> list[Document]:
 
 
 def parse(text: str, path: str) -> list[object]:
-    """The values in a text: properties by the file's name, else YAML, of which JSON is a part."""
+    """The values in a string: properties by the file's name, else YAML, of which JSON is a part."""
     if path.endswith(".properties"):
         try:
             return list(properties.read_several(text))
@@ -82,7 +82,7 @@ def _text(value: object, key: str, path: str) -> str:
         case str():
             return value
         case _:
-            raise ClientError(Exit.INVALID, f"{path}: the value of {key} must be a text, a number or a boolean")
+            raise ClientError(Exit.INVALID, f"{path}: the value of {key} must be a string, a number or a boolean")
 
 
 def write(config: Mapping[str, str], form: str) -> str:

@@ -48,7 +48,7 @@ def _fetch_stored(rest: Rest, name: str) -> tuple[Any, str]:
 
 
 def _send(rest: Rest, name: str, stored: Any, tag: str, config: dict[str, str]) -> None:
-    changed = ClientError(Exit.CONFLICT, f"{name} was changed meanwhile: edit it again")
+    changed = ClientError(Exit.CONFLICT, f"{name} was changed in between: edit it again")
     path = f"/connectors/{segment(name)}/config"
     if not tag:
         if rest.call("GET", path) != stored:

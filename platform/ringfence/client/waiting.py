@@ -1,4 +1,4 @@
-"""`--wait`: look at the connector until it is as wished, and say meanwhile how it is.
+"""`--wait`: look at the connector until it is as wished, and say in the meantime how it is.
 
 Our own API tells the tasks of a new configuration or of a restart from those before: by generation and attempt. A real
 Kafka Connect does not, and there the status alone counts.

@@ -78,7 +78,7 @@ def _rotate(*, drop_old: bool) -> int:
     if not named:
         raise LocalError(
             f"The keys are in {KEYS}: put a new one (`ringfence keys new`) before the others there, start web and then "
-            "the workers again, which encrypts everything anew, and take the older ones out when "
+            "the workers again, which encrypts everything again, and take the older ones out when "
             "`ringfence keys check` shows nothing under them"
         )
     file = Path(named)

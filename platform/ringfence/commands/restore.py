@@ -1,4 +1,4 @@
-"""`ringfence restore`: lost topics made anew, from a backup or from the database."""
+"""`ringfence restore`: lost topics made again, from a backup or from the database."""
 
 import argparse
 import datetime as dt

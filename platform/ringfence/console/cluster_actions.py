@@ -42,7 +42,7 @@ def hand_over(request: HttpRequest) -> HttpResponse:
         "Where no other live worker is there, it refuses and goes on leading.",
     ]
     sheet = ConfirmPage(
-        "Hand the leadership over", f"Have {cluster.leader} resign", "/console/workers/", says, effects, cluster.leader
+        "Hand over the leadership", f"Have {cluster.leader} resign", "/console/workers/", says, effects, cluster.leader
     )
 
     def act(values: dict[str, Any]) -> ActionResult:

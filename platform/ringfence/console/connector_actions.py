@@ -75,7 +75,7 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
         "Use it where a task does not end by itself, or to be sure that no zombie is left.",
     ]
     if row.stale:
-        says.append("Its tasks are being made anew right now: the leader will refuse, and fence by itself.")
+        says.append("Its tasks are being made again right now: the leader will refuse, and fence by itself.")
     back = f"/console/connectors/?q={quote(name, safe='')}"
     sheet = ConfirmPage(
         f"Force a fence of {name}", "Fence all tasks", back, says, effects, name, name, warnings=found.warnings

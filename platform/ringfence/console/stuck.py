@@ -59,7 +59,7 @@ def _rounds(who: Principal, now: int) -> Iterator[Stuck]:
     for name, row in newest.items():
         if row.committed_ms and now - row.committed_ms > ROUND_MS:
             why = row.message or {"pending": "no leader has begun it: does anybody lead?"}.get(row.stage, row.stage)
-            ways = [(_path(name, "round"), "Try again now"), (_path(name, "fence"), "Fence anew")]
+            ways = [(_path(name, "round"), "Try again now"), (_path(name, "fence"), "Fence again")]
             yield Stuck(f"Fencing round of generation {row.generation}", name, row.committed_ms, why, ways)
 
 

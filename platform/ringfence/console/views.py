@@ -210,7 +210,7 @@ def workers(request: HttpRequest) -> HttpResponse:
         is_drained = drained.get(row.worker) == row.incarnation
         at = f"/console/workers/{quote(row.worker, safe='')}"
         acts = [(f"{at}/undrain/", "Undrain") if is_drained else (f"{at}/drain/", "Drain")]
-        acts += [("/console/leader/hand-over/", "Hand the leadership over")] if leads else []
+        acts += [("/console/leader/hand-over/", "Hand over the leadership")] if leads else []
         role = ", ".join(word for word, so in (("leader", leads), ("drained", is_drained)) if so) or "worker"
         rows.append(
             (row.worker, role, f"{placed.get(row.worker, 0)}/{row.slots}", row.mode, row.version,
@@ -218,7 +218,7 @@ def workers(request: HttpRequest) -> HttpResponse:
         )  # fmt: skip
     table = _table(("Worker", "Role", "Tasks/slots", "Exactly once", "Version", "Since (UTC)", "Acts"), rows)
     says = "As each introduced itself; one that died is listed until its id is used again."
-    return page(request, "console/table.html", "Workers", table=table, says=says, empty="No worker has reported yet.")
+    return page(request, "console/table.html", "Workers", table=table, says=says, empty="No workers have reported yet.")
 
 
 @requires(GET=somewhere(Verb.VIEW))

@@ -1,9 +1,9 @@
-"""The worker's own topics: created where missing, checked where present, never made anew where they were lost.
+"""The worker's own topics: created where missing, checked where present, never made again where they were lost.
 
 At a worker's start: 1 the topics' ids are asked for, 2 what is remembered of them is read
 (`fencing.topics.topic_ids`), 3 a
 config or offsets topic that is gone or has another id raises `TopicLost`, 4 what is missing is created. A status or
-events topic that was lost is created anew: tasks and workers make their reports again.
+events topic that was lost is created again: tasks and workers make their reports again.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 Fail closed: where the config or offsets topic is gone, or another one stands under its name, the worker ends its tasks
 and itself; started again, it waits, outside of the group and without tasks, until the topic is back or a person has
-accepted or restored another. Meanwhile it says why in its log, in the database and by the alerts.
+accepted or restored another. In the meantime it says why in its log, in the database and by the alerts.
 """
 
 import logging
@@ -74,7 +74,7 @@ class TopicGuard:
             return None
 
     def watch(self, ids: TopicIds, stop: threading.Event, end: Callable[[], None]) -> None:
-        """Until `stop`. `end` is called where this worker must not go on. An events topic is created anew."""
+        """Until `stop`. `end` is called where this worker must not go on. An events topic is created again."""
         by_name = {one.name: (role, one) for role, one in ids.topics.items()}
         topics = TopicWatch(self._connection, {one.name: one.id for one in ids.topics.values()})
         while not stop.wait(_TICK_SECONDS):

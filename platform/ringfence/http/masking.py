@@ -44,7 +44,7 @@ class Masker:
         return self._known[class_name]
 
     def mask(self, config: Mapping[str, str], class_name: str | None = None) -> dict[str, str]:
-        """The configuration with every secret value replaced by the mask. Texts that only refer to one are shown."""
+        """The configuration with every secret value replaced by the mask. Strings that only refer to one are shown."""
         known_class = config.get("connector.class", "") if class_name is None else class_name
         return {
             key: HIDDEN if value and not _REFERENCE.match(value) and self.secret(known_class, key) else value
@@ -52,7 +52,7 @@ class Masker:
         }
 
     def scrub(self, text: str, config: Mapping[str, str]) -> str:
-        """A text, a trace for example, without the secret values of that configuration."""
+        """A string, a trace for example, without the secret values of that configuration."""
         if not text:
             return text
         class_name = config.get("connector.class", "")

@@ -78,7 +78,7 @@ class Instance:
     def await_last_one(self) -> None:
         """Wait for what a killed `up` left: its processes are being killed at this moment, and hold the ports.
 
-        A process id that is taken by something else meanwhile costs the wait, and nothing more.
+        A process id that is taken by something else in the meantime costs the wait, and nothing more.
         """
         for file in sorted((self.root / "run").glob("*.pid")):
             pid = int(file.read_text().strip() or 0)
@@ -101,7 +101,7 @@ class Instance:
         return path.read_text().strip()
 
     def server_token(self) -> str:
-        """Made anew at each start: what stands in a file of an earlier one is worth nothing. For its owner only."""
+        """Made again at each start: what stands in a file of an earlier one is worth nothing. For its owner only."""
         token = secrets.token_urlsafe(32)
         self._write("token", token)
         return token

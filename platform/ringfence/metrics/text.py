@@ -42,7 +42,7 @@ def labels(names: Mapping[str, object]) -> str:
 
 
 def number(value: float) -> str:
-    """Whole numbers without a point, others as short as they stay themselves."""
+    """Integers without a point, others as short as they stay themselves."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 

@@ -59,7 +59,7 @@ class RedisNotices:
             self._client.publish(CHANNEL, notice.encode())
         except redis.RedisError as error:
             self._silent_until = time.monotonic() + _PAUSE_SECONDS
-            log.warning("Redis takes no change notices (%s); open pages poll the database meanwhile", error)
+            log.warning("Redis takes no change notices (%s); open pages poll the database in the meantime", error)
 
     def close(self) -> None:
         self._client.close()

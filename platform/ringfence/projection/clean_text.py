@@ -1,4 +1,4 @@
-"""Texts from topics, made fit for a database: anybody may have written those records."""
+"""Strings from topics, made fit for a database: anybody may have written those records."""
 
 import json
 
@@ -9,7 +9,7 @@ def clean(text: str) -> str:
 
 
 def loads_clean(packed: str) -> dict[str, str]:
-    """A packed object of texts; half surrogate pairs, which JSON can carry, become question marks."""
+    """A packed object of strings; half surrogate pairs, which JSON can carry, become question marks."""
     loaded: dict[str, str] = json.loads(packed)
     if "\\ud" not in packed:
         return loaded

@@ -70,7 +70,7 @@ def health_of(connector: Connector, tasks: Sequence[str]) -> Health:
 
 
 def refresh(names: set[str]) -> None:
-    """Derive health, severity and counts of these connectors anew from their rows; drop those that are gone.
+    """Derive health, severity and counts of these connectors again from their rows; drop those that are gone.
 
     Three queries for any number of names. Inside the transaction that changed them.
     """

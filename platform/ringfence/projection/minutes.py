@@ -184,7 +184,9 @@ def join_strips(strips: Sequence[Sequence[Cell]]) -> list[Cell]:
 
 @dataclass(slots=True)
 class Hour:
-    """A connector and its tasks together, minute by minute: the worst state, rounds that ended, attempts begun anew."""
+    """A connector and its tasks together, minute by minute: the worst state, rounds that ended, attempts begun
+    again.
+    """
 
     states: list[str]
     fences: list[int]

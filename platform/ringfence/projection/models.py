@@ -208,7 +208,7 @@ class Minute(models.Model):
     """What a task did in one minute (minutes since the epoch); written and read by `mirror.minutes`.
 
     `state`: the worst in it; `began`: the one in which it began. `fences`: rounds that ended; `restarts`: attempts that
-    began anew in their generation; `failed`: times that it failed.
+    began again in their generation; `failed`: times that it failed.
     """
 
     connector = models.TextField()

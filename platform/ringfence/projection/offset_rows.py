@@ -51,5 +51,5 @@ def write(records: Sequence[Record]) -> set[str]:
 
 
 def forget() -> None:
-    """Empty what came from the offsets topic, for a topic that was created anew."""
+    """Empty what came from the offsets topic, for a topic that was created again."""
     SourceOffset.objects.all().delete()

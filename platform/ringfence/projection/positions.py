@@ -35,7 +35,7 @@ def stand(role: str) -> Stand:
 
 
 def begin(role: str, topic: str, topic_id: str) -> None:
-    """Forget the role's positions, for a topic that was created anew. Inside the transaction that empties its rows."""
+    """Forget the role's positions, for a topic that was created again. Inside the transaction that empties its rows."""
     TopicPosition.objects.filter(role=role).exclude(topic=topic, topic_id=topic_id).delete()
 
 

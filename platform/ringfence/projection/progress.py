@@ -21,13 +21,13 @@ _COUNTERS = ("records", "transactions", "aborted", "errors")
 
 
 def number(report: Report, name: str, default: int = 0) -> int:
-    """A whole number of a report; `default` for anything else."""
+    """An integer of a report; `default` for anything else."""
     value = report.get(name)
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
 
 
 def text(report: Report, name: str) -> str:
-    """A text of a report; "" for anything else."""
+    """A string of a report; "" for anything else."""
     value = report.get(name)
     return clean(value) if isinstance(value, str) else ""
 

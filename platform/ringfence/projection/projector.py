@@ -67,7 +67,7 @@ class Projection:
     """One topic's rows and position. Needs no Kafka: `apply` takes records and where the reader stands after them."""
 
     def __init__(self, role: str, topic: str, topic_id: str, ids: TopicIds | None = None) -> None:
-        """Reads the stand, and begins anew where the rows came from another topic of that role.
+        """Reads the stand, and begins again where the rows came from another topic of that role.
 
         `ids`: the topics that the cluster goes by. Raises `TopicLost` for a precious topic that it does not go by.
         """
@@ -78,7 +78,7 @@ class Projection:
             replaced = role in PRECIOUS and stand.topic == topic
             if replaced and not topic_memory.accepts(ids, role, Topic(topic, topic_id)):
                 raise TopicLost(explanation([Loss(role, topic, stand.topic_id, topic_id)]))
-            log.warning("The %s topic is another one than before (%s, id %s): made anew", role, topic, topic_id)
+            log.warning("The %s topic is another one than before (%s, id %s): made again", role, topic, topic_id)
             with transaction.atomic():
                 positions.begin(role, topic, topic_id)
                 (config_rows.begin if role == "config" else _ROWS[role].forget)()
@@ -249,7 +249,7 @@ class Projector:
         roles: Mapping[str, str],
         logs: Mapping[str, tuple[TopicLog, Projection]],
     ) -> None:
-        """A topic is not the one that is followed. Its rows stay; a new status or events topic is followed anew."""
+        """A topic is not the one that is followed. Its rows stay; a new status or events topic is followed again."""
         lost = [Loss(roles[name], name, logs[roles[name]][1].topic_id, found) for name, found in odd.items()]
         precious = [one for one in lost if one.role in PRECIOUS]
         if precious:

@@ -143,7 +143,7 @@ def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
 
 
 def _keep_since(rows: Sequence[Connector], startups: Starting, history: Minutes) -> None:
-    """A status that repeats the state it was in does not begin it anew."""
+    """A status that repeats the state it was in does not begin it again."""
     before = {
         name: (state, since)
         for name, state, since in Connector.objects.filter(name__in=[row.name for row in rows]).values_list(
@@ -210,7 +210,7 @@ def _remove(key: str) -> set[str]:
 
 
 def forget() -> None:
-    """Empty what came from the status topic, for a topic that was created anew."""
+    """Empty what came from the status topic, for a topic that was created again."""
     Connector.objects.update(state="", worker="", trace="", state_generation=-1)
     Task.objects.update(state="", worker="", trace="", why="", generation=-1, attempt=0)
     Worker.objects.all().delete()

@@ -1,4 +1,4 @@
-"""A restore: the topics that were lost are made anew and filled from a copy, with every old task fenced first.
+"""A restore: the topics that were lost are made again and filled from a copy, with every old task fenced first.
 
 1 nobody is in the worker's group: no worker works, and none that is cut off leads, 2 missing topics are created, 3 this
 process joins the group as its only member and claims the config topic like a leader (invariant 3), which fences the
@@ -117,7 +117,7 @@ class Restore:
 
             def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:  # 5
                 if plan.connectors and any(state.existing()):
-                    raise Conflict("Connectors were created meanwhile: nothing was written. Run it again")
+                    raise Conflict("Connectors were created in the meantime: nothing was written. Run it again")
                 there = [] if plan.connectors else list(state.existing())
                 written: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
                 for name, one in plan.connectors.items():
@@ -283,7 +283,7 @@ class Restore:
         before = recall(self._connection, self._config, deadline, self._remembered) or TopicIds()
         there = {role: one for role, one in found.items() if one is not None}
         if missing := found.keys() - there.keys():
-            raise Retriable(f"Topics went away meanwhile ({', '.join(sorted(missing))}): run it again")
+            raise Retriable(f"Topics went away in the meantime ({', '.join(sorted(missing))}): run it again")
         return TopicIds(before.version + 1, there)
 
     def _copy_of(self, ids: TopicIds) -> TopicRecord:

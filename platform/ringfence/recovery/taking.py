@@ -24,7 +24,7 @@ def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline)
     """While the cluster works: tasks go on.
 
     1 the config topic to its end, 2 the offsets topic to its end, 3 the config topic again: where a connector was
-    changed meanwhile, from the start. So every offset was committed under a configuration of the copy.
+    changed in the meantime, from the start. So every offset was committed under a configuration of the copy.
     """
     log = ConfigLog(connection, config.config_topic, deadline)
     try:

@@ -82,7 +82,7 @@ def _answer(request: HttpRequest, name: str, tone: str, text: str, status: int) 
     if status >= 400:
         note(request, text)
     template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
-    context = {"tone": tone, "text": text, "title": "That did not work", "code": status}
+    context = {"tone": tone, "text": text, "title": "The action failed", "code": status}
     response = render(request, template, context, status=status)
     response["HX-Trigger"] = "ringfence-refresh"
     return response

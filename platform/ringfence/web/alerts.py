@@ -183,7 +183,7 @@ def _delete(request: HttpRequest, row: Rule | Destination, shown: dict[str, Any]
     if request.POST.get("confirm") != row.name:
         text = "The name does not match: nothing was deleted."
         note(request, text)
-        context = {"code": 400, "title": "That did not work", "text": text}
+        context = {"code": 400, "title": "The action failed", "text": text}
         return render(request, "ringfence/error.html", context, status=400)
     tell(request, before=shown, after=None, action=action)
     editing.delete(row)

@@ -23,7 +23,7 @@ from ringfence.access.identify import Nobody, identify_again
 from ringfence.web import request_body as bodies
 
 THREADS = 64
-"""At most so many requests at once: those that wait for the leader or for a plugin hold theirs meanwhile."""
+"""At most so many requests at once: those that wait for the leader or for a plugin hold theirs in the meantime."""
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]

@@ -35,7 +35,7 @@ class CompressionMiddleware(MiddlewareMixin):
         return self._file(request, response) if is_file else self._page(response)
 
     def _page(self, response: HttpResponseBase) -> HttpResponseBase:
-        """Padded with a text of random length, so that the size tells nothing about what stands in the page."""
+        """Padded with a string of random length, so that the size tells nothing about what stands in the page."""
         assert isinstance(response, HttpResponse)
         padding = "r" * secrets.randbelow(_PADDING + 1)
         if isinstance(response, FragmentResponse):

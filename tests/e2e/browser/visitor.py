@@ -1,4 +1,4 @@
-"""Somebody with a browser of their own, and whatever the browser had to complain about meanwhile."""
+"""Somebody with a browser of their own, and whatever the browser had to complain about in the meantime."""
 
 import re
 from pathlib import Path

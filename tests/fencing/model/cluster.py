@@ -128,7 +128,7 @@ class Cluster:
         self.world.status = StatusState(tasks={**self.world.status.tasks, task: said})
 
     def restart_worker(self, number: int) -> None:
-        """A worker starts anew; what ran on its last incarnation may be a zombie."""
+        """A worker starts again; what ran on its last incarnation may be a zombie."""
         old = self.world.members[number]
         self.world.members[number] = Member(old.worker, Incarnation(str(int(old.incarnation) + 1)), old.slots)
 
@@ -137,7 +137,7 @@ class Cluster:
     def settle(self, rounds: int = 4, steps: int = PATIENCE, late: bool = False) -> None:
         """Everything that is not frozen goes on for a while; `steps`: how far an attempt gets in one round.
 
-        late: the views of attempts that have begun to start get nothing of the config topic meanwhile.
+        late: the views of attempts that have begun to start get nothing of the config topic in the meantime.
         """
         for _ in range(rounds):
             for leader in self.leaders:

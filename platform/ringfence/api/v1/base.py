@@ -93,7 +93,7 @@ class V1View(ConnectView):
 
 
 def require_reason(fields: Mapping[str, Any]) -> str:
-    """`reason` of a body: a text, and not an empty one."""
+    """`reason` of a body: a string, and not an empty one."""
     reason = fields.get("reason")
     if not isinstance(reason, str) or not reason.strip() or len(reason) > 1000:
         raise bad_request("reason must say in up to 1000 characters why this is done: it goes into the audit trail.")

@@ -55,7 +55,7 @@ def parse_expected_offset(request: Request, row: Connector | None) -> int | None
 
 
 def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None) -> bool:
-    """As `writing.configure`; the leader's "changed meanwhile" is the 412 that it would have been here."""
+    """As `writing.configure`; the leader's "changed in the meantime" is the 412 that it would have been here."""
     try:
         return writing.configure(name, config, by, expected)
     except Refused as refused:
@@ -66,7 +66,7 @@ def configure(name: str, config: Mapping[str, str], by: Principal, expected: int
 
 
 class ConfigShape(serializers.Serializer[Any]):
-    """Flat: every value is a text; secrets are masked, and a mask that is sent back keeps what is stored."""
+    """Flat: every value is a string; secrets are masked, and a mask that is sent back keeps what is stored."""
 
     name = serializers.CharField()
 

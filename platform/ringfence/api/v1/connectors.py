@@ -80,7 +80,7 @@ class ConnectorDetail(V1View):
 
 
 class OfConnector(ListView):
-    """A list of what belongs to the connector that the path names; texts are shown without its secrets."""
+    """A list of what belongs to the connector that the path names; strings are shown without its secrets."""
 
     def rows(self, **path: Any) -> QuerySet[Any]:
         self.connector = reading.connector(path["name"])

@@ -42,7 +42,7 @@ class ConnectorsOrNew(Connectors):
             raise bad_request(f"Unknown field(s) {', '.join(unknown)}: use some of {', '.join(_FIELDS)}.")
         name, state = body.get("name"), body.get("initial_state", "RUNNING")
         if not isinstance(name, str) or not name.strip():
-            raise bad_request("name must be a text, and not an empty one.")
+            raise bad_request("name must be a string, and not an empty one.")
         if not isinstance(state, str) or state not in writing.INITIAL_STATES:
             raise bad_request(f"initial_state must be one of {', '.join(writing.INITIAL_STATES)}.")
         config, name = config_of(body.get("config")), name.strip()

@@ -153,7 +153,7 @@ class Replay(V1View):
         texts = {key: fields.get(key, "") for key in ("stage", "class", "reason")}
         for key, text in texts.items():
             if not isinstance(text, str) or (key in fields and not text.strip()):
-                raise bad_request(f"{key} must be a text, and not an empty one.")
+                raise bad_request(f"{key} must be a string, and not an empty one.")
         if places is not None and (texts["stage"] or texts["class"]):
             raise bad_request("stage and class choose among all: leave them out where letters are given.")
         row = reading.connector(name)
@@ -176,6 +176,6 @@ def _places(given: object) -> list[tuple[int, int]]:
         partition, offset = each["partition"], each["offset"]
         for number, largest in ((partition, 2**31 - 1), (offset, _LARGEST)):
             if type(number) is not int or not 0 <= number <= largest:
-                raise bad_request("partition and offset must be whole numbers from 0 on.")
+                raise bad_request("partition and offset must be integers from 0 on.")
         places.append((partition, offset))
     return places

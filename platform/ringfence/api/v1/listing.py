@@ -33,10 +33,10 @@ def _of(schema: JsonSchema, condition: Condition) -> Condition:
 
 
 def whole(text: str, what: str, lowest: int = 0, highest: int = _BIGGEST) -> int:
-    """A whole number of a query. A 400 that names it where it is none, or out of its bounds."""
+    """An integer of a query. A 400 that names it where it is none, or out of its bounds."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and lowest <= int(text) <= highest):
-        raise bad_request(f"{what} must be a whole number from {lowest} to {highest}.")
+        raise bad_request(f"{what} must be an integer from {lowest} to {highest}.")
     return int(text)
 
 

@@ -42,7 +42,7 @@ def set_level(name: str, level: str, minutes: int, user: str) -> int:
     if level not in LEVELS:
         raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
     if not 1 <= minutes <= MOST_MINUTES:
-        raise bad_request(f"minutes must be a whole number from 1 to {MOST_MINUTES}.")
+        raise bad_request(f"minutes must be an integer from 1 to {MOST_MINUTES}.")
     if level == DEFAULT:
         dispatch.command("set_connector_log_level", name, {"level": None}, user=user)
         return 0
@@ -126,6 +126,6 @@ class LogLevelOfConnector(V1View):
         if not isinstance(level, str):
             raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
         if not isinstance(minutes, int) or isinstance(minutes, bool):
-            raise bad_request(f"minutes must be a whole number from 1 to {MOST_MINUTES}.")
+            raise bad_request(f"minutes must be an integer from 1 to {MOST_MINUTES}.")
         until_ms = set_level(name, level.upper(), minutes, self.user_name)
         return Response(LevelShape({"level": level.upper(), "until_ms": until_ms}).data)

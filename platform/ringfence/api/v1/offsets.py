@@ -75,7 +75,7 @@ class Snapshots(ListView):
         self.parse_parameters()
         why = self.parse_fields("why").get("why", "asked for") if self.raw_body.strip() else "asked for"
         if not isinstance(why, str) or len(why) > 1000:
-            raise bad_request("why must be a text of up to 1000 characters.")
+            raise bad_request("why must be a string of up to 1000 characters.")
         made = snapshots.take(name, self.user_name, why)
         return Response(WholeSnapshotShape(_serialize(made)).data, status=201)
 

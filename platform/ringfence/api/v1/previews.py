@@ -141,7 +141,7 @@ class Preview(_OfSettings):
         records, seconds = fields.get("records", previews.RECORDS), fields.get("seconds", previews.SECONDS)
         fresh = fields.get("fresh", False)
         if not isinstance(records, int) or isinstance(records, bool):
-            raise bad_request("records must be a whole number.")
+            raise bad_request("records must be an integer.")
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not isinstance(fresh, bool):
             raise bad_request("seconds must be a number, fresh true or false.")
         found = previews.preview(

@@ -132,7 +132,7 @@ class Hanging(V1View):
         numbers = {key: fields.get(key) for key in ("partition", "producer_id")}
         for key, value in numbers.items():
             if type(value) is not int or not 0 <= value < 2**63:
-                raise bad_request(f"{key} must be a whole number: GET …/transactions/hanging lists what hangs.")
+                raise bad_request(f"{key} must be an integer: GET …/transactions/hanging lists what hangs.")
         row = reading.connector(name)
         self.tell_reason(reason)
         body = {"reason": reason, "topic": topic, **numbers, "tasks": live.ids(row), "topics": live.topics(row)}

@@ -32,7 +32,7 @@ Settings = Mapping[str, str]
 
 
 def write(configs: list[dict[str, str]], form: str) -> str:
-    """The configurations as a text that `parse` reads back."""
+    """The configurations as a string that `parse` reads back."""
     if form == "json":
         return json.dumps([{"name": config["name"], "config": config} for config in configs], indent=2) + "\n"
     if form == "yaml":
@@ -46,7 +46,7 @@ def _properties(config: Settings) -> str:
 
 
 def parse(text: str, form: str) -> list[dict[str, str]]:
-    """The configurations of a text, each with its name in it. A 400 with a reason for one that cannot be read."""
+    """The configurations of a string, each with its name in it. A 400 with a reason for one that cannot be read."""
     if form == "properties":
         try:
             values: object = properties.read_several(text)
@@ -55,7 +55,7 @@ def parse(text: str, form: str) -> list[dict[str, str]]:
     elif form == "yaml":
         try:
             # Every scalar as it is written: 1.50 stays 1.50, and `no` stays no.
-            values = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes texts, lists and maps only
+            values = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes strings, lists and maps only
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise bad_request(f"This is no YAML: {error}") from error
     else:
@@ -128,7 +128,7 @@ class Import(V1View):
         fields = self.parse_fields("format", "text", "dry_run")
         form, text, dry_run = fields.get("format", "json"), fields.get("text"), fields.get("dry_run", False)
         if form not in FORMATS or not isinstance(text, str) or not isinstance(dry_run, bool):
-            raise bad_request(f"text must be a text, format one of {', '.join(FORMATS)}, dry_run true or false.")
+            raise bad_request(f"text must be a string, format one of {', '.join(FORMATS)}, dry_run true or false.")
         configs = {config["name"]: config for config in parse(text, form)}
 
         def work(name: str, _: float) -> str:

@@ -1,7 +1,7 @@
 """What each command writes: pure functions from the state at the end of the config topic to records.
 
 Each returns a plan, `state -> records`; the leader's term evaluates it at the end of the log, in the transaction that
-writes the records, and evaluates it anew when it has to try again. A plan raises `CommandRefused` where the state
+writes the records, and evaluates it again when it has to try again. A plan raises `CommandRefused` where the state
 forbids it.
 """
 
@@ -34,9 +34,9 @@ Records = Sequence[ConfigRecord | TopicRecord]
 Plan = Callable[[ClusterState], Records]
 TaskConfigs = Sequence[Mapping[str, str]]
 
-CHANGED: Final = "The connector's configuration was changed meanwhile: read it again and repeat the request"
+CHANGED: Final = "The connector's configuration was changed in between: read it again and repeat the request"
 RECONFIGURED: Final = (
-    "Cannot complete request momentarily due to stale configuration: the connector's tasks are being made anew, and "
+    "Cannot complete request momentarily due to stale configuration: the connector's tasks are being made again, and "
     "start by themselves"
 )
 
@@ -141,7 +141,9 @@ def pause(name: ConnectorName) -> Plan:
 
 
 def resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
-    """Run (again). A stopped connector has no tasks: `tasks` are made anew, or None leaves it to the reconcile loop."""
+    """Run (again). A stopped connector has no tasks: `tasks` are made again, or None leaves it to the reconcile
+    loop.
+    """
 
     def plan(state: ClusterState) -> Records:
         connector = _existing(state, name, f"Unknown connector {name}")
@@ -198,7 +200,7 @@ def delete(name: ConnectorName) -> Plan:
 
 
 def reset_topics(name: ConnectorName, time_ms: int) -> Plan:
-    """Have the tasks report their topics anew (KIP-558); a connector that is not there has none."""
+    """Have the tasks report their topics again (KIP-558); a connector that is not there has none."""
 
     def plan(state: ClusterState) -> Records:
         return [TopicsResetRecord(name, time_ms)] if name in state else []
@@ -257,7 +259,7 @@ def _has_failed(status: StatusState, task: TaskId, connector: ConnectorState) ->
 
 
 def restart_task(name: ConnectorName, task: int, seen: Generation | None = None) -> Plan:
-    """A new attempt for one task (KIP-618): 404 where it is gone, 409 where its connector was changed meanwhile.
+    """A new attempt for one task (KIP-618): 404 where it is gone, 409 where its connector was changed in between.
 
     `seen`: the generation when the request came. The count of automatic restarts begins at 0.
     """

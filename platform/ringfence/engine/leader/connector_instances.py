@@ -139,7 +139,7 @@ class Instances:
         return self._running.get(name) == config_offset
 
     def forget(self, name: ConnectorName) -> None:
-        """The connector was stopped or deleted, or its instance shall be made anew."""
+        """The connector was stopped or deleted, or its instance shall be made again."""
         with self._lock:
             known = self._running.pop(name, None) is not None
             self._failed.pop(name, None)

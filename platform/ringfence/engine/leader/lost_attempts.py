@@ -1,4 +1,4 @@
-"""Attempts and workers that were lost: how long the leader waits before it places their tasks anew."""
+"""Attempts and workers that were lost: how long the leader waits before it places their tasks again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class _Loss:
 
 
 class LostAttempts:
-    """What one term has seen. A new leader begins anew, so it rather waits once more than not at all."""
+    """What one term has seen. A new leader begins again, so it rather waits once more than not at all."""
 
     def __init__(self, delay_s: float | None) -> None:
         """`delay_s`: how long a worker that left is waited for (`scheduled.rebalance.max.delay.ms`), None: not set."""

@@ -1,4 +1,6 @@
-"""Tells when the workers' modes differ: who lags behind in a rolling upgrade, and what is not guaranteed meanwhile."""
+"""Tells when the workers' modes differ: who lags behind in a rolling upgrade, and what is not guaranteed in the
+meantime.
+"""
 
 import logging
 from collections.abc import Sequence

@@ -290,7 +290,7 @@ class Reconciler:
     def _report_statuses(self) -> None:
         due = self._due_statuses(self._term.state, self._status())
         if any(not self._was_logged_lately(key, record) for key, record in due.items()):
-            # A leader that slept would speak of a world that is gone: remove the statuses of what came meanwhile.
+            # A leader that slept would speak of a world that is gone: remove the statuses of what came in the meantime.
             due = self._due_statuses(self._term.refresh(Deadline.after(_WRITE_SECONDS)), self._status())
         for key, record in due.items():
             self._say(key, record)

@@ -12,7 +12,7 @@ TEXT_LIMIT: Final = 2000
 _HEADER_LIMIT: Final = 20
 
 Hide = Callable[[str], str]
-"""Takes secrets out of a text, before it is cut."""
+"""Takes secrets out of a string, before it is cut."""
 
 
 def describe_record(record: SourceRecord, hide: Hide) -> dict[str, object]:
@@ -93,5 +93,5 @@ def _of_bytes(value: bytes) -> str:
 def _json(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):  # keys that are no texts, circles
+    except (TypeError, ValueError, RecursionError):  # keys that are no strings, circles
         return str(value)

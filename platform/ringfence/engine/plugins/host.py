@@ -113,7 +113,7 @@ class PluginHost:
         """The first records, written and committed nowhere; see `preview.preview`. Its process ends afterwards.
 
         worker: its converter settings; secret: names of settings whose values are hidden beside passwords; bounds:
-        records, bytes, seconds. The caller sees to it that no task reads the source meanwhile.
+        records, bytes, seconds. The caller sees to it that no task reads the source in the meantime.
         """
         pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
         args = {

@@ -61,7 +61,7 @@ class Instances:
     """Starts, asks and stops instances by connector name. Calls for one name come one after another, on one thread.
 
     Tokens grow with each start and stop that the host was asked for: a start that comes after a newer start or stop
-    of the name (the host was restarting a lost instance meanwhile) does nothing.
+    of the name (the host was restarting a lost instance in the meantime) does nothing.
     """
 
     def __init__(self, registry: PluginRegistry, emit: Callable[[dict[str, object]], None]) -> None:
@@ -71,7 +71,7 @@ class Instances:
         self._newest: dict[str, int] = {}
 
     def start(self, name: str, resolved: Resolved, offsets: Offsets, token: int) -> None:
-        """Start anew; an instance that runs under the name is stopped first."""
+        """Start again; an instance that runs under the name is stopped first."""
         if self._newest.get(name, 0) > token:
             return
         self._newest[name] = token
@@ -134,7 +134,7 @@ class Instances:
 
 
 def check_shape(name: str, configs: object) -> None:
-    """Raise `PluginError` for task configurations that are no list of texts by text."""
+    """Raise `PluginError` for task configurations that are no list of strings by text."""
     if not isinstance(configs, list):
         raise PluginError(f"task_configs of connector {name} returned a {type(configs).__name__}, not a list.")
     for number, config in enumerate(configs):
@@ -144,7 +144,9 @@ def check_shape(name: str, configs: object) -> None:
             )
         wrong = [str(key) for key, value in config.items() if not (isinstance(key, str) and isinstance(value, str))]
         if wrong:
-            raise PluginError(f"task_configs of connector {name}: entry {number} maps {wrong} to something but a text.")
+            raise PluginError(
+                f"task_configs of connector {name}: entry {number} maps {wrong} to something but a string."
+            )
 
 
 def _stop_quietly(name: str, connector: SourceConnector) -> None:

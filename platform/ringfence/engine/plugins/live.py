@@ -220,7 +220,7 @@ class LiveConnectors:
                 if mine and child.alive:
                     instance.child = child
                 self._changed.notify_all()
-            if not mine:  # stopped or started anew meanwhile
+            if not mine:  # stopped or started again in the meantime
                 self._stop_leftover(child, name, instance)
 
     def _stop_leftover(self, child: ChildProcess, name: str, instance: _Instance) -> None:

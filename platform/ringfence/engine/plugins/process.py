@@ -91,7 +91,7 @@ class ChildProcess:
     def call(self, op: str, args: Mapping[str, object], timeout: float, lane: str = "call") -> object:
         """The operation's result. `timeout` in seconds: a late call costs the process its life (`PluginTimeout`).
 
-        Raises `PluginCrash` where the process ended meanwhile, else what the operation raised.
+        Raises `PluginCrash` where the process ended in the meantime, else what the operation raised.
         """
         deadline = time.monotonic() + timeout
         number, answer = next(self._ids), _Answer()
@@ -184,7 +184,7 @@ class ChildProcess:
         with self._lock:
             answer = self._pending.pop(number, None)
         if answer is None:
-            return  # given up meanwhile
+            return  # given up in the meantime
         error = message.get("error")
         if isinstance(error, dict):
             answer.fail(from_wire(error))

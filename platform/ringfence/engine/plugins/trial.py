@@ -102,7 +102,7 @@ def sample(given: Mapping[str, object]) -> SourceRecord:
     """
     topic, headers = given.get("topic"), given.get("headers") or []
     if not isinstance(topic, str) or not topic.strip():
-        raise BadRequest("The sample record needs a topic: a text.")
+        raise BadRequest("The sample record needs a topic: a string.")
     if not isinstance(headers, list) or not all(
         isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in headers
     ):
@@ -110,7 +110,7 @@ def sample(given: Mapping[str, object]) -> SourceRecord:
     for name in ("timestamp", "partition"):
         number = given.get(name)
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
-            raise BadRequest(f"The {name} of the sample record must be a whole number, not negative, or left out.")
+            raise BadRequest(f"The {name} of the sample record must be an integer, not negative, or left out.")
     pairs = [(str(name), value) for name, value in cast("list[list[object]]", headers)]
     timestamp, partition = cast("int | None", given.get("timestamp")), cast("int | None", given.get("partition"))
     return SourceRecord({}, None, topic.strip(), given.get("value"), given.get("key"), pairs, timestamp, partition)

@@ -77,7 +77,7 @@ def _serialize(way: AdminAccess, one: Hanging, longest_ms: int) -> dict[str, obj
 def end(
     state: ClusterState, name: ConnectorName, body: Mapping[str, Any], worker: WorkerConfig
 ) -> dict[str, list[dict[str, object]]]:
-    """End what hangs on one partition for one producer, looked for anew. Raises `CommandRefused`.
+    """End what hangs on one partition for one producer, looked for again. Raises `CommandRefused`.
 
     body: topic, partition, producer_id; and of the web process, tasks, topics and the configurations of live
     generations.

@@ -1,6 +1,6 @@
 """Previews of a source and trials of transforms, as a worker carries them out: with its offsets and its settings.
 
-A preview polls a source, so no task may do the same meanwhile: the config topic is read to its end first, and the
+A preview polls a source, so no task may do the same in the meantime: the config topic is read to its end first, and the
 connector of that name, and every other that reads the same source, must be at rest. That is what it says; between that
 look and the last poll, seconds later, somebody may start one.
 """
@@ -106,8 +106,8 @@ def rival_of(
     """The first connector that is not at rest and reads what this configuration would read; None where there is none.
 
     names: all that `connector.class` may say of the plugin; keys: its own settings. Another connector reads the same
-    source where all texts among them are equal, but for those that name a topic: numbers and switches tune, topics are
-    where records go. A plugin without such settings, one that makes its records up, shares nothing.
+    source where all strings among them are equal, but for those that name a topic: numbers and switches tune, topics
+    are where records go. A plugin without such settings, one that makes its records up, shares nothing.
     """
     name = ConnectorName(config.get("name", ""))
     if not at_rest(state.connector(name)):

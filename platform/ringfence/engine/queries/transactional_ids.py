@@ -90,7 +90,7 @@ def ways_of(connector: ConnectorState, worker: WorkerConfig) -> list[AdminAccess
 def fence_id(
     state: ClusterState, name: ConnectorName, transactional_id: str, worker: WorkerConfig
 ) -> list[dict[str, object]]:
-    """Fence one id of the connector: an open transaction is aborted. A live task is placed anew (invariant 5).
+    """Fence one id of the connector: an open transaction is aborted. A live task is placed again (invariant 5).
 
     Only ids that a task of this connector has: others are somebody else's. Raises `CommandRefused`.
     """

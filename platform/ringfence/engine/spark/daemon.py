@@ -1,6 +1,7 @@
 """Spark's Python daemon: what tasks need is loaded once, before it forks, and shared by all of them.
 
-PySpark is taken from where it is installed. Spark puts an archive of it first on the path, and Python compiles anew, in
+PySpark is taken from where it is installed. Spark puts an archive of it first on the path, and Python compiles again,
+in
 each process, what it finds there. Measured: 0.5 s of CPU time until the daemon is up in place of 1.2 s, 0.1 s in place
 of 0.4 s for each task's process, which starts with 46 MiB (PSS 29) in place of 62 (51).
 """

@@ -149,7 +149,7 @@ def _escape(value: str) -> str:
 
 def _forget_numpy() -> None:
     """Let Py4J not ask of each value that goes to Java whether it is NumPy's: the question alone loads PySpark's test
-    utilities with pandas and NumPy, 45 MiB and half a second of each worker. We hand over texts and numbers only."""
+    utilities with pandas and NumPy, 45 MiB and half a second of each worker. We hand over strings and numbers only."""
     INPUT_CONVERTER[:] = [
         one for one in INPUT_CONVERTER if not isinstance(one, NumpyScalarConverter | NumpyArrayConverter)
     ]

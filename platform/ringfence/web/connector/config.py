@@ -115,7 +115,7 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
         return _ask(request, row, wanted)
     try:
         if request.POST.get("version") != str(row.config_offset):
-            raise Refused(409, "The configuration was changed meanwhile. Below is what going back would change now.")
+            raise Refused(409, "The configuration was changed in between. Below is what going back would change now.")
         writing.configure(name, wanted.settings, principal_of(request), expected=row.config_offset)
     except (ConnectError, Refused) as error:
         status = record_failure(request, error)

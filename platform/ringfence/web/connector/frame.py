@@ -113,7 +113,7 @@ def render_refused(request: HttpRequest, error: ConnectError | Refused) -> HttpR
     """That it was not done, and why, where the notices stand; a page without htmx."""
     status = record_failure(request, error)
     template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
-    context = {"tone": "bad", "text": error.message, "title": "That did not work", "code": status}
+    context = {"tone": "bad", "text": error.message, "title": "The action failed", "code": status}
     return render(request, template, context, status=status)
 
 

@@ -47,7 +47,10 @@ _TEXT_HINTS: tuple[tuple[str, str], ...] = (
         r"(?i)authoriz|authoris|AUTHORIZATION_FAILED|not authorized|access denied",
         "Kafka or the source refuses this account: preflight on the edit form names the permissions that are missing.",
     ),
-    (r"(?i)authenticat|SASL|bad credentials|password", "The credentials are refused: set them anew on the Config tab."),
+    (
+        r"(?i)authenticat|SASL|bad credentials|password",
+        "The credentials are refused: set them again on the Config tab.",
+    ),
     (
         r"(?i)MSG_SIZE_TOO_LARGE|RecordTooLarge|message size too large",
         "A record is larger than Kafka takes: raise max.message.bytes of the topic, and "

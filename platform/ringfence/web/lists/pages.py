@@ -107,7 +107,7 @@ def table(request: HttpRequest) -> HttpResponse:
 
 
 def _harmless(text: str) -> str:
-    """A spreadsheet takes some texts for formulas."""
+    """A spreadsheet takes some strings for formulas."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

@@ -4,7 +4,7 @@ A process subscribes once to Redis and tells all of its pages. Without Redis it 
 every two seconds instead. The events:
 
 - `hello`, at the beginning, and `beat`, while nothing else is told: a page that hears neither knows that it is cut off;
-- `changed`: fetch the part anew. Data: the time in milliseconds at which this process heard of it; a part that was
+- `changed`: fetch the part again. Data: the time in milliseconds at which this process heard of it; a part that was
   made since then is fresh (`web.fresh`);
 - `rows` (streams about all connectors only): numbers of some connectors moved. Data: `{"at", "names"}`; names null: of
   many.
@@ -40,7 +40,7 @@ from ringfence.web.live.rate_control import RateControl
 
 HEARTBEAT_SECONDS = 15.0
 TICK_SECONDS = 10.0
-"""Lists and the overview are fetched anew so often where nothing changes: what was reported grows old by itself. Told
+"""Lists and the overview are fetched again so often where nothing changes: what was reported grows old by itself. Told
 from here and not asked for by each page's own clock, so that all of them get one and the same part."""
 SPREAD_SECONDS = 0.015
 """For each open page: over so long they are told of what is no hurry and concerns all of them. The page of a connector
@@ -245,7 +245,7 @@ def _renew(request: HttpRequest, name: str | None) -> Principal | None:
     try:
         who = identify_again(request)
     except DatabaseError:
-        return principal_of(request)  # nothing new is shown meanwhile, and all pages would come again at once
+        return principal_of(request)  # nothing new is shown in the meantime, and all pages would come again at once
     finally:
         close_old_connections()
     if isinstance(who, Nobody):

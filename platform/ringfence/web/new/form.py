@@ -72,7 +72,7 @@ def begins(request: HttpRequest, draft: FormState, *, tell_all: bool = True) -> 
     elif not name:
         errors = ["A connector needs a name."] if tell_all else []
     elif not who.may(Verb.EDIT, name):
-        errors = [f"You lack the verb edit on connector {name}."]
+        errors = [f"You need the edit permission on connector {name}."]
     elif Connector.objects.filter(name=name, known=True).exists():
         errors = ["A connector of this name exists. Choose another name, or edit that one."]
     else:

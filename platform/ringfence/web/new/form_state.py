@@ -57,7 +57,7 @@ class FormState:
 def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> FormState:
     """`known`: what the fields were filled with; one that was left alone keeps its value to the letter.
 
-    Raises a 400 for a text that cannot be read, and for a setting that is there twice.
+    Raises a 400 for a string that cannot be read, and for a setting that is there twice.
     """
     state = str(posted.get("state", "RUNNING"))
     draft = FormState(

@@ -47,7 +47,7 @@ def missing(verb: str, may: Container[str], title: str = "") -> SafeString:
     """Attributes of a button: shut, with the verb that is missing; else its title. The server refuses in any case."""
     if verb in may:
         return format_html(' title="{}"', title) if title else mark_safe("")
-    return format_html(' disabled title="You lack the verb {} on this connector"', verb)
+    return format_html(' disabled title="You need the {} permission on this connector"', verb)
 
 
 @register.simple_tag
@@ -71,7 +71,7 @@ def field_attributes(field: Field) -> SafeString:
 
 @register.filter
 def num(value: float | None) -> str:
-    """A whole number with thin separators."""
+    """An integer with thin separators."""
     return f"{int(value or 0):,}"
 
 

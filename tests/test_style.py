@@ -1,0 +1,106 @@
+"""Names and words: functions are verbs, and prose uses the field's terms (see CONTRIBUTING.md)."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = ("connectors", "fencing", "platform/ringfence")
+VERBS_IN_ED = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed"}
+PARTICIPLES = frozenset(
+    [
+        "begun",
+        "bound",
+        "broken",
+        "brought",
+        "built",
+        "caught",
+        "chosen",
+        "done",
+        "drawn",
+        "found",
+        "given",
+        "gone",
+        "grown",
+        "held",
+        "hidden",
+        "kept",
+        "known",
+        "laid",
+        "left",
+        "lost",
+        "made",
+        "meant",
+        "said",
+        "seen",
+        "sent",
+        "shown",
+        "sold",
+        "spent",
+        "stolen",
+        "taken",
+        "thought",
+        "told",
+        "understood",
+        "won",
+        "written",
+    ]
+)
+PREPOSITIONS = {"again", "as", "by", "from", "in", "of", "on", "out", "to"}
+COLUMNS = "display"
+"""Django admin's decorator of a column, whose name is a noun or an adjective."""
+BANNED = {
+    "anew": "again",
+    "meanwhile": "while, or in the meantime",
+    "whole number": "integer",
+    "homeless": "unassigned",
+    "barren": "without progress",
+}
+
+
+def python_files() -> list[Path]:
+    return sorted(file for root in SOURCES for file in (ROOT / root).rglob("*.py") if "migrations" not in file.parts)
+
+
+def participle_functions(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+        if any("property" in one or COLUMNS in one for one in decorators):
+            continue  # a value: it may be an adjective
+        word, *rest = node.name.strip("_").split("_")
+        participle = word in PARTICIPLES or (word.endswith("ed") and word not in VERBS_IN_ED)
+        if participle and (not rest or rest[0] in PREPOSITIONS):  # `allowed_methods` is a noun
+            yield f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}"
+
+
+def prose_of(file: Path) -> Iterator[tuple[int, str]]:
+    """Comments and strings of a Python file, every line of another one."""
+    text = file.read_text()
+    if file.suffix != ".py":
+        yield from enumerate(text.splitlines(), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.STRING, tokenize.COMMENT):
+            yield token.start[0], token.string
+
+
+def test_functions_are_verbs() -> None:
+    assert [where for file in python_files() for where in participle_functions(file)] == []
+
+
+@pytest.mark.parametrize(("word", "better"), BANNED.items())
+def test_prose_uses_plain_words(word: str, better: str) -> None:
+    pattern = re.compile(rf"\b{word}\b", re.IGNORECASE)
+    documents = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    files = [*python_files(), *documents, *(ROOT / "templates").rglob("*.html")]
+    found = [
+        f"{file.relative_to(ROOT)}:{line}" for file in files for line, text in prose_of(file) if pattern.search(text)
+    ]
+    assert found == [], f"write {better!r} in place of {word!r}"
