@@ -20,7 +20,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from ringfence.local.instance import Instance
-with Instance(Path(sys.argv[1])).locked():
+with Instance(Path(sys.argv[1])).lock():
     print("locked", flush=True)
     time.sleep(1000)
 """

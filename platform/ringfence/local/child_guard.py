@@ -1,6 +1,6 @@
 """Run one command so that it never outlives the process that started it.
 
-    python -I -S leash.py COMMAND [ARGUMENT …]
+    python -I -S child_guard.py COMMAND [ARGUMENT …]
 
 Standard library only and run as a script, so that it costs 15 ms and 8 MB beside each role. `Leashed` in process.py
 holds the other end. The contract:

@@ -8,8 +8,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 
-from ringfence.local import cds_archive as warm_start
-from ringfence.local import unclean_shutdown as last_stand
+from ringfence.local import cds_archive, unclean_shutdown
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import KAFKA_SERVER, resolve
 from ringfence.local.java import find_java
@@ -90,12 +89,12 @@ class EmbeddedKafka:
         if not port_is_free("127.0.0.1", self.port):
             raise LocalError(f"Port {self.port} is in use, Kafka cannot listen there: choose another port")
         jars = resolve("kafka", KAFKA_SERVER)
-        warm = () if self._jvm_options else warm_start.jvm_options(jars, _train)
+        warm = () if self._jvm_options else cds_archive.jvm_options(jars, _train)
         classpath = ["-cp", str(jars / "*")]
         config = self._configure([str(find_java()), *_FORMAT_JVM, *warm, *classpath])
         java = [str(find_java()), *_JVM, *warm, *self._jvm_options, *classpath]
         if (self.data / "logs" / "__cluster_metadata-0").exists():
-            last_stand.fence(java, self.data, self.log)
+            unclean_shutdown.fence(java, self.data, self.log)
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._process = GuardedProcess.start(
             "Kafka", [*java, "kafka.Kafka", str(config)], log=self.log, cwd=self.data, pid_file=self._pid_file
@@ -206,7 +205,7 @@ def _settings(logs: Path, port: int, controller_port: int) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "5",
         "group.initial.rebalance.delay.ms": "0",
-        # It would take the leaders away while commit markers are on their way, see last_stand.py.
+        # It would take the leaders away while commit markers are on their way, see unclean_shutdown.py.
         "controlled.shutdown.enable": "false",
         "num.network.threads": "2",
         "num.io.threads": "4",

@@ -14,7 +14,7 @@ import psutil
 
 from ringfence.local.errors import LocalError
 
-_LEASH = Path(__file__).with_name("leash.py")
+_GUARD = Path(__file__).with_name("child_guard.py")
 _POLL_SECONDS = 0.02
 
 
@@ -48,7 +48,7 @@ class GuardedProcess:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             popen = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_LEASH), *(os.fspath(part) for part in command)],
+                [sys.executable, "-I", "-S", str(_GUARD), *(os.fspath(part) for part in command)],
                 stdin=subprocess.PIPE,  # held open for as long as we live; never written to
                 stdout=subprocess.PIPE,
                 stderr=output,

@@ -2,7 +2,7 @@
 
 Measured with Kafka 4.3.0: one commit that said OK, SIGKILL to the broker at once, start again. In 4 of 6 rounds the
 record was not visible to a read_committed reader within 20 s (0 of 2 with the slower start that we had before
-warm_start.py; 1 of 9 with trace logs on: it is a race). With what stands here: 0 of 6 after a kill, 0 of 4 after a
+cds_archive.py; 1 of 9 with trace logs on: it is a race). With what stands here: 0 of 6 after a kill, 0 of 4 after a
 stop.
 
 The trace of a bad round: the broker that starts reads in the metadata log that it still leads everything, and
