@@ -1,11 +1,11 @@
-# Two commands are enough: `make demo` shows what this is, `make test` shows that it works. Each sets everything up first.
+# Two commands are enough: `make demo` shows what Ringfence does, `make test` shows that it works. Each sets everything up first.
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 ARGS ?=
 
-# The first Python on the PATH that is new enough; PYTHON=/path/to/python overrides.
+# The first Python on the PATH that is new enough. Set PYTHON=/path/to/python to override it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
@@ -16,9 +16,9 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
-setup: $(STAMP) ## Create .venv with everything in it; does nothing when it is up to date
+setup: $(STAMP) ## Create .venv with everything in it; do nothing if it is up to date
 
-# Not `setup` itself: the stamp is older than pyproject.toml or constraints.txt exactly when there is work to do.
+# A file and not `setup` itself: it is older than pyproject.toml or constraints.txt exactly when there is work to do.
 $(STAMP): pyproject.toml constraints.txt
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "Python 3.11 or newer is needed, found none: apt-get install python3 python3-venv, or make PYTHON=/path/to/python" >&2; exit 1; fi
@@ -32,32 +32,32 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
 
-demo: setup ## Run the main job on 336,776 real flights, kill it half way, count what arrived
+demo: setup ## Run the main job on 336,776 real flights, kill it half-way, and count what arrived
 	$(BIN)/ringfence demo $(ARGS)
 
 up: setup ## Run everything on this machine, in the foreground
 	$(BIN)/ringfence up $(ARGS)
 
-# All of them in two processes, which nearly halves the time: tests wait for a broker more than they compute.
-test: setup ## Run the tests, all but the slow ones (ARGS="-k fence" for some of them)
+# Without ARGS, the tests run in two processes, which nearly halves the time: they wait for a broker more than they compute.
+test: setup ## Run all tests except the slow ones (ARGS="-k fence" for some of them)
 	$(BIN)/pytest -m "not slow" $(if $(ARGS),$(ARGS),--numprocesses 2 --no-loadscope-reorder)
 
 test-all: setup ## Run all tests
 	$(BIN)/pytest $(ARGS)
 
-chaos: setup ## Kill processes for minutes, and count: none missing, none twice
+chaos: setup ## Kill processes for minutes, and count the records: none missing, none twice
 	$(BIN)/pytest tests/chaos -s $(ARGS)
 
-bench: setup ## Side by side with the real Kafka Connect: records/s, CPU and memory
+bench: setup ## Compare with the real Kafka Connect: records/s, CPU and memory
 	$(BIN)/python -m benchmarks $(ARGS)
 
-golden: setup ## Ask Kafka Connect's own transforms and converters again what the tests compare with (needs javac)
+golden: setup ## Generate the expected results again with Kafka Connect's own transforms and converters (needs javac)
 	$(BIN)/python -m tools.golden
 
-screenshots: setup ## Take the pictures in docs/screenshots anew (needs a Chromium, a quarter of an hour)
+screenshots: setup ## Take the screenshots in docs/screenshots again (needs Chromium; takes a quarter of an hour)
 	$(BIN)/python -m tools.screenshots
 
-lint: setup ## Check style, types and the arrows between packages
+lint: setup ## Check style, types and the imports between packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/djangofmt --check templates
@@ -68,18 +68,18 @@ lint: setup ## Check style, types and the arrows between packages
 	@if [ -e platform/__init__.py ]; then \
 		echo "platform/__init__.py hides the standard library's platform module: delete it" >&2; exit 1; fi
 
-format: setup ## Put the style right
+format: setup ## Fix the style
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	$(BIN)/djangofmt templates
 
-audit: setup ## Ask a database of known holes about the Python packages (needs the network)
+audit: setup ## Check the Python packages for known vulnerabilities (needs the network)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
 	$(BIN)/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
 
-lock: setup ## Write constraints.txt from what is installed
+lock: setup ## Write constraints.txt from the installed packages
 	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --all --exclude pip --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
 
-clean: ## Remove what the tools have left behind (.venv and downloads stay)
+clean: ## Remove the files that tools leave behind (.venv and downloads stay)
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist spark-warehouse
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
