@@ -77,8 +77,8 @@ def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
 # Fencing many tasks
 
 `make bench ARGS="fence --write"` writes this page. It measures step 2 of a fencing round: a new connection to the
-broker, and one InitProducerId request for each transactional id, all under way at once. A transaction that is open is
-aborted first, which the coordinator answers with "try again" for a moment. {rounds} rounds, each with ids of its own.
+broker, and one InitProducerId request for each transactional id, all in flight at once. The coordinator aborts an open
+transaction first, and answers "try again" for a moment while it does. {rounds} rounds, each with its own ids.
 
 {tables}
 

@@ -140,11 +140,11 @@ def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
     return f"""\
 # The gap of a reconfiguration
 
-`make bench ARGS="gaps --write"` writes this page. A connector of the class VerifiableSource delivers {RECORDS_S}
-records a second and task, exactly once, with `transaction.boundary=poll`; then `PUT /connectors/…/config` changes it.
+`make bench ARGS="gaps --write"` writes this page. A VerifiableSource connector delivers {RECORDS_S}
+records per second and task, exactly once, with `transaction.boundary=poll`. Then `PUT /connectors/…/config` changes it.
 The gap is the longest time in which a read_committed consumer of its topic gets no record, from half a second before
 the request to {_CALM_SECONDS:g} s after all tasks are RUNNING. The real Kafka Connect 4.3.0 and Ringfence run side by
-side on one broker and are changed one after the other in each round; {rounds} rounds.
+side on one broker. In each of {rounds} rounds, one is changed after the other.
 
 {tables}
 

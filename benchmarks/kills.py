@@ -130,11 +130,11 @@ def page(tables: str, machine: Mapping[str, str]) -> str:
     return f"""\
 # The gap after the loss of a worker
 
-`make bench ARGS="kills --write"` writes this page. {_WORKERS} workers run a connector of the class VerifiableSource
+`make bench ARGS="kills --write"` writes this page. {_WORKERS} workers run a VerifiableSource connector
 with {_TASKS} tasks, {RECORDS_S} records a second each, exactly once, `transaction.boundary=poll`. A worker that runs a
 task gets SIGKILL, and `ringfence up` starts it again. The gap is the longest time in which a read_committed consumer
-gets no record of one of the tasks. The session timeout is {SESSION_S:g} s: for so long the group has no reason to think
-that the worker is gone. To be reached: the session timeout and two seconds.
+gets no record of one of the tasks. The session timeout is {SESSION_S:g} s: until it expires, the group does not know
+that the worker is gone. The target is the session timeout plus two seconds.
 
 {tables}
 

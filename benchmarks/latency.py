@@ -130,14 +130,14 @@ def _medians(rounds: Sequence[Sequence[float]]) -> tuple[float, float, float]:
 def page(shown: str, machine: Mapping[str, str], rounds: int, seconds: float) -> str:
     """docs/benchmarks-latency.md."""
     return f"""\
-# A record's time on its way
+# End-to-end latency
 
-`make bench ARGS="latency --write"` writes this page. {RECORDS_S} records a second are written to a topic, evenly, each
-with the moment in it. MirrorMaker 2's source connector in the real Kafka Connect 4.3.0, and KafkaSource in Ringfence,
-copy them, exactly once, with `transaction.boundary=poll`: each `poll` is a transaction. A read_committed consumer of
-the copy takes the difference to its clock as each record arrives: the way through the source topic, the connector and
-the commit is in it. Both stand on one broker and take turns: {rounds} rounds of {seconds:g} s each, after
-{SETTLE_S:g} s that are not counted. The table holds the medians of the rounds.
+`make bench ARGS="latency --write"` writes this page. {RECORDS_S} records a second are written to a topic at an even
+rate, each with its timestamp. MirrorMaker 2's source connector in the real Kafka Connect 4.3.0, and KafkaSource in
+Ringfence, copy them, exactly once, with `transaction.boundary=poll`: each `poll` is a transaction. A read_committed
+consumer of the copy compares each record's timestamp with its clock as the record arrives. The latency thus includes
+the source topic, the connector and the commit. Both run on one broker and take turns: {rounds} rounds of {seconds:g} s
+each, after {SETTLE_S:g} s that are not counted. The table shows the medians of the rounds.
 
 {shown}
 

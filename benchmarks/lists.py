@@ -165,12 +165,13 @@ def page(tables: str, machine: Mapping[str, str], connectors: int, tasks: int, r
     return f"""\
 # What lists cost
 
-`make bench ARGS="lists --write"` writes this page. {connectors:,} connectors with {tasks} tasks each, {SETTINGS}
-settings of their own in each configuration, one connector in twenty with a failed task and its trace; SQLite. Each
-request goes through the whole web application in one process (middleware, rights, masking of secrets, JSON or
-template), without a socket; {rounds} times after one warm-up. Nothing is waited for but the processor: with one to
-itself a request takes its processor time, and that is what must not exceed the limit. Here the machine did much other
-work in the meantime (its load is below), which the times by the clock show.
+`make bench ARGS="lists --write"` writes this page. The database is SQLite and holds {connectors:,}
+connectors with {tasks} tasks each. Each configuration has {SETTINGS} settings of its own, and one connector in twenty
+has a failed task with its trace. Each request goes through the whole web application in one process (middleware,
+permissions, masking of secrets, JSON or template), without a socket, {rounds} times after one warm-up. A request waits
+for nothing but the processor. On an otherwise idle processor it would take its processor time, so the limit applies to
+the processor time. This machine did much other work at the same time (see its load below), which shows in the times by
+the clock.
 
 {tables}
 

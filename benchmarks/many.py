@@ -83,7 +83,7 @@ def measure(side: Side, count: int) -> Crowd:
 
 
 def table(found: Mapping[str, Sequence[Crowd]], count: int) -> str:
-    """Medians, and what was to be reached."""
+    """Medians, and the targets."""
     rows = [
         "| who | all created | all RUNNING | CPU until then | memory before | with all | each | CPU when all run |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -117,11 +117,11 @@ def page(shown: str, machine: Mapping[str, str], count: int, rounds: int) -> str
     return f"""\
 # A hundred small connectors
 
-`make bench ARGS="many --write"` writes this page. {count} connectors of the class VerifiableSource with one task and
-one record a second each, exactly once, are created over REST one after another, on one worker of the real Kafka Connect
-4.3.0 and then on one of Ringfence (`ringfence up --slots {count + 20}`), each with a broker of its own; {rounds}
-rounds, the table holds the medians. Memory: PSS of the worker's whole process tree, {_SETTLE_S:g} s after all were
-RUNNING; Ringfence's web process, which is no part of a worker, is not in it.
+`make bench ARGS="many --write"` writes this page. {count} VerifiableSource connectors with one task and
+one record a second each, exactly once, are created over REST one after another, first on one worker of the real Kafka
+Connect 4.3.0 and then on one Ringfence worker (`ringfence up --slots {count + 20}`), each with its own broker. Number
+of rounds: {rounds}; the table shows the medians. Memory is the PSS of the worker's whole process tree, {_SETTLE_S:g} s
+after all were RUNNING. Ringfence's web process is not part of a worker and is not included.
 
 {shown}
 

@@ -19,63 +19,63 @@ def page(results: Results, machine: Mapping[str, str], *, lines: int, runs: int)
     return f"""\
 # Side by side with Kafka Connect
 
-`make bench` writes this page (`make bench ARGS="--write"`; `ARGS=--quick` for a first look). It runs the real Kafka
-Connect and Ringfence on one broker, both exactly once, through the same file of {lines:,} lines of {LINE_BYTES} bytes.
+`make bench ARGS="--write"` writes this page (`ARGS=--quick` gives a first look). The real Kafka Connect and Ringfence
+run on one broker, both exactly once, and read the same file of {lines:,} lines of {LINE_BYTES} bytes.
 
 {tables}
 
-## What was to be reached
+## Targets
 
 {listed(targets(results))}
 
-Beside the real Kafka Connect, too: copies from Kafka to Kafka and a chain of transforms
-([benchmarks-streams.md](benchmarks-streams.md)), a record's time on its way
+Other comparisons with the real Kafka Connect: copies from Kafka to Kafka and a chain of transforms
+([benchmarks-streams.md](benchmarks-streams.md)), end-to-end latency
 ([benchmarks-latency.md](benchmarks-latency.md)), a hundred small connectors
-([benchmarks-many.md](benchmarks-many.md)), the gap of a reconfiguration ([benchmarks-gaps.md](benchmarks-gaps.md)).
-By ourselves: how long it takes to fence the transactional ids of many tasks
-([benchmarks-fencing.md](benchmarks-fencing.md)), how long a task's records stay away when its worker is killed
-([benchmarks-kills.md](benchmarks-kills.md)), what lists of 1,000 connectors and 200 open pages cost
+([benchmarks-many.md](benchmarks-many.md)), and the gap of a reconfiguration
+([benchmarks-gaps.md](benchmarks-gaps.md)). Ringfence alone: how long it takes to fence the transactional ids of many
+tasks ([benchmarks-fencing.md](benchmarks-fencing.md)), how long a task delivers no records after its worker is killed
+([benchmarks-kills.md](benchmarks-kills.md)), and what lists of 1,000 connectors and 200 open pages cost
 ([benchmarks-lists.md](benchmarks-lists.md), [benchmarks-pages.md](benchmarks-pages.md)).
 
 ## Where it is slower, and why
 
-- **Beside the bare loop, record by record**: a record of its own, its offset and its text cost a Python object each
-  before librdkafka sees them, about as much again as librdkafka's own work. `RecordBatch` is the way without.
-- **Small transactions** cost more CPU than the bare loop's: each carries a source offset to a second topic, whose
-  partition the coordinator adds and marks too, and is committed on a thread of its own, beside the next poll.
+- **Compared with the bare loop, record by record**: each record, its offset and its string cost a Python object before
+  librdkafka sees them, about as much again as librdkafka's own work. `RecordBatch` avoids this.
+- **Small transactions** cost more CPU than the bare loop's. Each also writes a source offset to a second topic, whose
+  partition the coordinator has to add and mark too, and is committed on a separate thread during the next poll.
 - **A hundred small connectors** take about as much memory as in Kafka Connect: each task is a process, so that none
   can take another one down.
-- **Runs differ**: a stall of the disk or of the broker's collector shows most in small transactions, on all sides
-  (rounds of the bare loop were once eleven times apart); so compare medians, and ratios within one run.
+- **Runs differ**: a stall of the disk or of the broker's garbage collector affects small transactions most, on all
+  sides (rounds of the bare loop once differed by a factor of eleven). Compare medians, and ratios within one run.
 
 ## How it is measured
 
 - **The same job.** One `FileStreamSourceConnector` with one task, created over REST, with the same settings on both
-  sides but for the converters: Kafka's FileStreamSource delivers strings, and goes through StringConverter. Ours runs
+  sides except for the converters: Kafka's FileStreamSource delivers strings and uses StringConverter. Ringfence's runs
   twice: once with `RecordBatch`, many lines at a time that no converter touches, and once record by record through
   StringConverter. The topic has one partition and is deleted after each run.
 - **Both exactly once**, with `exactly.once.source.support=enabled` and `exactly.once.support=required`. Everything
-  else as it comes: Kafka Connect with the heap and collector settings of its start script, Ringfence as
+  else has its default: Kafka Connect runs with the heap and collector settings of its start script, Ringfence as
   `ringfence up` runs it.
-- **Warm, and in turns.** Both workers run all the time; each case runs once unmeasured, then they alternate
-  ({runs} rounds). The table holds the median of each number by itself.
-- **Records a second**: from the first visible record to the last, visible to a read_committed reader. Nothing is
-  consumed, since that would take CPU from what is measured: the broker is asked for the partition's last stable offset
-  20 times a second. With `interval` the last step is left out for everybody: it holds the rest of the file, and waits
-  idly for the end of its interval.
+- **Warm, and in turns.** Both workers run all the time. Each case runs once unmeasured, then they alternate
+  ({runs} rounds). The table shows the median of each number separately.
+- **Records a second**: from the first record that a read_committed reader can see to the last. Nothing is
+  consumed, because that would take CPU from what is measured. Instead, the broker is asked for the partition's last
+  stable offset 20 times a second. With `interval` the last step is left out on all sides: it holds the rest of the
+  file, and waits idly for the end of its interval.
 - **CPU**: user and system time of the worker's process tree between the same two moments (Kafka Connect: its JVM.
-  Ringfence: the worker, its Spark JVM, the Python processes), from Linux' accounts of each process. The broker is not
-  in it, nor are Ringfence's web process and Valkey, which do nothing for a record.
+  Ringfence: the worker, its Spark JVM, the Python processes), as Linux counts it for each process. It excludes the
+  broker, and Ringfence's web process and Valkey, which do nothing for a record.
 - **Memory**: the largest of samples taken every second. RSS counts shared pages in each process that maps them; PSS
-  divides them among those, so that it may be added up: for the whole tree PSS is the honest number. "task" is the
+  divides them among those processes, so it can be added up: use PSS for the whole tree. "task" is the
   Python process that runs the connector's task; it shares pages with the process that it was forked from.
 - **First record**: from the answer to the request that creates the connector to the first visible record. With
-  `interval` a whole interval is in it.
+  `interval` it includes a whole interval.
 - **The bare loop** is `benchmarks/plain.py`: it reads lines and calls librdkafka's `produce` from Python, with a
-  transaction around it, and does nothing else: no offsets, no plugin, no reports. It is a yardstick and no ceiling. It
-  fills a queue of a million records and begins each transaction at once, as a plain program would; Ringfence keeps
-  the queue short, and waits a moment for the markers of the last commit, because both are faster.
+  transaction around it, and does nothing else: no offsets, no plugin, no reports. It is a yardstick, not an upper
+  limit. It fills a queue of a million records and begins each transaction at once, as a plain program would. Ringfence
+  keeps the queue short and waits a moment for the markers of the last commit, because both are faster.
 
-## Where
+## Machine
 
 {foot(machine)}"""

@@ -160,31 +160,30 @@ def page(held: str, first: str, machine: Mapping[str, str], args: argparse.Names
     return f"""\
 # What open pages cost
 
-`make bench ARGS="pages --write"` writes this page. {args.connectors:,} connectors with {args.tasks} tasks each in
-SQLite, and an hour of minutes of those that are looked at; one `ringfence web`, Valkey, and {args.pages} open pages.
-They are no browsers: each holds a stream of server-sent events and fetches what it is told of, as the pages' scripts
-do. Something changes once a second, for {args.seconds} seconds. The limit: under one core, which is the processor time
-of the web process by the clock.
+`make bench ARGS="pages --write"` writes this page. {args.connectors:,} connectors with {args.tasks} tasks each are in
+SQLite, with an hour of history for those that the pages show. One `ringfence web` and Valkey serve {args.pages} open
+pages. These are not browsers: each holds a stream of server-sent events and fetches what it is notified of, as the
+pages' scripts do. Something changes once a second, for {args.seconds} seconds. The limit is less than one core,
+measured as the web process's processor time divided by the time on the clock.
 
 {held}
 
-The delay is from the change in the database until a page that shows it has an answer, complete, that it asked for
-after the change; the last column is the median of the time until all pages that show it have. On the list a page
-fetches a row where only numbers changed, and the whole list where a state did, since its place may be another one. A
-part of a list is made once for all pages that ask for the same since the same change, and never for other eyes.
-Where each page shows a connector of its own nothing can be shared.
+The delay lasts from the change in the database until a page that shows it has received the complete answer to a request
+made after the change. The last column is the median of the time until all such pages have one. On the list, a page
+fetches one row if only numbers changed, and the whole list if a state changed, because the row may have moved. A part
+of a list is rendered once for all pages that ask for the same part after the same change, and is never shared with
+users who may see something else. If each page shows a connector of its own, nothing can be shared.
 
-Numbers come the less often the more pages are open and the more processor time each event has cost lately
-(`web/live/rate_control.py`): where {args.pages} pages show {args.pages} connectors and all of their numbers move, each
-page has them
-some seconds later. A change of state waits for nobody. The pages' connections and their driver ran on the same two
-processors.
+The more pages are open and the more processor time each event has cost recently, the less often numbers are updated
+(`web/live/rate_control.py`). If {args.pages} pages show {args.pages} connectors and all of their numbers change, each
+page gets them some seconds later. A change of state is never delayed. The pages' connections and their driver ran on
+the same two processors.
 
 The first byte of a page over a socket, {args.rounds} times after one warm-up:
 
 {first}
 
-With a processor of its own a request takes its processor time, and that is what must not exceed the limit.
+On an otherwise idle processor, a request takes its processor time, so the limit applies to the processor time.
 
 {foot(machine)}"""
 

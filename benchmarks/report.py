@@ -18,7 +18,7 @@ TASK_MIB = 120
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One thing that has to be reached."""
+    """One thing to reach."""
 
     text: str
     value: str
@@ -58,7 +58,7 @@ def _row(title: str, one: Numbers, peer: Numbers | None, bare: Numbers | None, *
 
 
 def targets(results: Results) -> list[Target]:
-    """What was to be reached, as far as it was measured."""
+    """The targets, as far as they were measured."""
     found = []
     for boundary, kind, factor, share in _RULES:
         one, peer = results.get(Case(kind, boundary)), results.get(Case(CONNECT, boundary))

@@ -131,7 +131,7 @@ def table(found: Results) -> str:
 
 
 def targets(found: Results) -> str:
-    """What was to be reached, and whether it was."""
+    """The targets, and whether they were reached."""
     rows = ["| target | measured | reached |", "|---|--:|---|"]
     for job, sides in found.items():
         one, peer = sides[OURS], sides[CONNECT]
@@ -156,16 +156,16 @@ def page(found: Results, machine: Mapping[str, str], rounds: int) -> str:
 # Kafka to Kafka, and a chain of transforms
 
 `make bench ARGS="streams --write"` writes this page. The real Kafka Connect 4.3.0 and Ringfence run side by side on one
-broker, both exactly once; each job runs on one and then on the other, {rounds} rounds after one that is not measured,
-and the table holds the medians. Copies: MirrorMaker 2's source connector against KafkaSource, with the same
+broker, both exactly once. Each job runs on one and then on the other, for {rounds} rounds after an unmeasured one;
+the table shows the medians. The copies compare MirrorMaker 2's source connector with KafkaSource: the same
 configuration, ByteArrayConverter on both sides, and MirrorMaker's other work (offset syncs, ACLs, topic settings)
-switched off. The chain: FileStreamSource, HoistField, InsertField, ReplaceField, then JsonConverter with schemas.
-Transactions end every {INTERVAL_MS} ms where nothing else is said. How records/s, CPU and memory are measured:
-[benchmarks.md](benchmarks.md).
+switched off. The chain is FileStreamSource, HoistField, InsertField, ReplaceField, then JsonConverter with schemas.
+Unless the job says otherwise, transactions end every {INTERVAL_MS} ms. [benchmarks.md](benchmarks.md) explains how
+records/s, CPU and memory are measured.
 
 {table(found)}
 
-## What was to be reached
+## Targets
 
 {targets(found)}
 
