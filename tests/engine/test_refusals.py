@@ -77,7 +77,7 @@ def test_a_transaction_longer_than_the_broker_allows_is_an_error_of_its_setting(
     broker: Broker, unique: Callable[[str], str]
 ) -> None:
     key = "producer.override.transaction.timeout.ms"
-    worker = worker_at(broker.bootstrap, unique("g"))
+    worker = worker_at(broker.bootstrap, unique("g"), CONNECT_CONNECTOR_TRANSACTION_TIMEOUT_MAX_MS="1200000")
     found = refused(worker, {**CONFIG, key: "900001"})
     assert found["error_count"] == 1
     assert "the broker allows 900000 ms. Shorten" in errors(found)[key][0]
