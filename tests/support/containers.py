@@ -68,6 +68,11 @@ class Networks:
         subprocess.run([*self.inside(container), "ip", *words], check=True)
 
 
+def _escaped(words: list[str]) -> list[str]:
+    """As compose reads them: `$$` is a dollar for the shell in the container."""
+    return [word.replace("$$", "$") for word in words]
+
+
 class Compose:
     """Containers by the names of their services; of one with several, `spark-worker-2` is the second."""
 
@@ -121,7 +126,7 @@ class Compose:
         """What its health check says."""
         if self.ended(name) is not None:
             raise LookupError(f"{name} has ended: {self.log(name).read_text()[-3000:]}")
-        return self.run(name, *self.services[name]["healthcheck"]["test"][1:]).returncode == 0
+        return self.run(name, *_escaped(self.services[name]["healthcheck"]["test"][1:])).returncode == 0
 
     def stop(self, name: str, grace: float) -> bool:
         """As `docker stop`: SIGTERM to the command. Whether it ended by itself, within `grace` seconds."""
@@ -147,7 +152,7 @@ class Compose:
         config = self._buildah.config(self._images[service["image"]])
         entrypoint = service.get("entrypoint", config.get("Entrypoint", []))
         fallback = [] if "entrypoint" in service else config.get("Cmd", [])
-        return [*entrypoint, *service.get("command", fallback)]
+        return _escaped([*entrypoint, *service.get("command", fallback)])
 
     def _command(self, name: str, words: list[str]) -> list[str]:
         service = self.services[name]
