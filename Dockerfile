@@ -9,13 +9,17 @@ ENV JAVA_HOME=/opt/java/openjdk PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1
 RUN useradd --create-home --uid 10001 ringfence && install -d -o ringfence -g ringfence /srv/spark
 WORKDIR /srv/ringfence
 # What pip has to see of us, and no more: Spark's hundreds of megabytes are a layer that a change of our code leaves as it is.
-COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY requirements.lock pyproject.toml README.md LICENSE ./
 COPY connectors/__init__.py connectors/
 COPY fencing/__init__.py fencing/
 COPY platform/ringfence/__init__.py platform/ringfence/
-# Editable, so that our code is a layer of its own. What goes is a shell for Scala, in no class path.
-RUN pip install -c constraints.txt -e '.[postgres,schema-registry]' \
-    && rm -r "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/connect-repl"
+# Every file is compared with its SHA-256, setuptools first: PySpark is built with it, and would else fetch one that is not.
+# We are editable, so that our code is a layer of its own. What goes is a shell for Scala, in no class path.
+RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements.lock > /tmp/setuptools.lock \
+    && pip install --require-hashes -r /tmp/setuptools.lock \
+    && pip install --require-hashes --no-build-isolation -r requirements.lock \
+    && pip install --no-index --no-deps --no-build-isolation -e . \
+    && rm -r /tmp/setuptools.lock "$(python -c 'import pyspark; print(pyspark.__path__[0])')/jars/connect-repl"
 COPY manage.py ./
 COPY connectors connectors
 COPY fencing fencing

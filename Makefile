@@ -2,6 +2,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+TOOLS := $(VENV)/tools
 STAMP := $(VENV)/.set-up
 ARGS ?=
 
@@ -9,6 +10,8 @@ ARGS ?=
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+
+IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up test test-all chaos bench golden screenshots lint format audit lock clean
@@ -73,12 +76,19 @@ format: setup ## Fix the style
 	$(BIN)/ruff format .
 	$(BIN)/djangofmt templates
 
-audit: setup ## Check the Python packages for known vulnerabilities (needs the network)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
-	$(BIN)/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
+audit: $(TOOLS)/bin/pip-audit ## Check the Python packages for known vulnerabilities (needs the network)
+	@PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" $(PYTHON) -m tools.audit $(ARGS)
 
-lock: setup ## Write constraints.txt from the installed packages
+lock: setup $(TOOLS)/bin/uv ## Write constraints.txt from the installed packages, and requirements.lock with the image's hashes
 	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --all --exclude pip --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
+	@{ sed -n '/^#/p' requirements.lock; echo setuptools | $(TOOLS)/bin/uv pip compile --quiet --no-header --no-annotate --generate-hashes \
+		--constraint constraints.txt --python-version $(IMAGE_PYTHON) --python-platform linux --extra postgres --extra schema-registry \
+		pyproject.toml -; } > requirements.new && mv requirements.new requirements.lock
+
+# Beside the environment, so that what is installed there stays what constraints.txt says.
+$(TOOLS)/bin/%:
+	@$(PYTHON) -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check $*
 
 clean: ## Remove the files that tools leave behind (.venv and downloads stay)
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist spark-warehouse

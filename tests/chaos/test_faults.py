@@ -43,11 +43,6 @@ class Behind(Up):
     def bootstrap(self) -> str:
         return self._through
 
-    def command(self) -> list[str]:
-        whole = super().command()
-        where = whole.index("--kafka")
-        return whole[:where] + whole[where + 2 :]
-
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:

@@ -12,12 +12,24 @@ from django.core.management import load_command_class
 from django.urls import resolve
 
 from connectors.secret_names import secret_by_name
+from deploy import kafka_setup
 from ringfence import cli, encryption, worker_config
 from ringfence.environment import database, is_loopback
 from ringfence.spark_settings import spark_settings
 from ringfence.worker_config import WorkerConfig
 from tests.support import database as _database  # noqa: F401 - sets Django up
-from tests.support.compose import OURS, ROOT, Service, command, filled, load, option, services, variables
+from tests.support.compose import (
+    OURS,
+    ROOT,
+    Service,
+    command,
+    filled,
+    kafka_properties,
+    load,
+    option,
+    services,
+    variables,
+)
 
 SERVICES = services()
 ALL = pytest.mark.parametrize("name", sorted(SERVICES))
@@ -35,6 +47,7 @@ NEEDED = {
         "RINGFENCE_TOKEN",
     },
     "migrate": {"RINGFENCE_DATABASE_URL"},
+    "kafka-setup": {"KAFKA_ADMIN_PASSWORD", "KAFKA_WORKER_PASSWORD", "KAFKA_CONNECTORS_PASSWORD"},
     **{
         name: {
             "RINGFENCE_DATABASE_URL",
@@ -43,6 +56,8 @@ NEEDED = {
             "RINGFENCE_WORKER_CONFIG",
             "CONNECT_SPARK_DRIVER_HOST",
             "CONNECT_SPARK_AUTHENTICATE_SECRET",
+            "CONNECT_SASL_JAAS_CONFIG",
+            "CONNECT_PRODUCER_SASL_JAAS_CONFIG",
         }
         for name in WORKERS
     },
@@ -74,12 +89,23 @@ def test_each_waits_for_what_it_needs_and_says_how_it_is(name: str) -> None:
 
 
 def test_the_roles_are_all_there() -> None:
-    assert {"kafka", "redis", "postgres", "migrate", "web", "spark-master", "spark-worker"} <= SERVICES.keys()
+    assert {
+        "kafka",
+        "kafka-setup",
+        "redis",
+        "postgres",
+        "migrate",
+        "web",
+        "spark-master",
+        "spark-worker",
+    } <= SERVICES.keys()
     assert len(WORKERS) >= 2
     assert SERVICES["spark-worker"]["deploy"]["replicas"] >= 2
     assert len({option(command(SERVICES[name]), "--id") for name in WORKERS}) == len(WORKERS), "an id each"
     for name in WORKERS:
-        assert {"kafka", "redis", "migrate", "spark-master", "spark-worker"} <= SERVICES[name]["depends_on"].keys()
+        assert {"kafka-setup", "redis", "migrate", "spark-master", "spark-worker"} <= SERVICES[name][
+            "depends_on"
+        ].keys()
 
 
 def jars_hold(main: str) -> bool:
@@ -104,6 +130,10 @@ def check_command(words: list[str]) -> None:
             load_command_class("django.core", name).create_parser("manage.py", name).parse_args(arguments)
         case ["python", "-c", code]:
             compile(code, "healthcheck", "exec")
+        case ["python", path, _, access]:
+            mounted = {there: here for here, there, _ in (one.split(":") for one in SERVICES["kafka-setup"]["volumes"])}
+            assert {path, access} == mounted.keys()
+            assert kafka_setup.parse((ROOT / mounted[access]).read_text()).keys() == {"worker", "connectors"}
         case _:
             raise AssertionError(f"nobody knows {words}")
 
@@ -172,6 +202,27 @@ def test_addresses_lead_to_services() -> None:
     assert not is_loopback(environment(SERVICES["web"])["RINGFENCE_HTTP"]), "else nobody would be asked to log in"
 
 
+def test_kafka_asks_everybody_for_a_login_and_denies_what_is_not_granted() -> None:
+    """What is listened to without encryption of the password is bound to loopback. See test_kafka_access.py, too."""
+    given = kafka_properties(environment(SERVICES["kafka"]))
+    addresses = dict(one.split("://") for one in given["listeners"].split(","))
+    protocols = dict(one.split(":") for one in given["listener.security.protocol.map"].split(","))
+    assert protocols == dict.fromkeys(addresses, "SASL_PLAINTEXT")
+    for name, address in addresses.items():
+        mechanism = given[f"listener.name.{name.lower()}.sasl.enabled.mechanisms"]
+        assert f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config" in given
+        assert address.startswith("127.0.0.1:") if mechanism == "PLAIN" else mechanism == "SCRAM-SHA-512"
+    # Kafka's image wants a file of logins where an advertised listener's name begins so.
+    assert "SASL_" not in given["advertised.listeners"]
+    assert given["authorizer.class.name"] == "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    assert given["allow.everyone.if.no.acl.found"] == "false"
+    assert given["super.users"] == "User:admin"
+    assert SERVICES["kafka-setup"]["entrypoint"][2] == addresses["BROKER"]
+    check = SERVICES["kafka"]["healthcheck"]["test"][-1]
+    assert addresses["BROKER"] in check
+    assert set(re.findall(r"\$\$(\w+)", check)) <= environment(SERVICES["kafka"]).keys()
+
+
 def test_no_secret_stands_in_the_file() -> None:
     example = dict(re.findall(r"^(\w+)=(.*)$", (ROOT / ".env.example").read_text(), re.MULTILINE))
     asked = variables((ROOT / "docker-compose.yml").read_text())
@@ -180,7 +231,11 @@ def test_no_secret_stands_in_the_file() -> None:
     assert not any(example.values())
     for service in SERVICES.values():
         for key, value in environment(service).items():
-            if secret_by_name(key):
+            if key.endswith("JAAS_CONFIG"):
+                words = re.findall(r'(?:password|user_\w+)="([^"]*)"', value)
+                assert all(re.fullmatch(r"\$\{\w+:\?[^}]*\}", word) for word in words), key
+                assert words or value.endswith("ScramLoginModule required;"), key
+            elif secret_by_name(key):
                 assert re.fullmatch(r"\$\{\w+:\?[^}]*\}", value), key
             if (password := re.search(r"://[^/@:]*:([^@]*)@", value)) is not None:
                 assert re.fullmatch(r"\$\{\w+:\?[^}]*\}", password[1]), key
@@ -209,9 +264,10 @@ def test_volumes_and_networks_are_declared_and_used() -> None:
         ("postgres", "/var/lib/postgresql/data"),
     ):
         assert SERVICES[name]["volumes"] == [f"{name}:{where}"], "what has to survive"
-    networks = {name for service in SERVICES.values() for name in service["networks"]}
+    networks = {name for service in SERVICES.values() for name in service.get("networks", [])}
     assert networks == declared["networks"].keys()
     assert declared["networks"]["stores"]["internal"] is True
+    assert SERVICES["kafka-setup"]["network_mode"] == "service:kafka"
     for name in {"kafka", *SPARK}:
         assert SERVICES[name]["networks"] == ["cluster"], "tasks reach Kafka and the drivers, and no database"
 
@@ -231,9 +287,11 @@ def worker(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> 
 def test_the_workers_settings_are_sound(worker: tuple[Service, WorkerConfig]) -> None:
     service, config = worker
     known = worker_config._DEFAULTS.keys()
-    assert not [key for key in config.settings if key not in known and not key.startswith("spark.")]
+    logins = {"security.protocol", "sasl.mechanism", "sasl.jaas.config", "producer.sasl.jaas.config"}
+    assert not [key for key in config.settings if key not in known | logins and not key.startswith("spark.")]
+    assert logins <= config.settings.keys()
     assert config.mode == "enabled"
-    assert environment(SERVICES["kafka"])["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{config.bootstrap}"
+    assert f"CLIENT://{config.bootstrap}" in environment(SERVICES["kafka"])["KAFKA_ADVERTISED_LISTENERS"].split(",")
     brokers = {"1"}
     assert {value for key, value in config.settings.items() if key.endswith("replication.factor")} == brokers
     assert service["hostname"] == config.settings["spark.driver.host"]

@@ -22,16 +22,25 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
-SECRETS: Final = ("RINGFENCE_TOKEN", "RINGFENCE_SECRET_KEY", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "SPARK_SECRET")
+SECRETS: Final = (
+    "RINGFENCE_TOKEN",
+    "RINGFENCE_SECRET_KEY",
+    "POSTGRES_PASSWORD",
+    "REDIS_PASSWORD",
+    "SPARK_SECRET",
+    "KAFKA_ADMIN_PASSWORD",
+    "KAFKA_WORKER_PASSWORD",
+    "KAFKA_CONNECTORS_PASSWORD",
+)
 TOOLS = Coordinate("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
 TOPIC = "numbers"
 VERIFIABLE = {"name": "verifiable", "connector.class": "VerifiableSource", "tasks.max": "2", "topic": TOPIC}
 
 READ = f"""
 from fencing.clock import Deadline
-from fencing.kafka.settings import Connection
 from fencing.topics.topic_log import TopicLog
-for record in TopicLog(Connection("kafka:9092"), "{TOPIC}").read_to_end(Deadline.after(60)):
+from ringfence.worker_config import WorkerConfig
+for record in TopicLog(WorkerConfig.from_environment().connection(), "{TOPIC}").read_to_end(Deadline.after(60)):
     print((record.key or b"").decode(), (record.value or b"").decode())
 """
 REST = """
@@ -98,9 +107,10 @@ def rest(up: Compose, path: str) -> Any:
 
 
 def numbers(up: Compose) -> dict[str, list[int]]:
-    """What each task has committed, in the topic's order."""
+    """What each task has committed, in the topic's order; read with a worker's login."""
     found = defaultdict(list)
-    for line in ran(up, "web", "python", "-c", READ).splitlines():
+    reader = next(name for name in ("worker-1", "worker-2") if up.ended(name) is None)
+    for line in ran(up, reader, "python", "-c", READ).splitlines():
         key, _, value = line.partition(" ")
         found[key].append(int(value))
     return dict(found)

@@ -84,7 +84,8 @@ class Up:
         return self.data / "up.txt"
 
     def command(self) -> list[str]:
-        ports = ["--http", self.http, "--kafka", self.bootstrap]
+        elsewhere = "CONNECT_BOOTSTRAP_SERVERS" in self._settings
+        ports = ["--http", self.http, *([] if elsewhere else ["--kafka", self.bootstrap])]
         return [sys.executable, "-m", "ringfence.cli", "up", "--data", str(self.data), *ports]
 
     def start(self) -> float:

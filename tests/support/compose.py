@@ -42,3 +42,12 @@ def command(service: Service) -> list[str]:
 def option(words: list[str], name: str) -> str:
     """The value of `--name` in a command."""
     return words[words.index(name) + 1]
+
+
+def kafka_properties(environment: Mapping[str, str]) -> dict[str, str]:
+    """The broker's settings, as Kafka's image makes them of its variables: `___` means `-`, `__` `_`, and `_` a dot."""
+    return {
+        key.removeprefix("KAFKA_").lower().replace("_", ".").replace("...", "-").replace("..", "_"): value
+        for key, value in environment.items()
+        if key.startswith("KAFKA_")
+    }

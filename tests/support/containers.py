@@ -70,6 +70,11 @@ class Networks:
         subprocess.run([*self.inside(container), "ip", *words], check=True)
 
 
+def _escaped(words: list[str]) -> list[str]:
+    """As compose reads them: `$$` is a dollar for the shell in the container."""
+    return [word.replace("$$", "$") for word in words]
+
+
 class Compose:
     """Containers by the names of their services; of one with several, `spark-worker-2` is the second."""
 
@@ -94,7 +99,8 @@ class Compose:
                 self.services[service if number == 0 else f"{service}-{number + 1}"] = what
         self.networks = Networks(root)
         for name, what in self.services.items():
-            self.networks.join(name, what["networks"])
+            if "networks" in what:
+                self.networks.join(name, what["networks"])
 
     def up(self, name: str) -> None:
         """Start it. A container that was stopped starts again with what it had on its disk."""
@@ -122,7 +128,7 @@ class Compose:
         """What its health check says."""
         if self.ended(name) is not None:
             raise LookupError(f"{name} has ended: {self.log(name).read_text()[-3000:]}")
-        return self.run(name, *self.services[name]["healthcheck"]["test"][1:]).returncode == 0
+        return self.run(name, *_escaped(self.services[name]["healthcheck"]["test"][1:])).returncode == 0
 
     def stop(self, name: str, grace: float) -> bool:
         """As `docker stop`: SIGTERM to the command. Whether it ended by itself, within `grace` seconds."""
@@ -148,7 +154,7 @@ class Compose:
         config = self._buildah.config(self._images[service["image"]])
         entrypoint = service.get("entrypoint", config.get("Entrypoint", []))
         fallback = [] if "entrypoint" in service else config.get("Cmd", [])
-        return [*entrypoint, *service.get("command", fallback)]
+        return _escaped([*entrypoint, *service.get("command", fallback)])
 
     def _command(self, name: str, words: list[str]) -> list[str]:
         service = self.services[name]
@@ -156,14 +162,19 @@ class Compose:
         given = [f"--env={key}={filled(value, self._secrets)}" for key, value in service.get("environment", {}).items()]
         options = [*(f"--volume={volume}" for volume in volumes), *given, "--hostname", service.get("hostname", name)]
         run = self._buildah.command("run", "--isolation", "chroot", *options, self._containers[name], "--", *words)
-        return [*self.networks.inside(name), *run]
+        return [*self.networks.inside(self._place(name)), *run]
+
+    def _place(self, name: str) -> str:
+        """Whose network namespace it is in: its own, or that of the service that `network_mode` names."""
+        mode: str = self.services[name].get("network_mode", f"service:{name}")
+        return mode.removeprefix("service:")
 
     def _hosts(self, name: str) -> Path:
         """Who is in one of its networks, by their names."""
         path = self._root / f"{name}.hosts"
         if not path.exists():  # else somebody reads it
             lines = ["127.0.0.1 localhost"]
-            for network in self.services[name]["networks"]:
+            for network in self.services[self._place(name)]["networks"]:
                 lines += [f"{address} {other}" for other, address in self.networks.addresses[network].items()]
             path.write_text("\n".join(lines) + "\n")
         return path
