@@ -1,8 +1,12 @@
 """kafka-python's client, for what librdkafka has no call for."""
 
+import logging
 from typing import Any
 
 from kafka import KafkaAdminClient
+
+if logging.getLogger("kafka").level == logging.NOTSET:
+    logging.getLogger("kafka").setLevel(logging.WARNING)  # it tells of each connection that it opens and closes
 
 
 class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no types

@@ -33,7 +33,7 @@ _LOUDEST: Final = {
     "amqp": logging.INFO,
     "redis": logging.INFO,
     "py4j": logging.INFO,
-    "kafka": logging.INFO,
+    "kafka": logging.WARNING,
     "django.db": logging.INFO,
     "urllib3": logging.INFO,
     "pyspark": logging.INFO,

@@ -28,7 +28,7 @@ def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
     app = Celery("stub", broker=valkey.url, backend=valkey.url, task_cls=messages.BoundTask)
     messages.use(app)
 
-    @app.task(name="ringfence.leader.command")  # type: ignore[untyped-decorator]
+    @app.task(name="ringfence.leader.command", shared=False)  # type: ignore[untyped-decorator]
     def command(command: dict[str, Any], deadline: float) -> dict[str, Any]:
         assert deadline > time.time()
         match command["kind"]:
@@ -47,7 +47,7 @@ def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
                 return {"ok": True, "value": None, "offset": 3, "offsets_end": {"0": 0, "2": 9}}
         return {"ok": True, "offset": command["body"].get("offset"), "value": command}
 
-    @app.task(name="ringfence.plugins.list")  # type: ignore[untyped-decorator]
+    @app.task(name="ringfence.plugins.list", shared=False)  # type: ignore[untyped-decorator]
     def plugins(deadline: float) -> dict[str, Any]:
         return {"ok": True, "value": [{"class": "X", "type": "source"}]}
 

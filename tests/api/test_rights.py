@@ -232,7 +232,7 @@ def test_buttons_that_would_be_refused_say_which_verb_is_missing(client: Client,
     headers = bearer(account("ann", ("viewer delete", "*")))
     page = text(client.get("/ui/connectors/team-a/tasks", headers=headers))
     shut = {"do-pause", "do-restart", "do-stop", "restart-0"}
-    assert set(re.findall(r'id="([a-z0-9-]+)" disabled title="You need the permission operate', page)) == shut
+    assert set(re.findall(r'id="([a-z0-9-]+)" disabled title="You need the operate permission', page)) == shut
     assert re.search(r'id="do-delete" class', page)
     assert "/edit" not in page
     assert 'title="Restart task 0"' in client.get("/ui/connectors/team-a/tasks", headers=MASTER).content.decode()

@@ -130,7 +130,7 @@ def test_a_change_in_between_is_not_overwritten(
     monkeypatch.setattr(subprocess, "run", editor)
     assert cli.main(["connectors", "edit", "a"]) == Exit.CONFLICT
     said = capsys.readouterr().err
-    assert "changed in the meantime" in said
+    assert "changed in between" in said
     Path(said.strip().rpartition(" ")[2]).unlink()
     assert two.asked[-1][2]["config"]["topic"] == "theirs"
 

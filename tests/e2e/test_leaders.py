@@ -11,6 +11,7 @@ from celery import Celery
 
 from ringfence import messages
 from ringfence.encryption import Keyring
+from ringfence.engine.celery_host import COMMAND_THREADS
 from tests.e2e import processes
 from tests.e2e.conftest import await_calm
 from tests.e2e.flow import Flow
@@ -64,10 +65,12 @@ def test_a_frozen_leader_executes_no_command_after_its_deadline(
         sender.send_task("ringfence.leader.command", kwargs=arguments, queue="leader")
 
     with processes.frozen([blocker.process(blocker.worker_of())]):
-        # A stop waits for the round, and the round for the frozen task: eight of them keep all threads busy.
-        for _ in range(8):
+        # A stop waits for the round, and the round for the frozen task: so many of them keep the lane's threads busy.
+        for _ in range(COMMAND_THREADS):
             send("stop", blocker.name, time.time() + 60)
-        eventually(lambda: queue.llen("leader") == 0 and queue.hlen("unacked") == 0, 20, "eight commands under way")
+        eventually(
+            lambda: queue.llen("leader") == 0 and queue.hlen("unacked") == 0, 20, "commands under way in all threads"
+        )
         deadline = time.time() + 8
         for kind in ("pause", "stop", "configure", "restart", "delete"):
             send(kind, victim.name, deadline)

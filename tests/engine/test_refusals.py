@@ -11,6 +11,7 @@ from fencing.clock import Deadline
 from fencing.ids import Incarnation, WorkerId
 from fencing.kafka.admin import TopicSpec, create_topics
 from fencing.kafka.membership import GroupMembership
+from fencing.offsets.stores import COMPACTED_SOON
 from fencing.topics.status import StatusState, WorkerRecord
 from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
@@ -131,7 +132,8 @@ def test_a_connector_that_writes_to_another_cluster_is_checked_there(
 ) -> None:
     worker = worker_at(broker.bootstrap, unique("g"), CONNECT_OFFSET_STORAGE_TOPIC=unique("offsets"))
     topic = worker.offsets_topic
-    create_topics(worker.connection(), [TopicSpec(topic, config={"cleanup.policy": "delete"})], Deadline.after(30))
+    settings = {**COMPACTED_SOON, "cleanup.policy": "delete"}
+    create_topics(worker.connection(), [TopicSpec(topic, config=settings)], Deadline.after(30))
     config = {**CONFIG, "name": unique("c"), "producer.override.bootstrap.servers": own_broker.bootstrap}
     question = Question(config, "supported", False, lambda: 0, {}, BOTH)
     found = {check.name: check for check in checks(question, worker)}

@@ -63,7 +63,7 @@ def test_an_unknown_level_is_refused() -> None:
 def test_loggers_that_write_secrets_stay_quiet() -> None:
     log_levels.set_level("root", "ALL")
     assert logging.getLogger("celery.app.trace").getEffectiveLevel() == logging.WARNING
-    assert logging.getLogger("kafka.conn").getEffectiveLevel() == logging.INFO
+    assert logging.getLogger("kafka.conn").getEffectiveLevel() == logging.WARNING
     assert logging.getLogger("py4j.clientserver").getEffectiveLevel() == logging.INFO
     log_levels.set_level("django", "DEBUG")
     assert logging.getLogger("django.db.backends").getEffectiveLevel() == logging.INFO

@@ -223,12 +223,12 @@ def test_a_leader_that_cannot_read_the_config_topic_leaves_the_group_and_says_wh
     worker = workers("reader", {"CONNECT_BOOTSTRAP_SERVERS": broker.bootstrap})
     topic = worker.config.config_topic
     pen = Producer(worker.connection.librdkafka())
-    pen.produce(topic, b"{", b"session-key")
+    pen.produce(topic, b"{", b"logger-cluster-x")
     assert pen.flush(30) == 0
     worker.start()
     failure = eventually(lambda: worker.leader.failure, 60, "the record cannot be read")
     assert f"Topic {topic}, offset 0" in str(failure)
     assert not worker.leader.ready.is_set()
-    pen.produce(topic, None, b"session-key")
+    pen.produce(topic, None, b"logger-cluster-x")
     assert pen.flush(30) == 0
     assert worker.leader.ready.wait(60), "it leads once the record is replaced, and nobody has restarted it"

@@ -26,8 +26,8 @@ time.sleep(1000)
 PARENT = """
 import sys, time
 from pathlib import Path
-from ringfence.local.process import Leashed
-Leashed.start("family", [sys.executable, "-c", sys.argv[1], sys.argv[2]], log=Path(sys.argv[2] + ".log"))
+from ringfence.local.process import GuardedProcess
+GuardedProcess.start("family", [sys.executable, "-c", sys.argv[1], sys.argv[2]], log=Path(sys.argv[2] + ".log"))
 time.sleep(1000)
 """
 

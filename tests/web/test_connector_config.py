@@ -216,7 +216,7 @@ def test_form_and_json_turn_into_each_other_and_nothing_is_saved(client: Client,
 def test_without_a_worker_the_form_still_shows_what_is_set(client: Client, flights: FakeLeader) -> None:
     flights.plugins_away = True
     page = text(client.get(f"{EDIT}?mode=form"))
-    assert "cannot be asked for its settings now" in page
+    assert "settings are not available now" in page
     assert 'name="setting:topic"' in page
     assert "hunter22" not in page
 

@@ -62,7 +62,7 @@ def test_the_tab_says_that_a_running_connector_must_be_stopped(client: Client, f
     assert "only be changed while the connector is stopped" in page
     assert 'id="stop-for-offsets"' in page
     assert 'id="do-edit-offsets"' not in page
-    assert "Only while the connector is stopped" in text(client.get(f"{TAB}/reset", headers=FRAGMENT))
+    assert "Possible only while the connector is stopped" in text(client.get(f"{TAB}/reset", headers=FRAGMENT))
 
 
 def test_a_change_shows_before_and_after_then_is_made_and_can_be_undone(client: Client, stopped: FakeLeader) -> None:
@@ -173,7 +173,7 @@ def test_offsets_in_a_topic_of_its_own_are_read_by_a_worker(
     leader.config.config(connector("own", topic="t", **{"offsets.storage.topic": "own-offsets"}))
     leader.start("own", tasks=0)
     page = text(client.get("/ui/connectors/own/offsets"))
-    assert "in a topic of its own" in page
+    assert "commits its offsets to a topic of its own" in page
     assert leader.asked == []
     monkeypatch.setattr(dispatch, "offsets", leader.offsets_of)
     assert "&quot;seqno&quot;: 43" in text(client.get("/ui/connectors/own/offsets/edit", headers=FRAGMENT))

@@ -87,7 +87,7 @@ def test_the_overview_tells_what_is_wrong_first_with_its_cause_and_no_secret(cli
 def test_without_leader_or_worker_the_overview_says_so_first(client: Client, leader: FakeLeader) -> None:
     page = text(client.get("/ui/"))
     assert "No workers connected" in page
-    assert "There is no connector yet" in page
+    assert "There are no connectors yet" in page
 
 
 def test_the_curve_of_the_last_hour_has_a_summary_and_a_table(client: Client, many: FakeLeader) -> None:

@@ -371,7 +371,7 @@ def test_without_a_worker_what_was_typed_is_still_there(client: Client, leader: 
     leader.plugins_away = True
     sent = {"mode": "json", "json": '{"name": "c", "connector.class": "VerifiableSource", "topic": "t", "odd": "x"}'}
     page = text(client.post("/ui/new/as?mode=form", sent, headers=FRAGMENT))
-    assert "cannot be asked for its settings now" in page
+    assert "settings are not available now" in page
     sent = posted_by(page)
     # Nobody can say whether the other one is a secret: it is kept, and not shown.
     assert (sent["setting:topic"], sent["setting:odd"], sent["keep:setting:odd"]) == ("t", "", "1")
@@ -392,7 +392,7 @@ def test_an_edit_is_reviewed_against_what_is_stored(client: Client, rich: FakeLe
     assert "curl -X PUT http://localhost/connectors/model/config" in review
     assert "ringfence connectors apply -f -" in review
     same = text(client.post("/ui/new/review", {**sent, "setting:topic": "t"}, headers=FRAGMENT))
-    assert "Nothing differs from what is stored" in same
+    assert "The configuration is the same as the stored one" in same
     answer = client.post("/ui/new/as?mode=json", sent, headers=FRAGMENT)
     assert '"password": "[hidden]"' in text(answer)
     version = re.search(r'name="version"[^>]* value="(\d+)"', page)

@@ -34,7 +34,7 @@ def flights(leader: FakeLeader) -> FakeLeader:
 def test_an_empty_list_says_so(client: Client) -> None:
     page = text(client.get("/ui/connectors"))
     assert "No connectors yet" in page
-    assert "no login is asked" in page.lower()
+    assert "without a login" in page.lower()
 
 
 def test_the_list_shows_the_abnormal_first(client: Client, flights: FakeLeader) -> None:

@@ -9,7 +9,7 @@ Each lane is a Celery worker with its own connection and threads: what one has f
 
 import logging
 import threading
-from typing import Any
+from typing import Any, Final
 
 from redis.exceptions import RedisError
 
@@ -19,7 +19,8 @@ from ringfence.celery import app, application
 
 log = logging.getLogger(__name__)
 
-_HOUSEKEEPING, _COMMANDS, _QUESTIONS = 8, 16, 24
+COMMAND_THREADS: Final = 16
+_HOUSEKEEPING, _QUESTIONS = 8, 24
 _CHECK_SECONDS = 0.1
 _END_SECONDS = 10.0
 
@@ -36,7 +37,7 @@ class CeleryHost:
         own = f"worker.{self._worker.worker}.{self._worker.incarnation}"
         housekeeping = self._lane("", _HOUSEKEEPING, ["default", own])
         # A lane has to begin with some queue; `leader` comes and goes.
-        commands = self._lane("commands.", _COMMANDS, [f"{own}.commands"], beside=True)
+        commands = self._lane("commands.", COMMAND_THREADS, [f"{own}.commands"], beside=True)
         questions = self._lane("questions.", _QUESTIONS, ["plugins"], beside=True)
         lanes = [threading.Thread(target=lane.start, name=name, daemon=True) for name, lane in
                  (("commands", commands), ("questions", questions))]  # fmt: skip
