@@ -12,16 +12,16 @@ from typing import Final
 import pytest
 
 from connectors.kafka_settings.java_names import Role
-from fencing.client_settings import connection_of
 from fencing.clock import Deadline
 from fencing.kafka.admin import login_refused
+from fencing.kafka.client_settings import connection_of
 from fencing.kafka.hanging import HangingProber
-from fencing.kafka.probes import May, Prober
+from fencing.kafka.probes import Permission, Prober
 from fencing.kafka.producer import TransactionalProducer
 from fencing.kafka.settings import Connection
-from ringfence.engine.findings import Result
-from ringfence.engine.preflight import Question, checks
-from ringfence.engine.topics import ensure_topics
+from ringfence.engine.platform_topics import ensure_topics
+from ringfence.engine.preflight.findings import Result
+from ringfence.engine.preflight.report import Question, checks
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
 from ringfence.worker_config import WorkerConfig
@@ -168,9 +168,9 @@ def test_connectors_may_not_write_what_is_the_platforms(guarded: Guarded, tmp_pa
     producer = connection_of(Role.PRODUCER, config.connection(), config.settings, {})
     with Prober(producer) as prober:
         told = prober.write_topics("ringfence-numbers-0", [*INTERNAL, "connect-offsets"])
-        assert {topic for topic, may in told.items() if may is May.NO} == set(INTERNAL)
-        assert prober.write_ids(["connect-cluster-ringfence"]) == {"connect-cluster-ringfence": May.NO}
-        assert prober.topic("connect-configs").read is May.NO
+        assert {topic for topic, may in told.items() if may is Permission.NO} == set(INTERNAL)
+        assert prober.write_ids(["connect-cluster-ringfence"]) == {"connect-cluster-ringfence": Permission.NO}
+        assert prober.topic("connect-configs").read is Permission.NO
 
 
 def test_nobody_gets_in_by_another_way(guarded: Guarded) -> None:
