@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ringfence.local import log_rotation
 from ringfence.local.errors import LocalError
 from ringfence.local.process import wait_until
 from ringfence.local.roles import Role, how_it_ended, last_line
@@ -16,6 +17,7 @@ LONGEST_PAUSE = 30.0
 CALM_SECONDS = 60.0
 ENDS_WHILE_STARTING = 3
 _LOOK_SECONDS = 0.1
+_ROTATE_SECONDS = 30.0
 
 Say = Callable[[str], None]
 
@@ -53,6 +55,7 @@ class Supervisor:
     def __init__(self) -> None:
         self._watched: list[_Watched] = []
         self._hurry = False
+        self._rotate_at = 0.0
 
     def launch(self, role: Role) -> None:
         """Start a role and keep it. Raises LocalError, also later through `tend`, where it does not start at all."""
@@ -63,11 +66,19 @@ class Supervisor:
     def tend(self) -> None:
         """Start what has died again, after a pause that grows each time. Returns at once; call it often."""
         now = time.monotonic()
+        if now >= self._rotate_at:
+            self._rotate_at = now + _ROTATE_SECONDS
+            self._rotate_logs()
         for watched in self._watched:
             if watched.restart_at is None:
                 self._notice_end(watched, now)
             elif now >= watched.restart_at:
                 self._relaunch(watched, now)
+
+    def _rotate_logs(self) -> None:
+        for watched in self._watched:
+            if process := watched.role.process():
+                log_rotation.rotate(process.log)
 
     def tend_until(self, condition: Callable[[], bool], timeout: float) -> bool:
         """`tend` until `condition` holds; whether it did within `timeout` seconds.
