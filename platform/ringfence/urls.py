@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from ringfence.console.site import site
+from ringfence.console.urls import site
 from ringfence.console.views import bare
 from ringfence.metrics.views import metrics
 

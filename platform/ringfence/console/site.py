@@ -1,29 +1,23 @@
 """The console as a Django admin site: unfold's frame and lists, our authorisation.
 
 Django's own permissions, its `is_staff` and `is_superuser` decide nothing here: each route declares its verbs like all
-others do, and the lists only read. What changes something is a page of `console.sheet`.
+others do, and the lists only read. What changes something is a page of `console.confirm_page`.
+
+`console.urls` adds our pages and lists, so that they may use the site's frame.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.contrib.auth.views import LogoutView
 from django.http import HttpRequest
 from django.urls import URLPattern, URLResolver, path
 from unfold.sites import UnfoldAdminSite
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.models import Grant, Token
 from ringfence.access.principal import NOBODY
 from ringfence.access.routes import ANYONE, Need, everywhere, requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.audit.models import AuditEntry
-from ringfence.console import account_actions as people
-from ringfence.console import cluster_actions as cluster
-from ringfence.console import connector_actions as heavy
-from ringfence.console import views
-from ringfence.console.lists import Accounts, Audit, Grants, Tokens
 
 _KEPT: Mapping[str, Need] = {
     "jsi18n": ANYONE,
@@ -58,13 +52,17 @@ class ConsoleSite(UnfoldAdminSite):  # type: ignore[misc]
 
     index_title = "Overview"
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.own_urls: list[URLPattern | URLResolver] = []
+
     def has_permission(self, request: HttpRequest) -> bool:
         """Whether somebody may see the frame; each route has been checked before this is asked."""
         return principal_of(request) is not NOBODY
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         logout = requires(POST=ANYONE)(LogoutView.as_view(next_page="/ui/login"))
-        own = [path("logout/", logout, name="logout"), *views.urls, *heavy.urls, *cluster.urls, *people.urls]
+        own = [path("logout/", logout, name="logout"), *self.own_urls]
         return [*own, *_keep_urls(super().get_urls())]
 
     def extra_context(self, context: dict[str, Any], request: HttpRequest) -> dict[str, Any]:
@@ -87,7 +85,3 @@ def _keep_urls(patterns: Iterable[URLPattern | URLResolver]) -> list[URLPattern 
 
 
 site = ConsoleSite(name="admin")
-site.register(User, Accounts)
-site.register(Grant, Grants)
-site.register(Token, Tokens)
-site.register(AuditEntry, Audit)
