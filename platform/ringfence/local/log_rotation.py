@@ -23,14 +23,14 @@ def rotate(log: Path, max_bytes: int = MAX_BYTES, kept: int = KEPT) -> bool:
     except FileNotFoundError:
         return False
     for number in range(kept - 1, 0, -1):
-        older = _numbered(log, number)
+        older = _backup_path(log, number)
         if older.exists():
-            older.replace(_numbered(log, number + 1))
-    shutil.copyfile(log, _numbered(log, 1))
+            older.replace(_backup_path(log, number + 1))
+    shutil.copyfile(log, _backup_path(log, 1))
     with log.open("r+b") as file:
         file.truncate(0)
     return True
 
 
-def _numbered(log: Path, number: int) -> Path:
+def _backup_path(log: Path, number: int) -> Path:
     return log.with_name(f"{log.name}.{number}")
