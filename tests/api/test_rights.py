@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from ringfence.access.patterns import matches
+from fencing.name_patterns import matches
 from ringfence.access.principal import ALL_RIGHTS, Principal, Right
 from ringfence.access.verbs import ROLES, Verb, verbs_of
 from tests.support.leader import FakeLeader

@@ -6,7 +6,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from ringfence.access.patterns import EVERYTHING
+from fencing.name_patterns import EVERYTHING
 from ringfence.access.principal import Right
 from ringfence.access.verbs import verbs_of
 

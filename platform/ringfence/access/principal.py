@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
+from fencing.name_patterns import EVERYTHING, matches, regular_expression
 from fencing.topics.topic_grants import Groups, limits
-from ringfence.access.patterns import EVERYTHING, matches, regular_expression
 from ringfence.access.verbs import Verb
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from django.contrib.auth.models import User
 
+from fencing.name_patterns import EVERYTHING
 from ringfence.access.models import Token
-from ringfence.access.patterns import EVERYTHING
 from ringfence.access.verbs import verbs_of
 
 PREFIX = "rf_"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ringfence.access.patterns import matches
+from fencing.name_patterns import matches
 
 
 class Kind(StrEnum):

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from connectors.api.config_types import HIDDEN
-from ringfence.access.patterns import EVERYTHING
+from fencing.name_patterns import EVERYTHING
 from ringfence.alerts.fields import EncryptedTextField
 
 

@@ -10,8 +10,8 @@ from django.urls import path
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
+from fencing.name_patterns import EVERYTHING
 from ringfence.access.models import Grant, Token
-from ringfence.access.patterns import EVERYTHING
 from ringfence.access.routes import everywhere, requires
 from ringfence.access.tokens import topics_of
 from ringfence.access.verbs import ROLES, Verb, verbs_of
