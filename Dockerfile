@@ -10,8 +10,6 @@ RUN useradd --create-home --uid 10001 ringfence && install -d -o ringfence -g ri
 WORKDIR /srv/ringfence
 # What pip has to see of us, and no more: Spark's hundreds of megabytes are a layer that a change of our code leaves as it is.
 COPY requirements.lock pyproject.toml README.md LICENSE ./
-COPY connectors/__init__.py connectors/
-COPY fencing/__init__.py fencing/
 COPY platform/ringfence/__init__.py platform/ringfence/
 # Every file is compared with its SHA-256, setuptools first: PySpark is built with it, and would else fetch one that is not.
 # We are editable, so that our code is a layer of its own. What goes is a shell for Scala, in no class path.

@@ -13,12 +13,12 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.machine import describe, foot, load
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.leader.fence import fence
-from fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.fence import fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port

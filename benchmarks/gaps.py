@@ -20,10 +20,10 @@ from benchmarks.machine import describe, foot
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.sides import Side
 from benchmarks.stand import CONNECT, OURS, Stand
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.settings import Connection
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
 from ringfence.local.process import wait_until
 

@@ -22,10 +22,10 @@ from benchmarks.gaps import RECORDS_S, config
 from benchmarks.machine import describe, foot, load
 from benchmarks.ours import RingfenceWorker
 from benchmarks.rest import BenchmarkError, Rest
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.settings import Connection
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port, wait_until

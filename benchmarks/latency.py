@@ -20,8 +20,8 @@ from benchmarks.jobs import BYTES, Job
 from benchmarks.machine import describe, foot, load
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-latency.md"

@@ -13,8 +13,8 @@ from benchmarks.numbers import Numbers, numbers
 from benchmarks.rest import Rest
 from benchmarks.sides import Side
 from benchmarks.watch import Observation, observe
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.process import GuardedProcess
 
 # Enough for Java's second compiler, and for a Python task to have run once.

@@ -23,10 +23,10 @@ from benchmarks.machine import describe, load
 from benchmarks.ours import RingfenceWorker
 from benchmarks.processes import Tree
 from benchmarks.rest import BenchmarkError, Rest
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.settings import Connection
-from fencing.offsets.stores import offsets_topic_spec
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.stores import offsets_topic_spec
 from ringfence.local.errors import LocalError
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port

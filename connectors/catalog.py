@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from connectors.api import ConfigDef
-from connectors.converters import CONVERTERS, HEADER_CONVERTERS, Converter, HeaderConverter
-from connectors.transforms import Predicate, Transform
-from connectors.transforms.registry import PREDICATES, TRANSFORMS, VERSION
+from ringfence.connectors.api import ConfigDef
+from ringfence.connectors.class_names import class_name as public_name
+from ringfence.connectors.converters import CONVERTERS, HEADER_CONVERTERS, Converter, HeaderConverter
+from ringfence.connectors.transforms import Predicate, Transform
+from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS, VERSION
 
 
 class PartType(StrEnum):
@@ -59,7 +60,7 @@ _Class = type[Converter] | type[HeaderConverter] | type[Transform] | type[Predic
 
 def _describe(classes: Iterable[_Class], kind: PartType) -> Iterable[Part]:
     for cls in classes:
-        path = f"{cls.__module__}.{cls.__name__}"
+        path = public_name(cls)
         class_name = next(iter(cls.aliases), path)
         version = VERSION if class_name.startswith("org.apache.kafka.") else None
         names = frozenset({class_name, class_name.rpartition(".")[2], path, *cls.aliases})

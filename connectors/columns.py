@@ -10,7 +10,7 @@ own way one by one.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from connectors.api import Schema, SchemaType, SourceRecord, Struct
+from ringfence.connectors.api import Schema, SchemaType, SourceRecord, Struct
 
 
 class Column:

@@ -5,7 +5,7 @@ A setting whose effect is not there yet is refused with the reason, never ignore
 
 from typing import Final
 
-from connectors.api import (
+from ringfence.connectors.api import (
     AllOf,
     Choices,
     ConfigDef,
@@ -18,7 +18,7 @@ from connectors.api import (
     UniqueItems,
     Width,
 )
-from connectors.converters import (
+from ringfence.connectors.converters import (
     CONVERTERS,
     HEADER,
     HEADER_CONVERTERS,
@@ -27,7 +27,7 @@ from connectors.converters import (
     find_converter,
     find_header_converter,
 )
-from connectors.delivery_settings import delivery_settings, error_settings, not_yet
+from ringfence.connectors.delivery_settings import delivery_settings, error_settings, not_yet
 
 NAME: Final = "name"
 CONNECTOR_CLASS: Final = "connector.class"

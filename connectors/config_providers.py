@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connectors import properties
-from connectors.api.config_types import HIDDEN, ConfigException
+from ringfence.connectors import properties
+from ringfence.connectors.api.config_types import HIDDEN, ConfigException
 
 PREFIX: Final = "config.providers"
 PROVIDERS: Final = "RINGFENCE_CONFIG_PROVIDERS"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from connectors.api import (
+from ringfence.connectors.api import (
     Choices,
     ConfigDef,
     ConfigException,
@@ -14,7 +14,7 @@ from connectors.api import (
     Validator,
     Width,
 )
-from connectors.topic_creation_settings import groups_setting
+from ringfence.connectors.topic_creation_settings import groups_setting
 
 EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
 TRANSACTION_BOUNDARY: Final = "transaction.boundary"

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from connectors.api.errors import ConnectorError
-from connectors.worker_limits import FILE_ROOTS, WorkerLimits, current
+from ringfence.connectors.api.errors import ConnectorError
+from ringfence.connectors.worker_limits import FILE_ROOTS, WorkerLimits, current
 
 _NEVER: Final = ("/proc", "/sys", "/dev")
 _SETTING: Final = re.compile(r"(^|\.)ssl\.(truststore|keystore|ca|crl|certificate|key)\.location$")

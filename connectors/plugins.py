@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from connectors.api import SourceConnector, SourceTask
+from ringfence.connectors.api import SourceConnector, SourceTask
+from ringfence.connectors.class_names import class_name
 
 GROUP: Final = "ringfence.connectors"
 
@@ -83,7 +84,7 @@ def describe(cls: object, entry_name: str | None = None) -> PluginInfo:
 
 def class_path(cls: type) -> str:
     """The dotted path that `load_task_class` reads back; what a task configuration carries as `task.class`."""
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return class_name(cls)
 
 
 def load_task_class(path: str) -> type[SourceTask]:
@@ -96,5 +97,5 @@ def load_task_class(path: str) -> type[SourceTask]:
             f"Task class {path} cannot be imported here ({error}). Install the connector's package here, too."
         ) from error
     if not (isinstance(cls, type) and issubclass(cls, SourceTask)):
-        raise TypeError(f"{path} is not a subclass of connectors.api.SourceTask")
+        raise TypeError(f"{path} is not a subclass of ringfence.connectors.api.SourceTask")
     return cls

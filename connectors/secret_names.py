@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from connectors.api.config_types import HIDDEN
+from ringfence.connectors.api.config_types import HIDDEN
 
 _SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)|secret|token|credential|sasl\.jaas\.config|private\.?key|api\.?key|access\.?key|"

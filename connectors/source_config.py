@@ -6,11 +6,11 @@ The connector's own settings (`SourceConnector.config_def`) come on top of it.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from connectors.api import ConfigDef, ConfigException
-from connectors.common_settings import common_settings
-from connectors.converters import HEADER, KEY, VALUE, find_converter, find_header_converter
-from connectors.topic_creation_settings import topic_creation_keys
-from connectors.transforms import transform_keys
+from ringfence.connectors.api import ConfigDef, ConfigException
+from ringfence.connectors.common_settings import common_settings
+from ringfence.connectors.converters import HEADER, KEY, VALUE, find_converter, find_header_converter
+from ringfence.connectors.topic_creation_settings import topic_creation_keys
+from ringfence.connectors.transforms import transform_keys
 
 
 def source_config_def(config: Mapping[str, str]) -> ConfigDef:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from connectors.api import NO_DEFAULT, ConfigDef, ConfigException, ConfigType, Importance, UniqueItems, Width
+from ringfence.connectors.api import NO_DEFAULT, ConfigDef, ConfigException, ConfigType, Importance, UniqueItems, Width
 
 PREFIX: Final = "topic.creation."
 GROUPS: Final = "topic.creation.groups"

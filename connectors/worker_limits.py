@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.egress import DEFAULT, EGRESS_ALLOW
+from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW
 
 ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
 """Carries `as_settings` to plugin processes, as JSON."""

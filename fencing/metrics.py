@@ -7,9 +7,9 @@ says nothing about today.
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from connectors.api import RetriableError
-from fencing.clock import Clock
-from fencing.errors import FencingError
+from ringfence.connectors.api import RetriableError
+from ringfence.fencing.clock import Clock
+from ringfence.fencing.errors import FencingError
 
 WINDOW_S: Final = 30.0
 """The length of one sample; two of them make a spread."""

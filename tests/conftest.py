@@ -10,7 +10,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from connectors import egress, worker_limits
+from ringfence.connectors import egress, worker_limits
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey

@@ -3,7 +3,7 @@
 A runnable example stands in docs/writing-a-connector.md.
 """
 
-from connectors.api.config_def import (
+from ringfence.connectors.api.config_def import (
     NO_DEFAULT,
     AllOf,
     Choices,
@@ -24,18 +24,18 @@ from connectors.api.config_def import (
     Validator,
     Width,
 )
-from connectors.api.connector import (
+from ringfence.connectors.api.connector import (
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
     SourceConnector,
     SourceConnectorContext,
 )
-from connectors.api.errors import ConnectorError, RetriableError
-from connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
-from connectors.api.records import RecordBatch, SourceRecord
-from connectors.api.schemas import Field, Schema, SchemaType
-from connectors.api.structs import SchemaAndValue, Struct
-from connectors.api.task import GroupInput, InputRecord, SourceTask, SourceTaskContext, TransactionContext
+from ringfence.connectors.api.errors import ConnectorError, RetriableError
+from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
+from ringfence.connectors.api.records import RecordBatch, SourceRecord
+from ringfence.connectors.api.schemas import Field, Schema, SchemaType
+from ringfence.connectors.api.structs import SchemaAndValue, Struct
+from ringfence.connectors.api.task import GroupInput, InputRecord, SourceTask, SourceTaskContext, TransactionContext
 
 __all__ = [
     "NO_DEFAULT",

@@ -6,7 +6,7 @@ error strings and the JSON are Kafka's (`org.apache.kafka.common.config.ConfigDe
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from connectors.api.config_types import (
+from ringfence.connectors.api.config_types import (
     HIDDEN,
     NO_DEFAULT,
     ConfigException,
@@ -21,7 +21,7 @@ from connectors.api.config_types import (
     Width,
     parse_value,
 )
-from connectors.api.validators import AllOf, Choices, NoControlCharacters, NonEmpty, OneOf, Range, UniqueItems
+from ringfence.connectors.api.validators import AllOf, Choices, NoControlCharacters, NonEmpty, OneOf, Range, UniqueItems
 
 __all__ = [
     "HIDDEN",

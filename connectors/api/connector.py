@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from connectors.api.config_def import ConfigDef
-from connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
-from connectors.api.task import SourceTask
+from ringfence.connectors.api.config_def import ConfigDef
+from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
+from ringfence.connectors.api.task import SourceTask
 
 
 class ExactlyOnceSupport(StrEnum):

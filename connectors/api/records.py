@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from connectors.api.offsets import SourceOffset, SourcePartition
-from connectors.api.schemas import Schema
+from ringfence.connectors.api.offsets import SourceOffset, SourcePartition
+from ringfence.connectors.api.schemas import Schema
 
 RawHeaders = Sequence[tuple[str, bytes | None]]
 """Headers of one record, as they go into the topic."""

@@ -7,8 +7,8 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from connectors.api.errors import ConnectorError
-from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME, Schema, SchemaType
+from ringfence.connectors.api.errors import ConnectorError
+from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME, Schema, SchemaType
 
 
 class SchemaAndValue(NamedTuple):
@@ -21,7 +21,7 @@ class SchemaAndValue(NamedTuple):
 class Struct:
     """A value for each field of a schema. A field that is not set is null.
 
-    >>> from connectors.api.schemas import STRING, INT32, struct
+    >>> from ringfence.connectors.api.schemas import STRING, INT32, struct
     >>> Struct(struct({"name": STRING, "age": INT32}), {"name": "Ada", "age": 36})["age"]
     36
     """

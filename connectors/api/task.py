@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
-from connectors.api.offsets import OffsetReader
-from connectors.api.records import RecordBatch, SourceRecord
+from ringfence.connectors.api.offsets import OffsetReader
+from ringfence.connectors.api.records import RecordBatch, SourceRecord
 
 
 class TransactionContext(Protocol):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from connectors.api.config_types import ConfigException, Validator
+from ringfence.connectors.api.config_types import ConfigException, Validator
 
 
 class Range:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from connectors.api import ConfigException
-from connectors.converters.base import Converter, HeaderConverter
-from connectors.converters.json_converter import JsonConverter
-from connectors.converters.numbers import (
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.class_names import class_name
+from ringfence.connectors.converters.base import Converter, HeaderConverter
+from ringfence.connectors.converters.json_converter import JsonConverter
+from ringfence.connectors.converters.numbers import (
     BooleanConverter,
     DoubleConverter,
     FloatConverter,
@@ -14,10 +15,10 @@ from connectors.converters.numbers import (
     LongConverter,
     ShortConverter,
 )
-from connectors.converters.registry.avro import AvroConverter
-from connectors.converters.registry.json_schema import JsonSchemaConverter
-from connectors.converters.registry.protobuf import ProtobufConverter
-from connectors.converters.simple import ByteArrayConverter, SimpleHeaderConverter, StringConverter
+from ringfence.connectors.converters.registry.avro import AvroConverter
+from ringfence.connectors.converters.registry.json_schema import JsonSchemaConverter
+from ringfence.connectors.converters.registry.protobuf import ProtobufConverter
+from ringfence.connectors.converters.simple import ByteArrayConverter, SimpleHeaderConverter, StringConverter
 
 __all__ = [
     "AvroConverter",
@@ -67,7 +68,7 @@ HEADER_CONVERTERS: Final[tuple[type[HeaderConverter], ...]] = (
 
 
 def _names(cls: type) -> tuple[str, ...]:
-    return (cls.__name__, f"{cls.__module__}.{cls.__name__}", f"connectors.converters.{cls.__name__}")
+    return (cls.__name__, class_name(cls), f"connectors.converters.{cls.__name__}", f"{__name__}.{cls.__name__}")
 
 
 def find_converter(setting: str, name: str) -> type[Converter]:

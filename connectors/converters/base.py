@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from connectors.api import ConfigDef, ConnectorError, Schema, SchemaAndValue
-from connectors.columns import Column
+from ringfence.connectors.api import ConfigDef, ConnectorError, Schema, SchemaAndValue
+from ringfence.connectors.columns import Column
 
 
 class Converter(ABC):

@@ -8,10 +8,19 @@ from typing import Final
 
 import orjson
 
-from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, Range, Schema, SchemaType, Struct
-from connectors.columns import Column
-from connectors.converters.base import Converter, HeaderConverter, refuse
-from connectors.converters.json_encoding import (
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    Importance,
+    Range,
+    Schema,
+    SchemaType,
+    Struct,
+)
+from ringfence.connectors.columns import Column
+from ringfence.connectors.converters.base import Converter, HeaderConverter, refuse
+from ringfence.connectors.converters.json_encoding import (
     Encode,
     EncodeFields,
     Encoders,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigType,
     ConnectorError,
@@ -19,10 +19,10 @@ from connectors.api import (
     SchemaType,
     Struct,
 )
-from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from connectors.api.structs import fit
-from connectors.values.moments import encode, millis
-from connectors.values.texts import number_text
+from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
+from ringfence.connectors.api.structs import fit
+from ringfence.connectors.values.moments import encode, millis
+from ringfence.connectors.values.texts import number_text
 
 Encode = Callable[[object], object]
 EncodeFields = Callable[[list[Any]], object]

@@ -4,8 +4,8 @@ import struct
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from connectors.api import Schema, SchemaType
-from connectors.converters.base import Converter, HeaderConverter, refuse
+from ringfence.connectors.api import Schema, SchemaType
+from ringfence.connectors.converters.base import Converter, HeaderConverter, refuse
 
 _JAVA: Final = "org.apache.kafka.connect.converters."
 

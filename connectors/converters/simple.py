@@ -4,10 +4,10 @@ import codecs
 import json
 from collections.abc import Mapping, Sequence
 
-from connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SchemaType, Struct
-from connectors.converters.base import Converter, HeaderConverter, refuse
-from connectors.values.moments import is_moment, millis, to_datetime
-from connectors.values.texts import number_text, text
+from ringfence.connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SchemaType, Struct
+from ringfence.connectors.converters.base import Converter, HeaderConverter, refuse
+from ringfence.connectors.values.moments import is_moment, millis, to_datetime
+from ringfence.connectors.values.texts import number_text, text
 
 
 class StringConverter(Converter, HeaderConverter):

@@ -7,9 +7,9 @@
 
 from collections.abc import Mapping
 
-from connectors.api import ConfigException
-from connectors.transforms.base import Transform
-from connectors.transforms.keys import (
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.transforms.base import Transform
+from ringfence.connectors.transforms.keys import (
     aliases,
     check_negate,
     check_predicate,
@@ -17,8 +17,8 @@ from connectors.transforms.keys import (
     framework_keys,
     transform_keys,
 )
-from connectors.transforms.predicates import Predicate, Predicated
-from connectors.transforms.registry import find_predicate, find_transform
+from ringfence.connectors.transforms.predicates import Predicate, Predicated
+from ringfence.connectors.transforms.registry import find_predicate, find_transform
 
 __all__ = ["Predicate", "Transform", "build_transforms", "find_predicate", "find_transform", "transform_keys"]
 

@@ -5,8 +5,17 @@ from collections.abc import Callable, Mapping
 from types import new_class
 from typing import ClassVar, Final, Generic, TypeVar, cast
 
-from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, Schema, SchemaType, SourceRecord, Struct
-from connectors.columns import Column
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    Importance,
+    Schema,
+    SchemaType,
+    SourceRecord,
+    Struct,
+)
+from ringfence.connectors.columns import Column
 
 JAVA: Final = "org.apache.kafka.connect.transforms."
 """The package of the Java classes that these are twins of."""

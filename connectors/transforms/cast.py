@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -17,10 +17,10 @@ from connectors.api import (
     SourceRecord,
     Struct,
 )
-from connectors.api.structs import single
-from connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves, replace_null, values_of
-from connectors.values.moments import encode, is_moment
-from connectors.values.texts import moment_text, number_text
+from ringfence.connectors.api.structs import single
+from ringfence.connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves, replace_null, values_of
+from ringfence.connectors.values.moments import encode, is_moment
+from ringfence.connectors.values.texts import moment_text, number_text
 
 _TARGETS: Final = (
     SchemaType.INT8,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigType,
     ConnectorError,
@@ -13,9 +13,9 @@ from connectors.api import (
     SourceRecord,
     Struct,
 )
-from connectors.columns import Column
-from connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, halves, keep_for, replace_null
-from connectors.transforms.paths import FieldPath, field_syntax
+from ringfence.connectors.columns import Column
+from ringfence.connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, halves, keep_for, replace_null
+from ringfence.connectors.transforms.paths import FieldPath, field_syntax
 
 
 class ExtractField(KeyOrValue):

@@ -2,8 +2,17 @@
 
 from collections.abc import Mapping
 
-from connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, Schema, SchemaType, SourceRecord, Struct
-from connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    Importance,
+    Schema,
+    SchemaType,
+    SourceRecord,
+    Struct,
+)
+from ringfence.connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves
 
 
 class Flatten(KeyOrValue):

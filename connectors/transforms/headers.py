@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -15,8 +15,17 @@ from connectors.api import (
     SourceRecord,
     Struct,
 )
-from connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, Transform, basics, halves, keep_for, replace_null
-from connectors.values.literals import parse
+from ringfence.connectors.transforms.base import (
+    JAVA,
+    KeyOrValue,
+    Rebuilt,
+    Transform,
+    basics,
+    halves,
+    keep_for,
+    replace_null,
+)
+from ringfence.connectors.values.literals import parse
 
 
 class DropHeaders(Transform):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -14,10 +14,18 @@ from connectors.api import (
     SourceRecord,
     Struct,
 )
-from connectors.api.schemas import INT32, STRING, TIMESTAMP
-from connectors.columns import Column
-from connectors.transforms.base import KeyOrValue, Rebuilt, basics, fill_defaults, halves, replace_null, values_of
-from connectors.values.moments import to_datetime
+from ringfence.connectors.api.schemas import INT32, STRING, TIMESTAMP
+from ringfence.connectors.columns import Column
+from ringfence.connectors.transforms.base import (
+    KeyOrValue,
+    Rebuilt,
+    basics,
+    fill_defaults,
+    halves,
+    replace_null,
+    values_of,
+)
+from ringfence.connectors.values.moments import to_datetime
 
 _MARKS = "A trailing ! makes it required in the schema; ? or nothing, optional."
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from connectors.api import Choices, ConfigDef, ConfigException, ConfigType, Importance, Validator, Width
-from connectors.transforms.base import Transform
-from connectors.transforms.predicates import Predicate
-from connectors.transforms.registry import PREDICATES, TRANSFORMS, VERSION, find_predicate, find_transform
+from ringfence.connectors.api import Choices, ConfigDef, ConfigException, ConfigType, Importance, Validator, Width
+from ringfence.connectors.transforms.base import Transform
+from ringfence.connectors.transforms.predicates import Predicate
+from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS, VERSION, find_predicate, find_transform
 
 
 def aliases(config: Mapping[str, str], setting: str) -> list[str]:

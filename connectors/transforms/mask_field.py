@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigType,
     ConnectorError,
@@ -16,8 +16,8 @@ from connectors.api import (
     SourceRecord,
     Struct,
 )
-from connectors.transforms.base import KeyOrValue, halves, replace_null, values_of
-from connectors.transforms.cast import cast
+from ringfence.connectors.transforms.base import KeyOrValue, halves, replace_null, values_of
+from ringfence.connectors.transforms.cast import cast
 
 _WHOLE = (SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -12,7 +12,7 @@ from connectors.api import (
     SourceRecord,
     Struct,
 )
-from connectors.transforms.base import KeyOrValue, Rebuilt, halves, replace_null, values_of
+from ringfence.connectors.transforms.base import KeyOrValue, Rebuilt, halves, replace_null, values_of
 
 
 class SetSchemaMetadata(KeyOrValue):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -13,7 +13,7 @@ from connectors.api import (
     Schema,
     Struct,
 )
-from connectors.transforms.base import value_of
+from ringfence.connectors.transforms.base import value_of
 
 
 def field_syntax(keys: ConfigDef) -> ConfigDef:

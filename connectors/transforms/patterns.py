@@ -6,7 +6,7 @@ The two languages share what configurations use. What Java alone has is refused 
 import re
 from typing import Final
 
-from connectors.api import ConfigException
+from ringfence.connectors.api import ConfigException
 
 _PIECES: Final = re.compile(
     r"""

@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from connectors.api import AllOf, ConfigDef, ConfigType, NonEmpty, SourceRecord
-from connectors.transforms.base import Transform
-from connectors.transforms.patterns import is_pattern, java_pattern
+from ringfence.connectors.api import AllOf, ConfigDef, ConfigType, NonEmpty, SourceRecord
+from ringfence.connectors.transforms.base import Transform
+from ringfence.connectors.transforms.patterns import is_pattern, java_pattern
 
 _JAVA: Final = "org.apache.kafka.connect.transforms.predicates."
 

@@ -3,25 +3,26 @@
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-from connectors.api import ConfigException
-from connectors.transforms.base import Transform
-from connectors.transforms.cast import CastKey, CastValue
-from connectors.transforms.fields import (
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.class_names import class_name
+from ringfence.connectors.transforms.base import Transform
+from ringfence.connectors.transforms.cast import CastKey, CastValue
+from ringfence.connectors.transforms.fields import (
     ExtractFieldKey,
     ExtractFieldValue,
     HoistFieldKey,
     HoistFieldValue,
     ValueToKey,
 )
-from connectors.transforms.flatten import FlattenKey, FlattenValue
-from connectors.transforms.headers import DropHeaders, HeaderFromKey, HeaderFromValue, InsertHeader
-from connectors.transforms.insert_field import InsertFieldKey, InsertFieldValue
-from connectors.transforms.mask_field import MaskFieldKey, MaskFieldValue
-from connectors.transforms.metadata import SetSchemaMetadataKey, SetSchemaMetadataValue
-from connectors.transforms.predicates import HasHeaderKey, Predicate, RecordIsTombstone, TopicNameMatches
-from connectors.transforms.replace_field import ReplaceFieldKey, ReplaceFieldValue
-from connectors.transforms.routing import Filter, RegexRouter
-from connectors.transforms.timestamps import TimestampConverterKey, TimestampConverterValue, TimestampRouter
+from ringfence.connectors.transforms.flatten import FlattenKey, FlattenValue
+from ringfence.connectors.transforms.headers import DropHeaders, HeaderFromKey, HeaderFromValue, InsertHeader
+from ringfence.connectors.transforms.insert_field import InsertFieldKey, InsertFieldValue
+from ringfence.connectors.transforms.mask_field import MaskFieldKey, MaskFieldValue
+from ringfence.connectors.transforms.metadata import SetSchemaMetadataKey, SetSchemaMetadataValue
+from ringfence.connectors.transforms.predicates import HasHeaderKey, Predicate, RecordIsTombstone, TopicNameMatches
+from ringfence.connectors.transforms.replace_field import ReplaceFieldKey, ReplaceFieldValue
+from ringfence.connectors.transforms.routing import Filter, RegexRouter
+from ringfence.connectors.transforms.timestamps import TimestampConverterKey, TimestampConverterValue, TimestampRouter
 
 VERSION: Final = "4.3.0"
 """The version of Kafka Connect whose transforms and predicates these are twins of: what `plugin.version` shows."""
@@ -71,7 +72,7 @@ def find_predicate(setting: str, name: str) -> type[Predicate]:
 
 def _find(classes: Iterable[_Named], setting: str, name: str) -> _Named:
     for cls in classes:
-        if name == cls.name or name in cls.aliases or name == f"{cls.__module__}.{cls.__name__}":
+        if name == cls.name or name in cls.aliases or name == class_name(cls):
             return cls
     known = ", ".join(cls.name for cls in classes)
     raise ConfigException.invalid(setting, name, f"Class {name} could not be found. Known are: {known}")

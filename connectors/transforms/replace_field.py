@@ -2,9 +2,17 @@
 
 from collections.abc import Mapping
 
-from connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SourceRecord, Struct
-from connectors.columns import Column
-from connectors.transforms.base import KeyOrValue, Rebuilt, basics, fill_defaults, halves, keep_for, replace_null
+from ringfence.connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SourceRecord, Struct
+from ringfence.connectors.columns import Column
+from ringfence.connectors.transforms.base import (
+    KeyOrValue,
+    Rebuilt,
+    basics,
+    fill_defaults,
+    halves,
+    keep_for,
+    replace_null,
+)
 
 
 def parse_renames(name: str, items: list[str]) -> dict[str, str]:

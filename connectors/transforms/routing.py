@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from connectors.api import ConfigDef, ConfigType, Importance, SourceRecord
-from connectors.columns import Column
-from connectors.transforms.base import JAVA, Transform
-from connectors.transforms.patterns import is_pattern, java_pattern, replacement
+from ringfence.connectors.api import ConfigDef, ConfigType, Importance, SourceRecord
+from ringfence.connectors.columns import Column
+from ringfence.connectors.transforms.base import JAVA, Transform
+from ringfence.connectors.transforms.patterns import is_pattern, java_pattern, replacement
 
 
 class RegexRouter(Transform):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -17,10 +17,19 @@ from connectors.api import (
     SourceRecord,
     Struct,
 )
-from connectors.api.schemas import DATE, DATE_NAME, INT64, STRING, TIME, TIME_NAME, TIMESTAMP, TIMESTAMP_NAME
-from connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, Transform, basics, halves, replace_null, values_of
-from connectors.values.date_patterns import DatePattern, PatternError
-from connectors.values.moments import is_moment, millis, to_date, to_datetime, to_time
+from ringfence.connectors.api.schemas import DATE, DATE_NAME, INT64, STRING, TIME, TIME_NAME, TIMESTAMP, TIMESTAMP_NAME
+from ringfence.connectors.transforms.base import (
+    JAVA,
+    KeyOrValue,
+    Rebuilt,
+    Transform,
+    basics,
+    halves,
+    replace_null,
+    values_of,
+)
+from ringfence.connectors.values.date_patterns import DatePattern, PatternError
+from ringfence.connectors.values.moments import is_moment, millis, to_date, to_datetime, to_time
 
 _PER_SECOND: Final = {"nanoseconds": 10**9, "microseconds": 10**6, "milliseconds": 1000, "seconds": 1}
 _LONG: Final = 1 << 63

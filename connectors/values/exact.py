@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from connectors.api import Schema, SchemaAndValue, SchemaType, Struct
+from ringfence.connectors.api import Schema, SchemaAndValue, SchemaType, Struct
 
 
 class Inexact(Exception):

@@ -4,8 +4,8 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from connectors.api import Schema, SchemaAndValue, SchemaType
-from connectors.api.schemas import (
+from ringfence.connectors.api import Schema, SchemaAndValue, SchemaType
+from ringfence.connectors.api.schemas import (
     BOOLEAN,
     DATE,
     DATE_NAME,
@@ -23,9 +23,9 @@ from connectors.api.schemas import (
     array,
     decimal,
 )
-from connectors.api.structs import single
-from connectors.values.date_patterns import DatePattern
-from connectors.values.moments import to_date, to_datetime, to_time
+from ringfence.connectors.api.structs import single
+from ringfence.connectors.values.date_patterns import DatePattern
+from ringfence.connectors.values.moments import to_date, to_datetime, to_time
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WIDTHS: Final = ((8, INT8), (16, INT16), (32, INT32), (64, INT64))

@@ -3,8 +3,8 @@
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
-from connectors.api import ConnectorError
-from connectors.api.schemas import DATE_NAME, TIME_NAME
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.api.schemas import DATE_NAME, TIME_NAME
 
 MILLIS_PER_DAY: Final = 86_400_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

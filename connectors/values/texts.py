@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from connectors.api import ConnectorError, Schema, SchemaType, Struct
-from connectors.api.structs import single
-from connectors.values.moments import MILLIS_PER_DAY, is_moment, millis, to_datetime
+from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
+from ringfence.connectors.api.structs import single
+from ringfence.connectors.values.moments import MILLIS_PER_DAY, is_moment, millis, to_datetime
 
 NULL: Final = "null"
 

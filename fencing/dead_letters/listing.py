@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from fencing.clock import Deadline
-from fencing.kafka.settings import Connection
-from fencing.kafka.tail import (
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.tail import (
     MOST_BYTES,
     WIDER,
     WIDEST,
@@ -23,7 +23,7 @@ from fencing.kafka.tail import (
     between,
     edges,
 )
-from fencing.records.dead_letter import CONNECTOR, PREFIX, Headers, Place, parse_replayed_offset, text_of
+from ringfence.fencing.records.dead_letter import CONNECTOR, PREFIX, Headers, Place, parse_replayed_offset, text_of
 
 _ALL_HEADERS: Final = 10_000
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from fencing.clock import Deadline
-from fencing.dead_letters.listing import DeadLetterFilter, Replay, ReplayMarks, read_marks
-from fencing.errors import Abortable, Fenced, FencingError, Invalid, Retriable, UnknownOutcome
-from fencing.kafka.protocols import TransactionalClient
-from fencing.kafka.settings import Connection
-from fencing.kafka.tail import Limits, OffsetRange, Reading, TailRecord, edges
-from fencing.kafka.translation import kafka_errors, unknown_outcome
-from fencing.records.dead_letter import DeadLetter, Headers, Place, mark
-from fencing.records.errors import Call
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Replay, ReplayMarks, read_marks
+from ringfence.fencing.errors import Abortable, Fenced, FencingError, Invalid, Retriable, UnknownOutcome
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.tail import Limits, OffsetRange, Reading, TailRecord, edges
+from ringfence.fencing.kafka.translation import kafka_errors, unknown_outcome
+from ringfence.fencing.records.dead_letter import DeadLetter, Headers, Place, mark
+from ringfence.fencing.records.errors import Call
 
 MOST_LETTERS: Final = 500
 MOST_BYTES: Final = 16 * 1024 * 1024

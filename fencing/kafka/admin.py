@@ -15,11 +15,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     OffsetSpec,
 )
 
-from connectors.topic_durability import MIN_ISR, add_min_isr
-from fencing.clock import Deadline
-from fencing.errors import Fatal, FencingError, Retriable
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors
+from ringfence.connectors.topic_durability import MIN_ISR, add_min_isr
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors
 
 _REPLICATION = "default.replication.factor"
 _YOUNG_SECONDS = 5.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.settings import Connection
 
 IDLE_SECONDS: Final = 30.0
 _MOST_IDLE: Final = 8

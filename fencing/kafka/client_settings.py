@@ -8,9 +8,9 @@ and its transactional ids are, too. Consumer and admin client go there, whether 
 from collections.abc import Mapping
 from typing import Final
 
-from connectors import egress, worker_limits
-from connectors.kafka_settings.input_group import session_timeout_ms
-from connectors.kafka_settings.java_names import (
+from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.kafka_settings.input_group import session_timeout_ms
+from ringfence.connectors.kafka_settings.java_names import (
     BOOTSTRAP,
     RULES,
     TRANSACTION_TIMEOUT,
@@ -19,9 +19,9 @@ from connectors.kafka_settings.java_names import (
     merge,
     servers,
 )
-from connectors.kafka_settings.security import overlay
-from fencing.errors import Invalid
-from fencing.kafka.settings import Connection
+from ringfence.connectors.kafka_settings.security import overlay
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.settings import Connection
 
 _ANY_CLIENT: Final = frozenset(rule.to for rule in RULES.values() if len(rule.roles) == len(Role))
 _DEFAULT_TIMEOUT_MS: Final = 60_000

@@ -7,8 +7,8 @@ from types import TracebackType
 
 from confluent_kafka import Producer
 
-from fencing.errors import Fatal, FencingError
-from fencing.kafka.translation import kafka_errors
+from ringfence.fencing.errors import Fatal, FencingError
+from ringfence.fencing.kafka.translation import kafka_errors
 
 
 def drop(producer: Producer, log: logging.Logger) -> None:

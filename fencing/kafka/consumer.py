@@ -6,10 +6,10 @@ from enum import StrEnum
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from fencing.errors import Retriable
-from fencing.kafka.closing import Gate
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors, translate
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.closing import Gate
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 
 class Isolation(StrEnum):

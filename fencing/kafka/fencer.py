@@ -18,10 +18,10 @@ from kafka.errors import (
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import InitProducerIdRequest
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, FencingError, Retriable
-from fencing.kafka.python_client import PythonClient
-from fencing.kafka.settings import Connection
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.python_client import PythonClient
+from ringfence.fencing.kafka.settings import Connection
 
 _IN_FLIGHT = 10_000  # requests on one connection; more than that wait for the next round
 _NOT_YET = {14, 15, 16, 51}  # coordinator loading, not available, moved; the old transaction's markers on their way

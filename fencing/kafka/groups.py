@@ -10,11 +10,11 @@ from typing import Any
 
 from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, Retriable
-from fencing.kafka.client_pool import ClientPool
-from fencing.kafka.python_client import PythonClient
-from fencing.kafka.settings import Connection
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.client_pool import ClientPool
+from ringfence.fencing.kafka.python_client import PythonClient
+from ringfence.fencing.kafka.settings import Connection
 
 _REQUEST_MS = 5_000
 _LEAST_MS = 500

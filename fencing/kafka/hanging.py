@@ -14,9 +14,9 @@ from kafka.admin._transactions import AbortTransactionSpec
 from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion, KafkaError
 from kafka.protocol.metadata import MetadataRequest
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, FencingError, Retriable
-from fencing.kafka.transactions import Transaction, TransactionProber
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.transactions import Transaction, TransactionProber
 
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
 _DEFAULT_MAX_TIMEOUT_MS: Final = 900_000

@@ -11,10 +11,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from fencing.errors import FencingError
-from fencing.kafka.closing import drop
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors, translate
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.closing import drop
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 log = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, Retriable
-from fencing.kafka.closing import Gate
-from fencing.kafka.membership import GroupMetadata
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors, translate
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.closing import Gate
+from ringfence.fencing.kafka.membership import GroupMetadata
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 log = logging.getLogger(__name__)
 

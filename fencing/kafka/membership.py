@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, TopicPartition
 
-from fencing.errors import Fatal, NotLeader
-from fencing.kafka.closing import Gate
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors, translate
+from ringfence.fencing.errors import Fatal, NotLeader
+from ringfence.fencing.kafka.closing import Gate
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from fencing.clock import Deadline
-from fencing.errors import Retriable
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors, translate
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 _MOST_AT_ONCE = 10_000
 

@@ -26,11 +26,11 @@ from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, De
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from fencing.errors import Fatal, FencingError, Retriable
-from fencing.kafka.admin import login_refused
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.python_client import PythonClient
-from fencing.kafka.settings import Connection
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.admin import login_refused
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.python_client import PythonClient
+from ringfence.fencing.kafka.settings import Connection
 
 NOBODYS_PRODUCER: Final = 2**63 - 1
 """A producer id that is never handed out: they are counted up from 0."""

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from confluent_kafka import Producer, TopicPartition
 
-from fencing.clock import Deadline
-from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
-from fencing.kafka.closing import drop
-from fencing.kafka.pacing import Pause
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors, unknown_outcome
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from ringfence.fencing.kafka.closing import drop
+from ringfence.fencing.kafka.pacing import Pause
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors, unknown_outcome
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from fencing.clock import Deadline
+from ringfence.fencing.clock import Deadline
 
 Produce = Callable[..., None]
 """confluent-kafka's `produce(topic, value, key, partition, on_delivery, timestamp, headers)`."""

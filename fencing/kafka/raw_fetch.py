@@ -13,11 +13,11 @@ from kafka.errors import BrokerResponseError, KafkaError, for_code
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, Retriable
-from fencing.kafka.python_client import PythonClient
-from fencing.kafka.record_batches import Batch, parse
-from fencing.kafka.settings import Connection
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.python_client import PythonClient
+from ringfence.fencing.kafka.record_batches import Batch, parse
+from ringfence.fencing.kafka.settings import Connection
 
 _WITH_NAMES: Final = 12  # newer versions name topics by their id
 _BYTES: Final = 1024 * 1024

@@ -4,8 +4,8 @@ import logging
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors
 
 log = logging.getLogger(__name__)
 

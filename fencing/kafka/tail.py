@@ -12,11 +12,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, Fenced, Retriable
-from fencing.kafka.admin import Place, offsets_at, topic_identity
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors, translate
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Fenced, Retriable
+from ringfence.fencing.kafka.admin import Place, offsets_at, topic_identity
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 MOST_PARTITIONS = 100
 MOST_HEADERS = 20

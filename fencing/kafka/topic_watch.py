@@ -7,10 +7,10 @@ from typing import Any
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from fencing.errors import FencingError
-from fencing.kafka.admin import _admin
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.admin import _admin
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors
 
 EVERY_SECONDS = 3.0
 _ANSWER_SECONDS = 5.0

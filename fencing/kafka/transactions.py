@@ -8,9 +8,9 @@ from typing import Any, Final
 from kafka.errors import for_code
 from kafka.protocol.admin import DescribeTransactionsRequest
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, Retriable
-from fencing.kafka.probes import Prober, _coordinator_of
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.probes import Prober, _coordinator_of
 
 _NOT_YET: Final = frozenset({14, 15, 16})
 _UNKNOWN_ID: Final = 105

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable, UnknownOutcome
+from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable, UnknownOutcome
 
 _FENCED = {
     KafkaError._FENCED,

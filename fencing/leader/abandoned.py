@@ -8,11 +8,11 @@ leader fences the task's transactional id.
 
 from collections.abc import Iterator, Set
 
-from fencing.ids import TaskId
-from fencing.leader.next_placement import Place, status_of
-from fencing.modes import Mode
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.status import StatusState, TaskStatus
+from ringfence.fencing.ids import TaskId
+from ringfence.fencing.leader.next_placement import Place, status_of
+from ringfence.fencing.modes import Mode
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.status import StatusState, TaskStatus
 
 
 def find_abandoned(state: ClusterState, status: StatusState, live: Set[Place]) -> Iterator[TaskStatus]:

@@ -7,8 +7,8 @@ worker has at least two tasks more than another (KIP-415's aim, without its wait
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fencing.ids import Incarnation, TaskId, WorkerId
-from fencing.modes import Mode
+from ringfence.fencing.ids import Incarnation, TaskId, WorkerId
+from ringfence.fencing.modes import Mode
 
 
 @dataclass(frozen=True, slots=True, order=True)

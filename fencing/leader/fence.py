@@ -4,11 +4,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, FencingError, Retriable
-from fencing.kafka.fencer import FencedProducer, Fencer
-from fencing.kafka.hanging import Hanging
-from fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.fencer import FencedProducer, Fencer
+from ringfence.fencing.kafka.hanging import Hanging
+from ringfence.fencing.leader.fence_targets import AdminAccess
 
 log = logging.getLogger(__name__)
 

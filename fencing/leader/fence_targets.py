@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers
-from connectors.kafka_settings.security import SECRETS
-from fencing.errors import Invalid
-from fencing.kafka.client_settings import bootstrap_of, connection_of
-from fencing.kafka.settings import Connection
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers
+from ringfence.connectors.kafka_settings.security import SECRETS
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.client_settings import bootstrap_of, connection_of
+from ringfence.fencing.kafka.settings import Connection
 
 _OVERRIDES: Final = tuple(f"{role}.override." for role in Role)
 _PLACES: Final = frozenset({OFFSETS_STORAGE_TOPIC, *(prefix + BOOTSTRAP for prefix in _OVERRIDES)})

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from fencing.leader.assignment import Member
-from fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
-from fencing.modes import Mode
-from fencing.topics.cluster_state import ConnectorState, Placement
-from fencing.topics.config_records import PlacementRecord, TargetState
-from fencing.topics.status import FAILED, MISCONFIGURED, State, StatusState, TaskStatus
+from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
+from ringfence.fencing.modes import Mode
+from ringfence.fencing.topics.cluster_state import ConnectorState, Placement
+from ringfence.fencing.topics.config_records import PlacementRecord, TargetState
+from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, State, StatusState, TaskStatus
 
 Place = tuple[WorkerId, Incarnation]
 

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fencing.errors import Fatal, FencingError, Retriable
-from fencing.kafka.hanging import Hanging, HangingProber, Key
-from fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.hanging import Hanging, HangingProber, Key
+from ringfence.fencing.leader.fence_targets import AdminAccess
 
 log = logging.getLogger(__name__)
 

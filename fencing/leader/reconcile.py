@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fencing.ids import ConnectorName, TaskId
-from fencing.leader.assignment import Member, assign
-from fencing.leader.next_placement import ClusterView, Place, look_at, next_record, place_of, status_of
-from fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
-from fencing.leader.round_plan import Round, plan
-from fencing.modes import Mode
-from fencing.topics.cluster_state import ClusterState, ConnectorState, task_ids
-from fencing.topics.config_records import PlacementRecord, TargetState
-from fencing.topics.status import State, StatusState, TaskStatus
+from ringfence.fencing.ids import ConnectorName, TaskId
+from ringfence.fencing.leader.assignment import Member, assign
+from ringfence.fencing.leader.next_placement import ClusterView, Place, look_at, next_record, place_of, status_of
+from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
+from ringfence.fencing.leader.round_plan import Round, plan
+from ringfence.fencing.modes import Mode
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, task_ids
+from ringfence.fencing.topics.config_records import PlacementRecord, TargetState
+from ringfence.fencing.topics.status import State, StatusState, TaskStatus
 
 UNFENCED_GRACE_S: Final = 300.0
 """How long a lost attempt without transactions is waited for where that key is not set: Kafka Connect's default."""

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.api import ConfigException
-from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
-from fencing.topics.cluster_state import Placement
-from fencing.topics.status import FAILED, MISCONFIGURED, TaskStatus
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
+from ringfence.fencing.topics.cluster_state import Placement
+from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, TaskStatus
 
 FIRST_S: Final = 10
 LONGEST_S: Final = 600

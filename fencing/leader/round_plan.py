@@ -8,11 +8,11 @@ slip through. `plan` and `finish` are pure; the fencing between them is one call
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fencing.errors import Conflict
-from fencing.ids import ConnectorName, Generation, TaskId, task_transactional_id
-from fencing.leader.fence_targets import target_of, without_secrets
-from fencing.topics.cluster_state import ClusterState, ConnectorState
-from fencing.topics.config_records import ConfigRecord, TaskCountRecord
+from ringfence.fencing.errors import Conflict
+from ringfence.fencing.ids import ConnectorName, Generation, TaskId, task_transactional_id
+from ringfence.fencing.leader.fence_targets import target_of, without_secrets
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
-from fencing.errors import Abortable, Fenced, FencingError, NotLeader, Retriable
-from fencing.ids import leader_transactional_id
-from fencing.kafka.membership import GroupMetadata
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.kafka.translation import kafka_errors
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.config_log import ConfigLog
-from fencing.topics.config_records import ConfigRecord, encode
+from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
+from ringfence.fencing.errors import Abortable, Fenced, FencingError, NotLeader, Retriable
+from ringfence.fencing.ids import leader_transactional_id
+from ringfence.fencing.kafka.membership import GroupMetadata
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records import ConfigRecord, encode
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ out by the next round, which fences that id whatever else it fences.
 import logging
 from collections.abc import Callable, Sequence
 
-from fencing.clock import Deadline
-from fencing.errors import Abortable, Fenced, FencingError, Retriable
-from fencing.ids import ConnectorName, TaskId, task_transactional_id
-from fencing.kafka.protocols import TransactionalClient
-from fencing.kafka.translation import kafka_errors
-from fencing.offsets.source_offsets import SourceOffsets, canonical, encode_value
-from fencing.offsets.stores import OffsetStores
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
+from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.offsets.source_offsets import SourceOffsets, canonical, encode_value
+from ringfence.fencing.offsets.stores import OffsetStores
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ another form is.
 
 from typing import Final
 
-from fencing.ids import ConnectorName
-from fencing.offsets.source_offsets import decode_key
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.source_offsets import decode_key
 
 ENTRY_BYTES: Final = 160
 """What an entry takes beside its key and value: two bytes objects and its place in a dictionary, which may be half

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from fencing.ids import ConnectorName
+from ringfence.fencing.ids import ConnectorName
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 """A larger one does not travel: the attempt reads the topic."""

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import end_offsets
-from fencing.kafka.consumer import LogRecord
-from fencing.kafka.settings import Connection
-from fencing.offsets.snapshot import OffsetsSnapshot
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import end_offsets
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
+from ringfence.fencing.topics.topic_log import TopicLog
 
 _AT_ONCE = 10_000
 

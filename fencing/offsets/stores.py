@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from connectors.kafka_settings.java_names import Role, servers
-from fencing.clock import Deadline
-from fencing.errors import Fatal, FencingError, Retriable
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import TopicSpec, cluster_id, create_topics, topic_exists, topic_setting
-from fencing.kafka.client_settings import connection_of
-from fencing.kafka.settings import Connection
-from fencing.offsets.snapshot import OffsetsSnapshot
-from fencing.offsets.source_offsets import SourceOffsets, read_offsets
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.kafka_settings.java_names import Role, servers
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import TopicSpec, cluster_id, create_topics, topic_exists, topic_setting
+from ringfence.fencing.kafka.client_settings import connection_of
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
+from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
 
 PREFIX: Final = "offset.storage."
 """The worker's settings of its offsets topic; what is no number of partitions or replicas is a topic setting."""

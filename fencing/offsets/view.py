@@ -13,14 +13,14 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError, Retriable
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import Place, offsets_at, topic_identity
-from fencing.kafka.consumer import PartitionReader
-from fencing.kafka.settings import Connection
-from fencing.offsets.index import OffsetIndex
-from fencing.offsets.snapshot import OffsetsSnapshot
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, Retriable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import Place, offsets_at, topic_identity
+from ringfence.fencing.kafka.consumer import PartitionReader
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.index import OffsetIndex
+from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
-from fencing.errors import FencingError
-from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
+from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 
 log = logging.getLogger(__name__)
 

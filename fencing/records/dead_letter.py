@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.api import SourceRecord
-from connectors.values.exact import Inexact, Reading, Writing
+from ringfence.connectors.api import SourceRecord
+from ringfence.connectors.values.exact import Inexact, Reading, Writing
 
 PREFIX: Final = "__connect.errors."
 RECORD: Final = PREFIX + "record"

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from connectors.api import RetriableError, Schema, SchemaAndValue, SourceRecord, Struct
-from connectors.delivery_settings import DEAD_LETTERS
-from connectors.values.texts import text as value_text
-from fencing.clock import Clock
-from fencing.ids import TaskId
-from fencing.metrics import Measures
-from fencing.records.dead_letter import PREFIX, record_text
+from ringfence.connectors.api import RetriableError, Schema, SchemaAndValue, SourceRecord, Struct
+from ringfence.connectors.class_names import class_name
+from ringfence.connectors.delivery_settings import DEAD_LETTERS
+from ringfence.connectors.values.texts import text as value_text
+from ringfence.fencing.clock import Clock
+from ringfence.fencing.ids import TaskId
+from ringfence.fencing.metrics import Measures
+from ringfence.fencing.records.dead_letter import PREFIX, record_text
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +202,7 @@ class RecordErrors:
             "task.id": str(self._task.task),
             "stage": stage,
             "class.name": by,
-            "exception.class.name": f"{kind.__module__}.{kind.__qualname__}",
+            "exception.class.name": class_name(kind),
             "exception.message": self._redact(str(error)),
             "exception.stacktrace": self._redact("".join(traceback.format_exception(error))),
             "source.partition": _json(record.source_partition),

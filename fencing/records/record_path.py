@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Final, Protocol
 
-from connectors.api import RecordBatch, SourceRecord
-from connectors.api.errors import ConnectorError
-from connectors.columns import Column, alike, column_of
-from fencing.kafka.protocols import Produce
-from fencing.offsets.source_offsets import Offset, Partition, canonical
-from fencing.records.errors import ConversionSteps, RecordErrors
-from fencing.records.sending import send_calls, send_raw
-from fencing.records.topic_access import TopicAccess
+from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.connectors.api.errors import ConnectorError
+from ringfence.connectors.columns import Column, alike, column_of
+from ringfence.fencing.kafka.protocols import Produce
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical
+from ringfence.fencing.records.errors import ConversionSteps, RecordErrors
+from ringfence.fencing.records.sending import send_calls, send_raw
+from ringfence.fencing.records.topic_access import TopicAccess
 
 _OPEN: Final = TopicAccess()
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
-from connectors.api import RecordBatch
-from fencing.kafka.protocols import Produce
+from ringfence.connectors.api import RecordBatch
+from ringfence.fencing.kafka.protocols import Produce
 
 Call = tuple[object, ...]
 """Arguments of `produce`, positional."""

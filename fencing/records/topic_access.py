@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.api.errors import ConnectorError
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from fencing.errors import Unreadable
-from fencing.kafka.consumer import LogRecord
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.config_records import ConnectorRecord, TaskCountRecord, decode
-from fencing.topics.names import Topics
-from fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.connectors.api.errors import ConnectorError
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.fencing.errors import Unreadable
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import ConnectorRecord, TaskCountRecord, decode
+from ringfence.fencing.topics.names import Topics
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 _KAFKAS: Final = "__"
 _HOLDERS: Final = (b"connector-", b"tasks-count-")

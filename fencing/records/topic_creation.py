@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.topic_creation_settings import DEFAULT, ENABLE, PREFIX, REPLICATION_FACTOR, group_names
-from fencing.clock import Clock, Deadline
-from fencing.errors import FencingError
-from fencing.kafka.admin import TopicSpec, create_topics, topic_exists
-from fencing.kafka.settings import Connection
+from ringfence.connectors.topic_creation_settings import DEFAULT, ENABLE, PREFIX, REPLICATION_FACTOR, group_names
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_exists
+from ringfence.fencing.kafka.settings import Connection
 
 log = logging.getLogger(__name__)
 

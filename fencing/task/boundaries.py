@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fencing.errors import Invalid
+from ringfence.fencing.errors import Invalid
 
 
 class Boundary(StrEnum):

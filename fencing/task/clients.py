@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from connectors.kafka_settings.java_names import Role
-from fencing.errors import Invalid
-from fencing.kafka.client_settings import connection_of, producer_overrides, too_few_acks
-from fencing.kafka.idempotent import IdempotentProducer
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.task.group_source import GroupSource
-from fencing.task.spec import TaskSpec
+from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides, too_few_acks
+from ringfence.fencing.kafka.idempotent import IdempotentProducer
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.group_source import GroupSource
+from ringfence.fencing.task.spec import TaskSpec
 
 _NO_LIMIT_MS = 2**31 - 1
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from connectors.api import GroupInput, OffsetReader, TransactionContext
-from fencing.clock import Clock
-from fencing.offsets.source_offsets import SourceOffsets
-from fencing.task.group_source import no_groups
-from fencing.task.view import DesiredState, TaskView
+from ringfence.connectors.api import GroupInput, OffsetReader, TransactionContext
+from ringfence.fencing.clock import Clock
+from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.task.group_source import no_groups
+from ringfence.fencing.task.view import DesiredState, TaskView
 
 _GO_ON = frozenset({DesiredState.RUN})
 

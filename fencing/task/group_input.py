@@ -12,11 +12,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from fencing.clock import Clock, Deadline
-from fencing.errors import Abortable, Fenced, FencingError, Retriable
-from fencing.kafka.input_group import InputRecord
-from fencing.kafka.membership import GroupMetadata
-from fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
+from ringfence.fencing.kafka.input_group import InputRecord
+from ringfence.fencing.kafka.membership import GroupMetadata
+from ringfence.fencing.kafka.protocols import TransactionalClient
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ worker, no leader), the transaction timeout does, which is therefore as short as
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from connectors.api import ConnectorError, InputRecord
-from fencing.errors import Abortable
-from fencing.kafka.input_group import InputGroup
-from fencing.kafka.protocols import Position
-from fencing.kafka.settings import Connection
-from fencing.offsets.source_offsets import Offset, Partition
+from ringfence.connectors.api import ConnectorError, InputRecord
+from ringfence.fencing.errors import Abortable
+from ringfence.fencing.kafka.input_group import InputGroup
+from ringfence.fencing.kafka.protocols import Position
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.source_offsets import Offset, Partition
 
 log = logging.getLogger(__name__)
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from fencing.clock import Clock, Deadline
-from fencing.errors import Invalid
-from fencing.kafka.plain_producer import PlainProducer
-from fencing.offsets.source_offsets import SourceOffsets
-from fencing.offsets.stores import OffsetStores, prepare, read_merged, stores_of
-from fencing.offsets.worker_copy import OffsetsCopy
-from fencing.records.topic_access import TopicAccess
-from fencing.task.spec import TaskSpec
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, stores_of
+from ringfence.fencing.offsets.worker_copy import OffsetsCopy
+from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.task.spec import TaskSpec
 
 _READY_SECONDS = 60.0
 _READ_SECONDS = 600.0

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from fencing.clock import Clock, Deadline
-from fencing.errors import Retriable
-from fencing.kafka.hanging import Hanging
-from fencing.kafka.protocols import TransactionalClient
-from fencing.leader.fence_targets import ways
-from fencing.leader.older_epochs import end_leftovers
-from fencing.task.spec import TaskSpec
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.hanging import Hanging
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.leader.fence_targets import ways
+from ringfence.fencing.leader.older_epochs import end_leftovers
+from ringfence.fencing.task.spec import TaskSpec
 
 _NOBODYS = -1
 _SECONDS = 60.0

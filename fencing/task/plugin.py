@@ -4,8 +4,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from connectors.api import SourceTask
-from fencing.records.record_path import Convert
+from ringfence.connectors.api import SourceTask
+from ringfence.fencing.records.record_path import Convert
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,16 @@ visible; their source offsets are committed in a transaction of their own, or th
 
 from collections.abc import Callable, Sequence
 
-from connectors.api import RecordBatch, SourceRecord, SourceTask
-from fencing.clock import Clock
-from fencing.records.record_path import Prepared
-from fencing.task.boundaries import Boundaries, Boundary
-from fencing.task.plugin import overrides
-from fencing.task.polling import Polling
-from fencing.task.report import TaskReport
-from fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
-from fencing.task.transactions import Committed, Counters, Transactions
-from fencing.task.view import DesiredState, TaskView
+from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
+from ringfence.fencing.clock import Clock
+from ringfence.fencing.records.record_path import Prepared
+from ringfence.fencing.task.boundaries import Boundaries, Boundary
+from ringfence.fencing.task.plugin import overrides
+from ringfence.fencing.task.polling import Polling
+from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
+from ringfence.fencing.task.transactions import Committed, Counters, Transactions
+from ringfence.fencing.task.view import DesiredState, TaskView
 
 _PAUSED_OR_WAITING = frozenset({DesiredState.PAUSE, DesiredState.WAIT})
 

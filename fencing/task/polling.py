@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
-from fencing.clock import Clock
-from fencing.task.report import TaskReport
-from fencing.task.transactions import Counters
-from fencing.task.view import DesiredState, TaskView
-from fencing.topics.status import State
+from ringfence.connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
+from ringfence.fencing.clock import Clock
+from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.transactions import Counters
+from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.topics.status import State
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 60.0

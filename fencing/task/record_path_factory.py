@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from fencing.clock import Clock, Deadline
-from fencing.kafka.admin import TopicSpec, topic_exists
-from fencing.metrics import Measures
-from fencing.records.errors import ErrorPolicy, RecordErrors
-from fencing.records.record_path import RecordPath
-from fencing.records.topic_creation import TopicMaker, TopicRules, make
-from fencing.task.clients import admin_connection
-from fencing.task.plugin import Plugin
-from fencing.task.report import TaskReport
-from fencing.task.spec import TaskSpec
-from fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, topic_exists
+from ringfence.fencing.metrics import Measures
+from ringfence.fencing.records.errors import ErrorPolicy, RecordErrors
+from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.records.topic_creation import TopicMaker, TopicRules, make
+from ringfence.fencing.task.clients import admin_connection
+from ringfence.fencing.task.plugin import Plugin
+from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.view import DesiredState, TaskView
 
 _SECONDS = 60.0
 

@@ -3,15 +3,15 @@
 import logging
 from collections.abc import Callable
 
-from fencing.clock import Clock
-from fencing.kafka.hanging import Hanging
-from fencing.kafka.protocols import TransactionalClient
-from fencing.metrics import StateTimes
-from fencing.task.spec import TaskSpec
-from fencing.task.transactions import Counters
-from fencing.topics.active_topics import TopicStatus
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import FAILED, SUPERSEDED, State, TaskStatus
+from ringfence.fencing.clock import Clock
+from ringfence.fencing.kafka.hanging import Hanging
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.metrics import StateTimes
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.transactions import Counters
+from ringfence.fencing.topics.active_topics import TopicStatus
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import FAILED, SUPERSEDED, State, TaskStatus
 
 log = logging.getLogger(__name__)
 

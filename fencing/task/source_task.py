@@ -20,36 +20,36 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from connectors.api import SourceTask
-from fencing.clock import SYSTEM_CLOCK, Clock, Deadline
-from fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
-from fencing.kafka.client_settings import transaction_timeout_ms
-from fencing.kafka.protocols import TransactionalClient
-from fencing.leader.restarts import why_of
-from fencing.modes import Mode
-from fencing.offsets.source_offsets import SourceOffsets
-from fencing.records.record_path import RecordPath
-from fencing.task import start_watch as stages
-from fencing.task.at_least_once.run import AtLeastOnceRun
-from fencing.task.boundaries import Boundaries, Boundary
-from fencing.task.clients import group_source, transactional_producer
-from fencing.task.context import TaskContext
-from fencing.task.group_source import GroupSource
-from fencing.task.offsets import TaskOffsets
-from fencing.task.older_epochs import TaskLeftovers
-from fencing.task.plugin import Outcome, Plugin, overrides, readable
-from fencing.task.poll_loop import PollLoop, due_in
-from fencing.task.record_path_factory import record_path
-from fencing.task.report import TaskReport
-from fencing.task.spec import TaskSpec
-from fencing.task.start_watch import StartWatch, holding_up
-from fencing.task.timeouts import TRANSACTION_TIMED_OUT, timeouts_explained
-from fencing.task.transaction_context import RequestedEndings
-from fencing.task.transactions import Counters, Transactions
-from fencing.task.view import DesiredState, TaskView
-from fencing.topics.connector_logs import ConnectorLevelRecord
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import State
+from ringfence.connectors.api import SourceTask
+from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
+from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.leader.restarts import why_of
+from ringfence.fencing.modes import Mode
+from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.task import start_watch as stages
+from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
+from ringfence.fencing.task.boundaries import Boundaries, Boundary
+from ringfence.fencing.task.clients import group_source, transactional_producer
+from ringfence.fencing.task.context import TaskContext
+from ringfence.fencing.task.group_source import GroupSource
+from ringfence.fencing.task.offsets import TaskOffsets
+from ringfence.fencing.task.older_epochs import TaskLeftovers
+from ringfence.fencing.task.plugin import Outcome, Plugin, overrides, readable
+from ringfence.fencing.task.poll_loop import PollLoop, due_in
+from ringfence.fencing.task.record_path_factory import record_path
+from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.start_watch import StartWatch, holding_up
+from ringfence.fencing.task.timeouts import TRANSACTION_TIMED_OUT, timeouts_explained
+from ringfence.fencing.task.transaction_context import RequestedEndings
+from ringfence.fencing.task.transactions import Counters, Transactions
+from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import State
 
 log = logging.getLogger(__name__)
 

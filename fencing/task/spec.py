@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
-from fencing.kafka.settings import Connection
-from fencing.modes import MODE_KEY, Mode
-from fencing.offsets.snapshot import OffsetsSnapshot
-from fencing.topics.cluster_state import Placement
-from fencing.topics.names import Topics
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.modes import MODE_KEY, Mode
+from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
+from ringfence.fencing.topics.cluster_state import Placement
+from ringfence.fencing.topics.names import Topics
 
 
 @dataclass(frozen=True, slots=True)

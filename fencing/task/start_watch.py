@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from fencing.clock import Clock, Deadline
-from fencing.errors import FencingError, Invalid
-from fencing.kafka.hanging import HangingProber
-from fencing.kafka.settings import Connection
-from fencing.kafka.transactions import TransactionProber
-from fencing.task.clients import admin_connection, reading_connection
-from fencing.task.spec import TaskSpec
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import FencingError, Invalid
+from ringfence.fencing.kafka.hanging import HangingProber
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactions import TransactionProber
+from ringfence.fencing.task.clients import admin_connection, reading_connection
+from ringfence.fencing.task.spec import TaskSpec
 
 log = logging.getLogger(__name__)
 

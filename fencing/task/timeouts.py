@@ -7,7 +7,7 @@ apart (the config topic says whether there is a rival), and whoever reads the er
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fencing.errors import Abortable, Fenced
+from ringfence.fencing.errors import Abortable, Fenced
 
 TRANSACTION_TIMED_OUT = "TRANSACTION_TIMED_OUT"
 """The code of such an error."""

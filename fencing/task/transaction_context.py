@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from connectors.api import ConnectorError, RecordBatch, SourceRecord
+from ringfence.connectors.api import ConnectorError, RecordBatch, SourceRecord
 
 
 class Ending(StrEnum):

@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from connectors.api import RecordBatch, SourceRecord
-from fencing.clock import Clock, Deadline
-from fencing.errors import Abortable, FencingError, UnknownOutcome
-from fencing.kafka.protocols import Position, TransactionalClient
-from fencing.kafka.translation import kafka_errors
-from fencing.metrics import Measures
-from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
-from fencing.offsets.worker_copy import OffsetsCopy
-from fencing.records.record_path import GatheredOffsets, Prepared, RecordPath
-from fencing.task.group_source import GroupSource
+from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
+from ringfence.fencing.kafka.protocols import Position, TransactionalClient
+from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.metrics import Measures
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
+from ringfence.fencing.offsets.worker_copy import OffsetsCopy
+from ringfence.fencing.records.record_path import GatheredOffsets, Prepared, RecordPath
+from ringfence.fencing.task.group_source import GroupSource
 
 log = logging.getLogger(__name__)
 

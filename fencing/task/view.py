@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
-from fencing.clock import Deadline
-from fencing.errors import Retriable, TopicLost, Unreadable
-from fencing.kafka.admin import topic_ids
-from fencing.kafka.consumer import LogRecord
-from fencing.kafka.topic_watch import TopicWatch
-from fencing.records.topic_access import OffsetsTopics, TopicAccess
-from fencing.task.spec import TaskSpec
-from fencing.topics import log_levels
-from fencing.topics.cluster_state import ConnectorState, apply_connector
-from fencing.topics.config_records import LOGGER, TargetState, connector_of, decode
-from fencing.topics.connector_logs import ConnectorLevelRecord
-from fencing.topics.log_levels import LoggerRecord
-from fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable, TopicLost, Unreadable
+from ringfence.fencing.kafka.admin import topic_ids
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.topic_watch import TopicWatch
+from ringfence.fencing.records.topic_access import OffsetsTopics, TopicAccess
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics import log_levels
+from ringfence.fencing.topics.cluster_state import ConnectorState, apply_connector
+from ringfence.fencing.topics.config_records import LOGGER, TargetState, connector_of, decode
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
 
 log = logging.getLogger(__name__)
 

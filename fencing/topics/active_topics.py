@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from fencing.ids import ConnectorName
+from ringfence.fencing.ids import ConnectorName
 
 PREFIX: Final = "status-topic-"
 _BETWEEN: Final = ":connector-"

@@ -7,10 +7,10 @@ on generations, on which rounds are pending and on who may run.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.modes import Mode
-from fencing.topics.active_topics import TopicsResetRecord
-from fencing.topics.config_records import (
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.modes import Mode
+from ringfence.fencing.topics.active_topics import TopicsResetRecord
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -24,10 +24,10 @@ from fencing.topics.config_records import (
     TaskRecord,
     UnknownKey,
 )
-from fencing.topics.connector_logs import ConnectorLevelRecord
-from fencing.topics.log_levels import LoggerRecord
-from fencing.topics.topic_grants import TopicGrantRecord
-from fencing.topics.topic_ids import TopicIds
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.fencing.topics.topic_ids import TopicIds
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Iterable
 
-from fencing.clock import Deadline
-from fencing.errors import Unreadable
-from fencing.kafka.consumer import LogRecord
-from fencing.kafka.settings import Connection
-from fencing.topics.cluster_state import ClusterState, Fold
-from fencing.topics.config_records import SESSION_KEY, UnknownKey, connector_of, decode
-from fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Unreadable
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.cluster_state import ClusterState, Fold
+from ringfence.fencing.topics.config_records import SESSION_KEY, UnknownKey, connector_of, decode
+from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
 
 log = logging.getLogger(__name__)
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
 
-from fencing.errors import Unreadable
-from fencing.ids import NO_GENERATION, NOBODY, ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.modes import Mode
-from fencing.topics import topic_ids
-from fencing.topics.active_topics import TopicsResetRecord
-from fencing.topics.connector_logs import ConnectorLevelRecord
-from fencing.topics.log_levels import LoggerRecord
-from fencing.topics.topic_grants import TopicGrantRecord
-from fencing.topics.topic_grants import decode as topic_grant
-from fencing.topics.topic_ids import TopicIds
+from ringfence.fencing.errors import Unreadable
+from ringfence.fencing.ids import NO_GENERATION, NOBODY, ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.modes import Mode
+from ringfence.fencing.topics import topic_ids
+from ringfence.fencing.topics.active_topics import TopicsResetRecord
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.fencing.topics.topic_grants import decode as topic_grant
+from ringfence.fencing.topics.topic_ids import TopicIds
 
 
 class TargetState(StrEnum):

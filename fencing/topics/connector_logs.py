@@ -12,16 +12,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-from fencing.clock import SYSTEM_CLOCK, Clock
-from fencing.ids import ConnectorName
-from fencing.topics.log_levels import loudest_of, name_of, number_of
+from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.log_levels import loudest_of, name_of, number_of
 
 DEFAULT: Final = "INFO"
 LEVELS: Final = ("ERROR", "WARN", "INFO", "DEBUG", "TRACE")
 LONGEST: Final = 4000
 PER_SECOND: Final = 20
 BURST: Final = 200
-_ABOUT_REPORTS: Final = ("ringfence.reports", "fencing.topics.reporter")
+_ABOUT_REPORTS: Final = ("ringfence.reports", "ringfence.fencing.topics.reporter")
 """What goes wrong with reports is not reported: that would never end."""
 
 _about: ContextVar[str] = ContextVar("connector", default="")

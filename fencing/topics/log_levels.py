@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencing.errors import Invalid
+from ringfence.fencing.errors import Invalid
 
 ROOT: Final = "root"
 _LEVELS: Final = {

@@ -1,9 +1,9 @@
 """Reports to the status and events topics: best effort, never in the way of the data."""
 
-from fencing.clock import SYSTEM_CLOCK, Clock
-from fencing.kafka.report_producer import ReportProducer
-from fencing.kafka.settings import Connection
-from fencing.topics import events, status
+from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
+from ringfence.fencing.kafka.report_producer import ReportProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics import events, status
 
 
 class Reporter:

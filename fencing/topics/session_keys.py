@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from fencing.errors import Invalid
-from fencing.topics.config_records import SessionKeyRecord
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.topics.config_records import SessionKeyRecord
 
 TTL: Final = "inter.worker.key.ttl.ms"
 GENERATION: Final = "inter.worker.key.generation.algorithm"

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import cast
 
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.topics import active_topics, topic_ids
-from fencing.topics.active_topics import TopicStatus
-from fencing.topics.topic_ids import TopicIds
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics import active_topics, topic_ids
+from ringfence.fencing.topics.active_topics import TopicStatus
+from ringfence.fencing.topics.topic_ids import TopicIds
 
 PLACED = "placed"
 RESTARTED = "restarted"

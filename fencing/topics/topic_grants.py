@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fencing.ids import ConnectorName
-from fencing.name_patterns import EVERYTHING, matches
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.name_patterns import EVERYTHING, matches
 
 Groups = tuple[tuple[str, ...], ...]
 """A topic has to match one pattern of each group: those of an account's grants, and those of its token."""

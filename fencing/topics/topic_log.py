@@ -22,13 +22,13 @@ producer id (`own`): then the reading waits for that one's markers.
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, Retriable, TopicLost
-from fencing.kafka.admin import Place, end_offsets, offsets_at, topic_identity
-from fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
-from fencing.kafka.raw_fetch import RawFetcher
-from fencing.kafka.record_batches import Batch, Decisions
-from fencing.kafka.settings import Connection
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Retriable, TopicLost
+from ringfence.fencing.kafka.admin import Place, end_offsets, offsets_at, topic_identity
+from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
+from ringfence.fencing.kafka.raw_fetch import RawFetcher
+from ringfence.fencing.kafka.record_batches import Batch, Decisions
+from ringfence.fencing.kafka.settings import Connection
 
 __all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]
 

@@ -1,14 +1,15 @@
-"""The same modules under a second name: `ringfence.connectors` is `connectors`, the API that authors write against."""
+"""`connectors` is `ringfence.connectors`: the same modules under the name that plugins imported before."""
 
 import importlib
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Final
 
-_REAL_NAMES: Final = {"ringfence.connectors": "connectors"}
+_REAL_NAMES: Final = {"connectors": "ringfence.connectors"}
 
 
 class _AliasLoader(Loader):
@@ -28,7 +29,7 @@ class _AliasLoader(Loader):
 
 
 class AliasFinder(MetaPathFinder):
-    """Finds what no other finder knows and one of `real_names` stands for."""
+    """Finds what one of `real_names` stands for, where that exists."""
 
     def __init__(self, real_names: dict[str, str]) -> None:
         self._real_names = real_names
@@ -38,11 +39,12 @@ class AliasFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         for alias, real in self._real_names.items():
             if fullname == alias or fullname.startswith(f"{alias}."):
-                loader = _AliasLoader(real + fullname.removeprefix(alias))
-                return ModuleSpec(fullname, loader, is_package=True)
+                name = real + fullname.removeprefix(alias)
+                if find_spec(name) is not None:
+                    return ModuleSpec(fullname, _AliasLoader(name), is_package=True)
         return None
 
 
 def install() -> None:
-    """Make the second names importable; a package that is really there keeps its name."""
-    sys.meta_path.append(AliasFinder(_REAL_NAMES))
+    """Make the old names importable, before the folders of a checkout on `sys.path`: a module is never loaded twice."""
+    sys.meta_path.insert(0, AliasFinder(_REAL_NAMES))

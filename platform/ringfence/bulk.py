@@ -6,12 +6,12 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from fencing.clock import Deadline
 from ringfence import dispatch
 from ringfence.access.authorise import Forbidden, authorise
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import came_to
 from ringfence.dispatch import Refused
+from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
 
 MOST = 1000

@@ -20,11 +20,11 @@ import redis
 from celery import Celery
 from kombu.exceptions import OperationalError as BrokerError
 
-from fencing.clock import Deadline
 from ringfence import messages, redis_clock
 from ringfence.celery import REDIS_URL
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
+from ringfence.fencing.clock import Deadline
 from ringfence.projection import positions, topic_memory
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
 

@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from django.http import HttpRequest
 from django.utils.deprecation import MiddlewareMixin
 
-from fencing.topics.log_levels import ClusterLevels
+from ringfence.fencing.topics.log_levels import ClusterLevels
 from ringfence.projection.models import LogLevel
 
 _PAUSE_SECONDS = 2.0

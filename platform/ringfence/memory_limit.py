@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from connectors.api import ConfigException
+from ringfence.connectors.api import ConfigException
 
 log = logging.getLogger(__name__)
 

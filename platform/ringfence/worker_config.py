@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors import properties
-from connectors.api import ConfigException
-from connectors.config_providers import ConfigProviders
-from connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
-from connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
-from connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
-from connectors.worker_limits import FILE_ROOTS, names, wrong_roots
-from fencing.errors import Invalid
-from fencing.kafka.client_settings import effective, too_few_acks
-from fencing.kafka.settings import Connection
-from fencing.leader.next_placement import REBALANCE_DELAY
-from fencing.modes import MODE_KEY, Mode
-from fencing.topics.session_keys import SessionKeys
+from ringfence.connectors import properties
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.config_providers import ConfigProviders
+from ringfence.connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
+from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
+from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
+from ringfence.connectors.worker_limits import FILE_ROOTS, names, wrong_roots
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.client_settings import effective, too_few_acks
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.next_placement import REBALANCE_DELAY
+from ringfence.fencing.modes import MODE_KEY, Mode
+from ringfence.fencing.topics.session_keys import SessionKeys
 from ringfence.memory_limit import memory_limit
 from ringfence.spark_settings import spark_settings
 

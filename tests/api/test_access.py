@@ -14,7 +14,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fencing.topics.status import State
+from ringfence.fencing.topics.status import State
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector_status
 

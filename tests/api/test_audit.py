@@ -75,7 +75,7 @@ def test_states_and_offsets_before_and_after(client: Client, leader: FakeLeader)
 
 
 def test_what_concerns_no_connector_is_there_too(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fencing.topics import log_levels
+    from ringfence.fencing.topics import log_levels
 
     monkeypatch.setattr(log_levels, "set_level", lambda name, level: [name])
     client.put("/admin/loggers/some.logger", {"level": "DEBUG"}, content_type=JSON)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from fencing.ids import ConnectorName, Incarnation, WorkerId
-from fencing.topics.active_topics import TopicStatus
-from fencing.topics.status import LeaderRecord, State
 from ringfence.dispatch import Refused
+from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
+from ringfence.fencing.topics.active_topics import TopicStatus
+from ringfence.fencing.topics.status import LeaderRecord, State
 from ringfence.projection import topic_memory
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector_status

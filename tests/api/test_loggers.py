@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from fencing.topics import log_levels
+from ringfence.fencing.topics import log_levels
 from ringfence.log_levels import _Follower
 from tests.support.leader import FakeLeader
 

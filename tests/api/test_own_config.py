@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from fencing.ids import ConnectorName
-from fencing.topics.config_records import ConnectorRecord
-from fencing.topics.topic_ids import Topic, TopicIds
 from ringfence.dispatch import CommandResult, Refused
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.config_records import ConnectorRecord
+from ringfence.fencing.topics.topic_ids import Topic, TopicIds
 from tests.api.test_access import settings_of  # noqa: F401 - a fixture
 from tests.api.test_own_api import outside, problem, results, two  # noqa: F401 - fixtures
 from tests.api.test_rights import JSON, account, bearer

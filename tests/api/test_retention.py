@@ -9,11 +9,11 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from fencing.errors import Invalid
 from ringfence.audit import retention
 from ringfence.audit.models import AppendOnly, AuditEntry, Outcome
 from ringfence.audit.trail import record
 from ringfence.commands import audit
+from ringfence.fencing.errors import Invalid
 from ringfence.history.models import ConfigVersion, DeletedConnector, OffsetSnapshot
 from ringfence.projection.models import Connector
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from fencing.name_patterns import matches
 from ringfence.access.principal import ALL_RIGHTS, Principal, Right
 from ringfence.access.verbs import ROLES, Verb, verbs_of
+from ringfence.fencing.name_patterns import matches
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 

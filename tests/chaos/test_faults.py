@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.kafka.hanging import HangingProber
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.hanging import HangingProber
 from tests.chaos.faults import Faults
 from tests.e2e.conftest import await_calm
 from tests.e2e.flow import Flow

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from fencing.topics.status import State
 from ringfence import cli
 from ringfence.client import contexts, documents
 from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import segment
 from ringfence.commands.completion import SCRIPTS, following
 from ringfence.dispatch import Refused
+from ringfence.fencing.topics.status import State
 from tests.support.leader import FakeLeader
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from fencing.ids import Generation
-from fencing.topics.status import State
 from ringfence import cli
 from ringfence.client import events as happenings
 from ringfence.client.contexts import Server
 from ringfence.client.exit_codes import Exit
 from ringfence.client.rest import Rest
 from ringfence.commands.completion import following
+from ringfence.fencing.ids import Generation
+from ringfence.fencing.topics.status import State
 from ringfence.projection.projector import Projection
 from tests.api.test_own_api import report
 from tests.client.conftest import transport

@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from connectors.api import GroupInput, RecordBatch, SourceOffset, SourcePartition, SourceTask, TransactionContext
+from ringfence.connectors.api import (
+    GroupInput,
+    RecordBatch,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+    TransactionContext,
+)
 
 
 class FakeOffsets:

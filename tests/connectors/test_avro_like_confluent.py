@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from connectors.api import ConnectorError, SchemaType
-from connectors.converters import find_converter
-from connectors.converters.registry.avro import AvroConverter
+from ringfence.connectors.api import ConnectorError, SchemaType
+from ringfence.connectors.converters import find_converter
+from ringfence.connectors.converters.registry.avro import AvroConverter
 from tests.connectors.golden.codec import Json, difference, schema_of, value_of
 from tests.connectors.golden.files import load
 

@@ -1,6 +1,6 @@
 import pytest
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -12,7 +12,7 @@ from connectors.api import (
     UniqueItems,
     Width,
 )
-from connectors.api.config_types import to_text
+from ringfence.connectors.api.config_types import to_text
 
 
 def definition() -> ConfigDef:

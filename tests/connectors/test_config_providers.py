@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.api import ConfigException
-from connectors.config_providers import ConfigProviders
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.config_providers import ConfigProviders
 
 JAVA = "org.apache.kafka.common.config.provider."
 

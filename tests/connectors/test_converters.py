@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.api import ConfigException, ConnectorError, SchemaAndValue, Struct
-from connectors.api.schemas import DATE, INT64, struct
-from connectors.converters import (
+from ringfence.connectors.api import ConfigException, ConnectorError, SchemaAndValue, Struct
+from ringfence.connectors.api.schemas import DATE, INT64, struct
+from ringfence.connectors.converters import (
     ByteArrayConverter,
     Converter,
     JsonConverter,

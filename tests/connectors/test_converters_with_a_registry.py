@@ -17,13 +17,13 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from connectors.api import ConnectorError, RetriableError, Schema, SourceRecord, Struct
-from connectors.api.schemas import INT64, STRING, array, decimal, mapping, optional, struct
-from connectors.converters import key_converter, value_converter
-from connectors.converters.base import Converter
-from connectors.converters.registry.proto_file import ProtoFile
-from fencing.kafka.settings import Connection
+from ringfence.connectors.api import ConnectorError, RetriableError, Schema, SourceRecord, Struct
+from ringfence.connectors.api.schemas import INT64, STRING, array, decimal, mapping, optional, struct
+from ringfence.connectors.converters import key_converter, value_converter
+from ringfence.connectors.converters.base import Converter
+from ringfence.connectors.converters.registry.proto_file import ProtoFile
 from ringfence.engine.spark.task_process import Conversion
+from ringfence.fencing.kafka.settings import Connection
 from tests.connectors.golden.records import FULL, MOMENT, SPARSE, VALUES
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.apicurio import Apicurio, Json

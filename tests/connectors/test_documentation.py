@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from connectors.api import ConnectorError, ConnectorTransactionBoundaries
-from connectors.plugins import PluginRegistry, class_path, load_task_class
-from connectors.source_config import source_config_def
-from fencing.task.transaction_context import Ending, RequestedEndings
+from ringfence.connectors.api import ConnectorError, ConnectorTransactionBoundaries
+from ringfence.connectors.plugins import PluginRegistry, class_path, load_task_class
+from ringfence.connectors.source_config import source_config_def
+from ringfence.fencing.task.transaction_context import Ending, RequestedEndings
 from tests.connectors.fakes import FakeContext, FakeOffsets, poll_all
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

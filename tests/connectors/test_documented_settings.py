@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from connectors.api import SourceConnector
-from connectors.converters import CONVERTERS, HEADER_CONVERTERS
-from connectors.plugins import PluginRegistry
-from connectors.source_config import source_config_def
-from connectors.transforms.registry import PREDICATES, TRANSFORMS
+from ringfence.connectors.api import SourceConnector
+from ringfence.connectors.converters import CONVERTERS, HEADER_CONVERTERS
+from ringfence.connectors.plugins import PluginRegistry
+from ringfence.connectors.source_config import source_config_def
+from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "connectors.md").read_text()
-BUILT_IN = [
-    one.cls for one in PluginRegistry.discover().plugins if one.cls.__module__.startswith("connectors.builtin.")
-]
+BUILT_IN = [one.cls for one in PluginRegistry.discover().plugins if one.class_name.startswith("connectors.builtin.")]
 SAMPLE = {
     "transforms": "t",
     "transforms.t.type": "Filter",

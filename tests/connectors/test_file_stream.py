@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.api import ConnectorError, ExactlyOnceSupport, RecordBatch
-from connectors.builtin.file_stream import task as file_task
-from connectors.builtin.file_stream.connector import FileStreamSourceConnector
-from connectors.builtin.file_stream.lines import LineBuffer
-from connectors.builtin.file_stream.task import FileStreamSourceTask
+from ringfence.connectors.api import ConnectorError, ExactlyOnceSupport, RecordBatch
+from ringfence.connectors.builtin.file_stream import task as file_task
+from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
+from ringfence.connectors.builtin.file_stream.lines import LineBuffer
+from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
 from tests.connectors.fakes import FakeContext, FakeOffsets, poll_all
 
 texts = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", b"\xff", "ü".encode()]), max_size=40).map(

@@ -2,12 +2,18 @@
 
 import pytest
 
-from connectors.api import ConnectorError
-from connectors.builtin.kafka_source.cluster import source_settings, target_settings
-from connectors.builtin.kafka_source.connector import KafkaSourceConnector
-from connectors.builtin.kafka_source.settings import CONFIG_DEF, IDENTITY, PREFIX
-from connectors.builtin.kafka_source.task import parse_offset
-from connectors.builtin.kafka_source.topics import Names, Renaming, choose_topics, divide_partitions, starting_offset
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.kafka_source.cluster import source_settings, target_settings
+from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
+from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF, IDENTITY, PREFIX
+from ringfence.connectors.builtin.kafka_source.task import parse_offset
+from ringfence.connectors.builtin.kafka_source.topics import (
+    Names,
+    Renaming,
+    choose_topics,
+    divide_partitions,
+    starting_offset,
+)
 
 NOTHING = Names([])
 

@@ -2,10 +2,10 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from connectors.builtin.file_stream.connector import FileStreamSourceConnector
-from connectors.builtin.file_stream.task import FileStreamSourceTask
-from connectors.builtin.verifiable.connector import VerifiableSourceConnector
-from connectors.plugins import PluginRegistry, UnknownConnector, class_path, describe, load_task_class
+from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
+from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
+from ringfence.connectors.builtin.verifiable.connector import VerifiableSourceConnector
+from ringfence.connectors.plugins import PluginRegistry, UnknownConnector, class_path, describe, load_task_class
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from connectors.api import ConfigException, SourceRecord
-from connectors.source_config import source_config_def
-from connectors.transforms import build_transforms
-from connectors.transforms.registry import PREDICATES, TRANSFORMS
+from ringfence.connectors.api import ConfigException, SourceRecord
+from ringfence.connectors.source_config import source_config_def
+from ringfence.connectors.transforms import build_transforms
+from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS
 
 JAVA = "org.apache.kafka.connect.transforms."
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors import properties
+from ringfence.connectors import properties
 
 AS_JAVA = [
     ("a=b", {"a": "b"}),

@@ -16,11 +16,11 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from jsonschema import Draft7Validator
 
-from connectors.api import ConfigException, ConfigType, ConnectorError, RetriableError, Schema, Struct
-from connectors.api.schemas import INT64, STRING, array, decimal, mapping, optional, struct
-from connectors.converters import find_converter, value_converter
-from connectors.converters.registry.proto_file import ProtoFile
-from connectors.source_config import source_config_def
+from ringfence.connectors.api import ConfigException, ConfigType, ConnectorError, RetriableError, Schema, Struct
+from ringfence.connectors.api.schemas import INT64, STRING, array, decimal, mapping, optional, struct
+from ringfence.connectors.converters import find_converter, value_converter
+from ringfence.connectors.converters.registry.proto_file import ProtoFile
+from ringfence.connectors.source_config import source_config_def
 from tests.connectors.golden.records import FULL, MOMENT, SPARSE
 from tests.support.registry import Registry
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.api import ConfigException, SourceRecord
-from connectors.transforms import build_transforms
+from ringfence.connectors.api import ConfigException, SourceRecord
+from ringfence.connectors.transforms import build_transforms
 
 JAVA = "org.apache.kafka.connect.transforms."
 

@@ -1,9 +1,9 @@
 import pytest
 
-from connectors.api import ConfigException, ConnectorError, SourceRecord, Struct
-from connectors.api.schemas import INT64, struct
-from connectors.source_config import source_config_def
-from connectors.transforms import build_transforms
+from ringfence.connectors.api import ConfigException, ConnectorError, SourceRecord, Struct
+from ringfence.connectors.api.schemas import INT64, struct
+from ringfence.connectors.source_config import source_config_def
+from ringfence.connectors.transforms import build_transforms
 
 
 def record(value: object, key: object = None, timestamp: int | None = None) -> SourceRecord:

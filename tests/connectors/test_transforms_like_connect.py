@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from connectors.api import ConfigDef, ConfigException, ConnectorError
-from connectors.transforms import find_predicate, find_transform
-from connectors.transforms.registry import PREDICATES, TRANSFORMS
+from ringfence.connectors.api import ConfigDef, ConfigException, ConnectorError
+from ringfence.connectors.transforms import find_predicate, find_transform
+from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS
 from tests.connectors.golden.codec import Json, comparable, difference, record_json, record_of
 from tests.connectors.golden.files import load
 

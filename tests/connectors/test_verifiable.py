@@ -1,8 +1,8 @@
 import pytest
 
-from connectors.api import ConnectorError, RecordBatch, SourceRecord
-from connectors.builtin.verifiable.connector import VerifiableSourceConnector
-from connectors.builtin.verifiable.task import MOST_AT_ONCE, FixedRate, VerifiableSourceTask
+from ringfence.connectors.api import ConnectorError, RecordBatch, SourceRecord
+from ringfence.connectors.builtin.verifiable.connector import VerifiableSourceConnector
+from ringfence.connectors.builtin.verifiable.task import MOST_AT_ONCE, FixedRate, VerifiableSourceTask
 from tests.connectors.fakes import FakeContext, FakeOffsets
 
 

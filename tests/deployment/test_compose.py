@@ -11,9 +11,9 @@ import pytest
 from django.core.management import load_command_class
 from django.urls import resolve
 
-from connectors.secret_names import secret_by_name
 from deploy import kafka_setup
 from ringfence import cli, encryption, worker_config
+from ringfence.connectors.secret_names import secret_by_name
 from ringfence.environment import database, is_loopback
 from ringfence.spark_settings import spark_settings
 from ringfence.worker_config import WorkerConfig

@@ -37,8 +37,8 @@ TOPIC = "numbers"
 VERIFIABLE = {"name": "verifiable", "connector.class": "VerifiableSource", "tasks.max": "2", "topic": TOPIC}
 
 READ = f"""
-from fencing.clock import Deadline
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.worker_config import WorkerConfig
 for record in TopicLog(WorkerConfig.from_environment().connection(), "{TOPIC}").read_to_end(Deadline.after(60)):
     print((record.key or b"").decode(), (record.value or b"").decode())

@@ -11,17 +11,17 @@ from typing import Final
 
 import pytest
 
-from connectors.kafka_settings.java_names import Role
-from fencing.clock import Deadline
-from fencing.kafka.admin import login_refused
-from fencing.kafka.client_settings import connection_of
-from fencing.kafka.hanging import HangingProber
-from fencing.kafka.probes import Permission, Prober
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
+from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.preflight.findings import Result
 from ringfence.engine.preflight.report import Question, checks
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import login_refused
+from ringfence.fencing.kafka.client_settings import connection_of
+from ringfence.fencing.kafka.hanging import HangingProber
+from ringfence.fencing.kafka.probes import Permission, Prober
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
 from ringfence.worker_config import WorkerConfig

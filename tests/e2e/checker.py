@@ -6,11 +6,11 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
-from fencing.kafka.settings import Connection
-from fencing.offsets.source_offsets import read_offsets
-from fencing.topics.topic_log import LogRecord, TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.source_offsets import read_offsets
+from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
 
 _SHOWN = 5
 _READ_SECONDS = 60.0

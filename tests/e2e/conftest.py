@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Retriable
-from fencing.ids import parse_member_client_id
-from fencing.kafka.groups import group_members
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.ids import parse_member_client_id
+from ringfence.fencing.kafka.groups import group_members
 from tests.e2e import processes
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up

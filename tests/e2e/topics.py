@@ -2,10 +2,10 @@
 
 from confluent_kafka import Producer
 
-from fencing.clock import Deadline
-from fencing.topics import status
-from fencing.topics.status import LeaderRecord, StatusState
-from fencing.topics.topic_log import LogRecord, TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.topics import status
+from ringfence.fencing.topics.status import LeaderRecord, StatusState
+from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
 from tests.e2e.up import Up
 from tests.support.waiting import eventually
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.process import free_port, process_exists
 from tests.e2e import processes
 from tests.e2e.rest import Rest

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.kafka.transactions import TransactionProber
-from fencing.leader.fence_targets import AdminAccess
-from fencing.topics.status import FAILED, State, TaskStatus
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions, Ended
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactions import TransactionProber
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.topics.status import FAILED, State, TaskStatus
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 

@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.api import RecordBatch, SourceRecord
-from connectors.builtin.file_stream.task import FileStreamSourceTask
-from connectors.builtin.kafka_source.runs import Run
-from connectors.builtin.kafka_source.task import KafkaSourceTask
-from connectors.builtin.verifiable.task import VerifiableSourceTask
-from fencing.records.record_path import GatheredOffsets, RecordPath
+from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask
+from ringfence.connectors.builtin.kafka_source.runs import Run
+from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask
+from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask
 from ringfence.engine.spark.task_process import Conversion
+from ringfence.fencing.records.record_path import GatheredOffsets, RecordPath
 from tests.connectors.fakes import FakeContext
 from tests.engine.test_columns import Given
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fencing.errors import Invalid
 from ringfence.engine.preflight.client_overrides import add_to, errors_of, warnings_of
+from ringfence.fencing.errors import Invalid
 from ringfence.worker_config import WorkerConfig
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="s3cret";'

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.api import Schema, SourceRecord, Struct
-from connectors.api.schemas import BYTES, FLOAT64, INT8, INT64, STRING, TIMESTAMP, decimal, optional, struct
-from fencing.records.record_path import GatheredOffsets, RecordPath
+from ringfence.connectors.api import Schema, SourceRecord, Struct
+from ringfence.connectors.api.schemas import BYTES, FLOAT64, INT8, INT64, STRING, TIMESTAMP, decimal, optional, struct
 from ringfence.engine.spark.task_process import Conversion
+from ringfence.fencing.records.record_path import GatheredOffsets, RecordPath
 
 JAVA = "org.apache.kafka.connect."
 ROW = struct(

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.leader.term import TopicRecord
-from fencing.offsets.source_offsets import SourceOffsets
-from fencing.topics.cluster_state import ClusterState, apply
-from fencing.topics.config_records import (
+from ringfence.engine.leader import commands
+from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.term import TopicRecord
+from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -18,9 +20,7 @@ from fencing.topics.config_records import (
     TaskCountRecord,
     TaskRecord,
 )
-from fencing.topics.status import FAILED, State, StatusState, TaskStatus
-from ringfence.engine.leader import commands
-from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.topics.status import FAILED, State, StatusState, TaskStatus
 
 NAME = ConnectorName("flights")
 CONFIG = {"connector.class": "FileStreamSource", "file": "/data", "topic": "t"}

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Retriable
-from fencing.kafka.membership import GroupMembership
-from fencing.kafka.producer import TransactionalProducer
-from fencing.leader.term import Term, TopicRecord
-from fencing.topics.config_records import ConfigRecord, ConnectorRecord
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.membership import GroupMembership
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.leader.term import Term, TopicRecord
+from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from connectors.api import SourceRecord, SourceTask
-from fencing.errors import Invalid
-from fencing.kafka.settings import Connection
-from fencing.task.plugin import Outcome
-from fencing.task.spec import TaskSpec
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import State, WorkerRecord
+from ringfence.connectors.api import SourceRecord, SourceTask
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.engine.spark.launcher import Launcher
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.plugin import Outcome
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import State, WorkerRecord
 from ringfence.memory_limit import memory_limit
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import PARTITION, Stage

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.kafka.settings import Connection
-from fencing.topics.topic_log import TopicLog
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.dead_letters import AT_ONCE, DeadLetters
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.guarantees.test_bad_records import Picky

@@ -5,14 +5,14 @@ from functools import partial
 
 import pytest
 
-from connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION, add_min_isr
-from fencing.clock import Deadline, SystemClock
-from fencing.errors import FencingError
-from fencing.kafka.admin import TopicSpec, create_topics, topic_setting
-from fencing.records.topic_creation import TopicMaker, TopicRules
+from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION, add_min_isr
 from ringfence.engine.platform_topics import ensure_topics, topics_of
 from ringfence.engine.preflight.findings import Check, Result, durability
 from ringfence.engine.preflight.report import Question, checks
+from ringfence.fencing.clock import Deadline, SystemClock
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_setting
+from ringfence.fencing.records.topic_creation import TopicMaker, TopicRules
 from ringfence.worker_config import WorkerConfig
 from tests.support.cluster import three_brokers
 from tests.support.waiting import eventually

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.topics.reporter import Reporter
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.members import live_members
 from ringfence.engine.leader.thread import Leader, identity
 from ringfence.engine.plugins import PluginHost
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.topics.reporter import Reporter
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker

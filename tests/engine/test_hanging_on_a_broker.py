@@ -6,25 +6,25 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, Retriable
-from fencing.ids import ConnectorName, Generation
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.hanging import Hanging, HangingProber
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.leader.fence_targets import AdminAccess
-from fencing.leader.older_epochs import end_leftovers
-from fencing.leader.round_plan import Round
-from fencing.topics.cluster_state import ClusterState, apply
-from fencing.topics.config_records import ConnectorRecord
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.round_runner import RoundRunner
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import end, find
 from ringfence.engine.queries.transactional_ids import fence_id
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.hanging import Hanging, HangingProber
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.older_epochs import end_leftovers
+from ringfence.fencing.leader.round_plan import Round
+from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append

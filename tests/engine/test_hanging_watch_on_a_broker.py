@@ -3,16 +3,16 @@
 import time
 from collections.abc import Callable
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.hanging import Hanging, HangingProber
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.topics.cluster_state import ClusterState, apply
-from fencing.topics.config_records import ConnectorRecord
 from ringfence.engine.leader.hanging_watch import Found, look, places_of
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.hanging import Hanging, HangingProber
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from confluent_kafka import Producer
 
-from fencing.clock import Deadline
-from fencing.topics.config_records import SessionKeyRecord
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.topics.config_records import SessionKeyRecord
 from tests.engine.test_restarts_on_a_broker import C, Cluster, cluster  # noqa: F401 - a fixture
 from tests.engine.test_rounds_on_a_broker import at_work, ended
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture

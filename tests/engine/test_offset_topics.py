@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencing.offsets.stores import COMPACTED_SOON, offsets_topic_spec
 from ringfence.engine.preflight.findings import Result, segments
+from ringfence.fencing.offsets.stores import COMPACTED_SOON, offsets_topic_spec
 
 
 def test_an_offsets_topic_is_compacted_soon_unless_the_worker_says_otherwise() -> None:

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, Fenced
-from fencing.kafka.admin import topic_exists, topic_setting
-from fencing.kafka.plain_producer import PlainProducer
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
-from fencing.topics.reporter import Reporter
-from fencing.topics.topic_log import TopicLog
 from ringfence.engine.queries import connector_offsets
 from ringfence.engine.spark.task_process import run_spec
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Fenced
+from ringfence.fencing.kafka.admin import topic_exists, topic_setting
+from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
-from fencing.kafka.plain_producer import PlainProducer
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
-from fencing.offsets.view import OffsetsView
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
+from ringfence.fencing.offsets.view import OffsetsView
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -134,7 +134,7 @@ def test_what_is_open_when_the_view_is_asked_is_read_by_the_start(
 def test_a_topic_that_was_made_anew_has_nothing_to_do_with_the_old_one(
     connection: Connection, view_of: Open, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencing.offsets.view._LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("ringfence.fencing.offsets.view._LOOK_SECONDS", 0.5)
     topic = unique("offsets")
     create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
     write(connection, topic, offset_records(C, range(100)))

@@ -14,25 +14,25 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from connectors.kafka_settings.java_names import Role
-from fencing.clock import Deadline
-from fencing.errors import Fatal, FencingError
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.client_settings import connection_of
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.probes import Prober
-from fencing.kafka.producer import TransactionalProducer
-from fencing.offsets.source_offsets import read_offsets
-from fencing.offsets.stores import COMPACTED_SOON
-from fencing.task.clients import reading_connection, transactional_producer
-from fencing.task.spec import TaskSpec
-from fencing.topics.cluster_state import Placement
+from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import UnknownPlugin
 from ringfence.engine.preflight.findings import Check, Result
 from ringfence.engine.preflight.report import Question, checks, examine
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.client_settings import connection_of
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.offsets.source_offsets import read_offsets
+from ringfence.fencing.offsets.stores import COMPACTED_SOON
+from ringfence.fencing.task.clients import reading_connection, transactional_producer
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.cluster_state import Placement
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import new_kafka
 from tests.support.waiting import eventually

@@ -4,10 +4,16 @@ from typing import Any
 
 import pytest
 
-from fencing.ids import ConnectorName, Generation
-from fencing.topics.cluster_state import ClusterState, apply
-from fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord, TaskCountRecord
 from ringfence.engine.queries.previews import rival_of
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_records import (
+    CommitRecord,
+    ConnectorRecord,
+    TargetState,
+    TargetStateRecord,
+    TaskCountRecord,
+)
 
 NAMES = frozenset({"Files", "org.example.Files"})
 KEYS: list[dict[str, object]] = [

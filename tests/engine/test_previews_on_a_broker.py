@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.kafka.admin import topic_exists
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.previews import Previews
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import topic_exists
 from tests.engine.test_offsets_on_a_broker import at, cluster, move  # noqa: F401 - a fixture
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.ids import Incarnation, WorkerId
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.membership import GroupMembership
-from fencing.offsets.stores import COMPACTED_SOON
-from fencing.topics.status import StatusState, WorkerRecord
 from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight import client_overrides
 from ringfence.engine.preflight.findings import Check, Result, idempotence, lagging
 from ringfence.engine.preflight.report import Question, checks
 from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors, add_to
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import Incarnation, WorkerId
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.membership import GroupMembership
+from ringfence.fencing.offsets.stores import COMPACTED_SOON
+from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fencing.ids import ConnectorName
-from fencing.topics.cluster_state import ConnectorState
-from fencing.topics.config_records import TargetState
 from ringfence.engine.leader.config_reloads import ConfigReloads
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ConnectorState
+from ringfence.fencing.topics.config_records import TargetState
 
 SETTINGS = {
     "config.providers": "file,dir",

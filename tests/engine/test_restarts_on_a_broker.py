@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName, TaskId
-from fencing.leader import restarts
-from fencing.task.spec import TaskSpec
-from fencing.topics import events
-from fencing.topics.cluster_state import Placement
-from fencing.topics.events import Event
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import FAILED, RESTARTED, State, TaskStatus
-from fencing.topics.topic_log import TopicLog
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.thread import Leader, identity
 from ringfence.engine.platform_topics import ensure_topics, topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.spark.task_process import run_spec
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName, TaskId
+from ringfence.fencing.leader import restarts
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics import events
+from ringfence.fencing.topics.cluster_state import Placement
+from ringfence.fencing.topics.events import Event
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import FAILED, RESTARTED, State, TaskStatus
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.worker_config import WorkerConfig
 from tests.plugins.conftest import environment, hostile  # noqa: F401 - a fixture
 from tests.support.broker import Broker

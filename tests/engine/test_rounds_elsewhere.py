@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from connectors.kafka_settings.java_names import Role
-from fencing.clock import Deadline
-from fencing.errors import Fenced, FencingError
-from fencing.ids import TaskId, task_transactional_id
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.leader.fence import fence
-from fencing.leader.fence_targets import AdminAccess, ways
-from fencing.offsets.source_offsets import read_offsets
-from fencing.topics.reporter import Reporter
-from fencing.topics.topic_log import TopicLog
+from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.spark.task_process import run_spec
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fenced, FencingError
+from ringfence.fencing.ids import TaskId, task_transactional_id
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.fence import fence
+from ringfence.fencing.leader.fence_targets import AdminAccess, ways
+from ringfence.fencing.offsets.source_offsets import read_offsets
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.engine.test_preflight import ALLOW, IDS, WRITE, grant, login, worker  # noqa: F401 - a fixture
 from tests.engine.test_restarts_on_a_broker import C, Cluster, cluster  # noqa: F401 - a fixture
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture

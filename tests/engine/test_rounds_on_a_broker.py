@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from fencing.topics.status import PLACED, SUPERSEDED, State, TaskStatus
+from ringfence.fencing.topics.status import PLACED, SUPERSEDED, State, TaskStatus
 from tests.engine.test_restarts_on_a_broker import T0, C, Cluster, cluster  # noqa: F401 - a fixture
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.waiting import eventually

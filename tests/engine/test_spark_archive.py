@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fencing.kafka.settings import Connection
-from fencing.task.plugin import Outcome
 from ringfence.engine.spark.driver import SparkHost
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.plugin import Outcome
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.compose import ROOT
@@ -69,7 +69,7 @@ def test_a_task_runs_in_the_environment_that_came_along(
     spark: SparkHost, broker: Broker, unique: Callable[[str], str]
 ) -> None:
     def where(_: int) -> tuple[str, str]:
-        import fencing
+        from ringfence import fencing
 
         return sys.prefix, str(fencing.__file__)
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from fencing.kafka.settings import Connection
-from fencing.task.plugin import Outcome
 from ringfence.engine.spark.driver import Lost, SparkHost
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.plugin import Outcome
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.spark_cluster import SECRET, WORKERS, Cluster, Runs, seen

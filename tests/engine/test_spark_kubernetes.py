@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fencing.kafka.settings import Connection
-from fencing.task.plugin import Outcome
 from ringfence.commands.executor import command_of, spark_home
 from ringfence.engine.spark.driver import Lost, SparkHost
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.plugin import Outcome
 from ringfence.local.errors import LocalError
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencing.errors import Invalid
+from ringfence.fencing.errors import Invalid
 from ringfence.spark_settings import FIXED, is_local, spark_settings
 from ringfence.worker_config import WorkerConfig
 

@@ -4,10 +4,10 @@ from functools import reduce
 
 import pytest
 
-from fencing.ids import ConnectorName
-from fencing.topics.cluster_state import ClusterState, apply
-from fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from ringfence.worker_config import WorkerConfig
 
 OWN, DEAD_LETTERS = "offsets.storage.topic", "errors.deadletterqueue.topic.name"

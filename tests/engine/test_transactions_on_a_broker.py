@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Fenced
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.topics.cluster_state import ClusterState, apply
-from fencing.topics.config_records import ConnectorRecord
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.transactional_ids import describe, fence_id
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fenced
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencing.errors import Invalid
+from ringfence.fencing.errors import Invalid
 from ringfence.worker_config import WorkerConfig
 
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Producer
 
-from fencing.clock import Deadline
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.protocols import Produce, TransactionalClient
-from fencing.task.plugin import Plugin
-from fencing.task.source_task import SourceTaskRun
-from fencing.task.spec import TaskSpec
-from fencing.topics.reporter import Reporter
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.protocols import Produce, TransactionalClient
+from ringfence.fencing.task.plugin import Plugin
+from ringfence.fencing.task.source_task import SourceTaskRun
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Counting, Plain, Script
 
 

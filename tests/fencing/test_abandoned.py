@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fencing.ids import TaskId
-from fencing.leader.abandoned import find_abandoned
-from fencing.modes import Mode
-from fencing.topics.config_records import ConfigRecord
-from fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus, decode, encode
+from ringfence.fencing.ids import TaskId
+from ringfence.fencing.leader.abandoned import find_abandoned
+from ringfence.fencing.modes import Mode
+from ringfence.fencing.topics.config_records import ConfigRecord
+from ringfence.fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus, decode, encode
 from tests.fencing.test_cluster_state import config, fold, tasks
 from tests.fencing.test_decisions import T0, A, on, running, said
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.errors import Fatal
-from fencing.task.at_least_once.submitted_records import SubmittedBatch, SubmittedRecords
+from ringfence.fencing.errors import Fatal
+from ringfence.fencing.task.at_least_once.submitted_records import SubmittedBatch, SubmittedRecords
 
 A, B = {"file": "a"}, {"file": "b"}
 

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
-from fencing.leader.assignment import Member, assign
+from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.assignment import Member, assign
 
 Where = dict[TaskId, tuple[WorkerId, Incarnation]]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from fencing.kafka.record_batches import Batch, Decisions, Hidden, Marker, parse
+from ringfence.fencing.kafka.record_batches import Batch, Decisions, Hidden, Marker, parse
 
 END = {Marker.COMMIT, Marker.ABORT}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencing.errors import Invalid
-from fencing.task.boundaries import Boundaries, Boundary
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.task.boundaries import Boundaries, Boundary
 
 
 def test_poll_is_the_default_and_every_batch_ends_a_transaction() -> None:

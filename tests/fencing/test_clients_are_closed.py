@@ -9,19 +9,19 @@ from collections.abc import Callable
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, FencingError, Retriable
-from fencing.kafka import admin
-from fencing.kafka.admin import TopicSpec, create_topics, forget_admin_clients, topic_identity
-from fencing.kafka.client_pool import ClientPool, close_idle_clients
-from fencing.kafka.consumer import PartitionReader
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.groups import group_members
-from fencing.kafka.hanging import HangingProber
-from fencing.kafka.membership import GroupMembership
-from fencing.kafka.probes import Prober
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka import admin
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, forget_admin_clients, topic_identity
+from ringfence.fencing.kafka.client_pool import ClientPool, close_idle_clients
+from ringfence.fencing.kafka.consumer import PartitionReader
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.groups import group_members
+from ringfence.fencing.kafka.hanging import HangingProber
+from ringfence.fencing.kafka.membership import GroupMembership
+from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.process import free_port
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

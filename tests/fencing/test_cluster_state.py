@@ -6,9 +6,16 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.topics.cluster_state import ClusterState, ConnectorState, Placement, apply, mark_unreadable, task_ids
-from fencing.topics.config_records import (
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics.cluster_state import (
+    ClusterState,
+    ConnectorState,
+    Placement,
+    apply,
+    mark_unreadable,
+    task_ids,
+)
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,

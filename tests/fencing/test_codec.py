@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.errors import Unreadable
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.topics.active_topics import TopicsResetRecord
-from fencing.topics.config_records import (
+from ringfence.fencing.errors import Unreadable
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics.active_topics import TopicsResetRecord
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -27,10 +27,10 @@ from fencing.topics.config_records import (
     decode,
     encode,
 )
-from fencing.topics.connector_logs import ConnectorLevelRecord
-from fencing.topics.log_levels import LoggerRecord
-from fencing.topics.topic_grants import TopicGrantRecord
-from fencing.topics.topic_ids import Topic, TopicIds
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.fencing.topics.topic_ids import Topic, TopicIds
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).map(ConnectorName)
 tasks = st.builds(TaskId, names, st.integers(0, 99))

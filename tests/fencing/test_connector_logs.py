@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from connectors.secret_names import hiding
-from fencing.ids import ConnectorName
-from fencing.topics.connector_logs import BURST, LONGEST, PER_SECOND, ConnectorLevelRecord, LogPublisher, about
+from ringfence.connectors.secret_names import hiding
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.connector_logs import (
+    BURST,
+    LONGEST,
+    PER_SECOND,
+    ConnectorLevelRecord,
+    LogPublisher,
+    about,
+)
 
 NAME = ConnectorName("flights")
 log = logging.getLogger("plugin.of.flights")

@@ -6,10 +6,22 @@ from decimal import Decimal
 
 import pytest
 
-from connectors.api import SchemaAndValue, SourceRecord, Struct
-from connectors.api.schemas import BYTES, DATE, FLOAT32, INT8, STRING, TIME, TIMESTAMP, array, decimal, mapping, struct
-from fencing.records.dead_letter import DeadLetter, NotExact, mark, parse_replayed_offset, record_text
-from fencing.records.errors import as_bytes
+from ringfence.connectors.api import SchemaAndValue, SourceRecord, Struct
+from ringfence.connectors.api.schemas import (
+    BYTES,
+    DATE,
+    FLOAT32,
+    INT8,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    array,
+    decimal,
+    mapping,
+    struct,
+)
+from ringfence.fencing.records.dead_letter import DeadLetter, NotExact, mark, parse_replayed_offset, record_text
+from ringfence.fencing.records.errors import as_bytes
 
 INNER = struct({"n": INT8.but(default=7, doc="a number"), "f": FLOAT32.but(optional=True)}, name="inner", version=2)
 ROW = struct(

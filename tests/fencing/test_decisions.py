@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from fencing.leader.assignment import Member
-from fencing.leader.next_placement import REBALANCE_DELAY, Place
-from fencing.leader.reconcile import Steps, decide, statuses_with_restart, waiting_for
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.config_records import (
+from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, Place
+from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, waiting_for
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -17,7 +17,7 @@ from fencing.topics.config_records import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from fencing.topics.status import FAILED, LOST, MISCONFIGURED, State, StatusState, TaskStatus
+from ringfence.fencing.topics.status import FAILED, LOST, MISCONFIGURED, State, StatusState, TaskStatus
 from tests.fencing.test_cluster_state import C, config, fold, tasks
 
 A = Member(WorkerId("a"), Incarnation("a1"), 4)

@@ -1,9 +1,9 @@
 """A drained worker: it gets no tasks, gives up what others have room for, and keeps the rest running."""
 
-from fencing.ids import Incarnation, TaskId, WorkerId
-from fencing.leader.assignment import Member
-from fencing.topics.cluster_state import ClusterState, apply
-from fencing.topics.config_records import DrainRecord, connector_of, decode, encode
+from ringfence.fencing.ids import Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_records import DrainRecord, connector_of, decode, encode
 from tests.fencing.test_cluster_state import C, fold
 from tests.fencing.test_decisions import NOTHING, A, B, due, on, running, said
 

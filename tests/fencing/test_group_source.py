@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from connectors.api import ConnectorError
-from fencing.errors import Abortable, Fenced
-from fencing.kafka.input_group import InputRecord
-from fencing.kafka.membership import GroupMetadata
-from fencing.kafka.settings import Connection
-from fencing.task.group_source import GroupSource, position_of
+from ringfence.connectors.api import ConnectorError
+from ringfence.fencing.errors import Abortable, Fenced
+from ringfence.fencing.kafka.input_group import InputRecord
+from ringfence.fencing.kafka.membership import GroupMetadata
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.group_source import GroupSource, position_of
 
 
 class FakeGroup:
@@ -30,7 +30,7 @@ class FakeGroup:
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> GroupSource:
-    monkeypatch.setattr("fencing.task.group_source.InputGroup", FakeGroup)
+    monkeypatch.setattr("ringfence.fencing.task.group_source.InputGroup", FakeGroup)
     return GroupSource(Connection("b:1"), "id", "g", ["t"], 10_000, lambda topic, partition: None)
 
 

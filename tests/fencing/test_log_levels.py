@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencing.errors import Invalid
-from fencing.topics import log_levels
-from fencing.topics.log_levels import ClusterLevels
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.topics import log_levels
+from ringfence.fencing.topics.log_levels import ClusterLevels
 
 
 @pytest.fixture(autouse=True)

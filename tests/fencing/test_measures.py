@@ -2,9 +2,9 @@
 
 import pytest
 
-from connectors.api import RetriableError
-from fencing.errors import Abortable
-from fencing.metrics import Measures, StateTimes, Window
+from ringfence.connectors.api import RetriableError
+from ringfence.fencing.errors import Abortable
+from ringfence.fencing.metrics import Measures, StateTimes, Window
 
 
 class TurnedClock:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fencing.ids import TaskId, task_transactional_id
+from ringfence.fencing.ids import TaskId, task_transactional_id
 from tests.fencing.model.attempt import Attempt
 from tests.fencing.model.cluster import Cluster, running, without
 from tests.fencing.model.kafka import Fate

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fencing.ids import Incarnation, TaskId, WorkerId
-from fencing.leader.assignment import Member
-from fencing.leader.next_placement import REBALANCE_DELAY, Place
-from fencing.leader.reconcile import UNFENCED_GRACE_S, Steps, decide, waiting_for
-from fencing.modes import Mode, lagging
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.config_records import PlacementRecord, TargetState, TargetStateRecord
-from fencing.topics.status import LOST, PLACED, SUPERSEDED, State, StatusState, TaskStatus
+from ringfence.fencing.ids import Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, Place
+from ringfence.fencing.leader.reconcile import UNFENCED_GRACE_S, Steps, decide, waiting_for
+from ringfence.fencing.modes import Mode, lagging
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import PlacementRecord, TargetState, TargetStateRecord
+from ringfence.fencing.topics.status import LOST, PLACED, SUPERSEDED, State, StatusState, TaskStatus
 from tests.fencing.test_cluster_state import C, fold
 from tests.fencing.test_decisions import on, running, said
 

@@ -5,10 +5,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.ids import ConnectorName
-from fencing.offsets.index import OffsetIndex
-from fencing.offsets.snapshot import OffsetsSnapshot
-from fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, encode_key, may_concern
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.index import OffsetIndex
+from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
+from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, encode_key, may_concern
 
 NAMES = st.sampled_from(["c", "c2", 'q"uote', "back\\slash", "zürich", 'a",', "", "\\u0063", "tab\t", "日本"])
 VALUES = st.none() | st.integers(0, 9).map(lambda n: b'{"n":%d}' % n)

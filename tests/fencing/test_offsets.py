@@ -4,9 +4,16 @@ import json
 
 import pytest
 
-from fencing.ids import ConnectorName
-from fencing.kafka.consumer import LogRecord
-from fencing.offsets.source_offsets import SourceOffsets, canonical, decode_key, decode_value, encode_key, encode_value
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.offsets.source_offsets import (
+    SourceOffsets,
+    canonical,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
 
 C = ConnectorName("c")
 

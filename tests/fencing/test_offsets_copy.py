@@ -5,12 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Retriable
-from fencing.ids import ConnectorName
-from fencing.offsets.alteration import records_to_carry
-from fencing.offsets.source_offsets import Offset, SourceOffset, SourceOffsets, canonical, encode_key, encode_value
-from fencing.offsets.worker_copy import OffsetsCopy
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.alteration import records_to_carry
+from ringfence.fencing.offsets.source_offsets import (
+    Offset,
+    SourceOffset,
+    SourceOffsets,
+    canonical,
+    encode_key,
+    encode_value,
+)
+from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 from tests.support.waiting import eventually
 
 C = ConnectorName("c")

@@ -5,11 +5,11 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from connectors.kafka_settings.java_names import RULES, Role, servers, translate
-from fencing.errors import Invalid
-from fencing.kafka.client_settings import connection_of, effective, producer_overrides, transaction_timeout_ms
-from fencing.kafka.settings import Connection
-from fencing.task.boundaries import Boundaries
+from ringfence.connectors.kafka_settings.java_names import RULES, Role, servers, translate
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.client_settings import connection_of, effective, producer_overrides, transaction_timeout_ms
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.worker_config import WorkerConfig
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="p w=\\"d;";'

@@ -6,11 +6,11 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from fencing.clock import Deadline
-from fencing.errors import Abortable, Fatal, Fenced, UnknownOutcome
-from fencing.kafka import producer as module
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Abortable, Fatal, Fenced, UnknownOutcome
+from ringfence.fencing.kafka import producer as module
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
 
 PREFIX = "[thrd:main]: TxnCoordinator/1: "
 

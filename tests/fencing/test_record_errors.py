@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from connectors.api import RetriableError, SourceRecord
-from fencing.ids import ConnectorName, TaskId
-from fencing.metrics import Measures
-from fencing.records.dead_letter import DeadLetter
-from fencing.records.errors import ErrorPolicy, RecordErrors, Stage
-from fencing.records.record_path import RecordPath
+from ringfence.connectors.api import RetriableError, SourceRecord
+from ringfence.fencing.ids import ConnectorName, TaskId
+from ringfence.fencing.metrics import Measures
+from ringfence.fencing.records.dead_letter import DeadLetter
+from ringfence.fencing.records.errors import ErrorPolicy, RecordErrors, Stage
+from ringfence.fencing.records.record_path import RecordPath
 
 PARTITION = {"file": "a"}
 TASK = TaskId(ConnectorName("flights"), 3)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from connectors.api import ConnectorError, RecordBatch, SourceRecord
-from connectors.api.schemas import INT64, STRING
-from fencing.records.errors import Stage
-from fencing.records.record_path import GatheredOffsets, RecordPath
+from ringfence.connectors.api import ConnectorError, RecordBatch, SourceRecord
+from ringfence.connectors.api.schemas import INT64, STRING
+from ringfence.fencing.records.errors import Stage
+from ringfence.fencing.records.record_path import GatheredOffsets, RecordPath
 
 
 class Upper:

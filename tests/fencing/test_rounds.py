@@ -2,10 +2,10 @@
 
 import pytest
 
-from fencing.errors import Conflict
-from fencing.ids import Generation
-from fencing.leader.round_plan import finish, plan
-from fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord
+from ringfence.fencing.errors import Conflict
+from ringfence.fencing.ids import Generation
+from ringfence.fencing.leader.round_plan import finish, plan
+from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord
 from tests.fencing.test_cluster_state import C, c, config, fold, tasks
 
 

@@ -6,9 +6,9 @@ import hmac
 
 import pytest
 
-from fencing.errors import Invalid
-from fencing.topics.config_records import SessionKeyRecord
-from fencing.topics.session_keys import SessionKeys, SignatureCheck
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.topics.config_records import SessionKeyRecord
+from ringfence.fencing.topics.session_keys import SessionKeys, SignatureCheck
 
 KEYS = SessionKeys.of({})
 KEY = KEYS.make_key(1_000)

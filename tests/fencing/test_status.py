@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.topics.active_topics import TopicStatus, key_of
-from fencing.topics.status import (
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics.active_topics import TopicStatus, key_of
+from ringfence.fencing.topics.status import (
     FAILED,
     LOST,
     PLACED,

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from fencing.errors import Invalid
-from fencing.ids import Generation
-from fencing.kafka.settings import Connection
-from fencing.leader.fence_targets import place_of, ways
-from fencing.leader.round_plan import finish, plan
-from fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord, encode
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.ids import Generation
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.fence_targets import place_of, ways
+from ringfence.fencing.leader.round_plan import finish, plan
+from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord, encode
 from tests.fencing.test_cluster_state import C, fold, tasks
 
 BASE = Connection("home:9092", {"security.protocol": "SASL_SSL", "sasl.username": "worker", "sasl.password": "w"})

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import cast
 
-from fencing.clock import SYSTEM_CLOCK
-from fencing.task.report import TaskReport
-from fencing.task.transactions import Counters
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import StatusRecord, TaskStatus
+from ringfence.fencing.clock import SYSTEM_CLOCK
+from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.transactions import Counters
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import StatusRecord, TaskStatus
 from tests.fencing.test_task_view import SPEC
 
 

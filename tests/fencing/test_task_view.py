@@ -1,11 +1,11 @@
 """What the config topic means for one attempt of a task."""
 
-from fencing.ids import Generation, Incarnation, TaskId, WorkerId
-from fencing.kafka.settings import Connection
-from fencing.task.spec import TaskSpec
-from fencing.task.view import DesiredState, judge
-from fencing.topics.cluster_state import ConnectorState, Placement
-from fencing.topics.config_records import (
+from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.view import DesiredState, judge
+from ringfence.fencing.topics.cluster_state import ConnectorState, Placement
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -14,7 +14,7 @@ from fencing.topics.config_records import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from fencing.topics.names import Topics
+from ringfence.fencing.topics.names import Topics
 from tests.fencing.test_cluster_state import C, c, config, place, tasks
 
 PLACEMENT = Placement(WorkerId("w"), Incarnation("i"), 2, Generation(2))

@@ -2,15 +2,22 @@
 
 import pytest
 
-from connectors.api import SourceRecord
-from connectors.api.errors import ConnectorError
-from fencing.ids import ConnectorName, Generation
-from fencing.kafka.consumer import LogRecord
-from fencing.records.record_path import RecordPath
-from fencing.records.topic_access import OffsetsTopics, TopicAccess, offsets_topics
-from fencing.topics.cluster_state import ClusterState, apply
-from fencing.topics.config_records import ConfigRecord, ConnectorRecord, TaskCountRecord, UnknownKey, decode, encode
-from fencing.topics.names import Topics
+from ringfence.connectors.api import SourceRecord
+from ringfence.connectors.api.errors import ConnectorError
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.records.topic_access import OffsetsTopics, TopicAccess, offsets_topics
+from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_records import (
+    ConfigRecord,
+    ConnectorRecord,
+    TaskCountRecord,
+    UnknownKey,
+    decode,
+    encode,
+)
+from ringfence.fencing.topics.names import Topics
 from tests.fencing.test_record_path import Upper
 
 OTHER = ConnectorName("other")

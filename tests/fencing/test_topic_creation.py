@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.source_config import source_config_def
-from fencing.records.topic_creation import TopicRules
+from ringfence.connectors.source_config import source_config_def
+from ringfence.fencing.records.topic_creation import TopicRules
 
 BASE = {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "-1"}
 GROUPS = {

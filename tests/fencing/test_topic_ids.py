@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencing.offsets.source_offsets import decode_key
-from fencing.topics import status
-from fencing.topics.config_records import UnknownKey, decode, encode
-from fencing.topics.topic_ids import Topic, TopicIds, dumps, explanation, loads, losses, newest, offsets_key
+from ringfence.fencing.offsets.source_offsets import decode_key
+from ringfence.fencing.topics import status
+from ringfence.fencing.topics.config_records import UnknownKey, decode, encode
+from ringfence.fencing.topics.topic_ids import Topic, TopicIds, dumps, explanation, loads, losses, newest, offsets_key
 
 KNOWN = TopicIds(3, {"config": Topic("configs", "A"), "offsets": Topic("offsets", "B")})
 

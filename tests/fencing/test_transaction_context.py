@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from connectors.api import ConnectorError, RecordBatch, SourceRecord
-from fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
+from ringfence.connectors.api import ConnectorError, RecordBatch, SourceRecord
+from ringfence.fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
 
 
 def records(count: int) -> list[SourceRecord]:

@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from fencing.errors import Fatal, Fenced, Retriable
-from fencing.kafka.translation import translate
+from ringfence.fencing.errors import Fatal, Fenced, Retriable
+from ringfence.fencing.kafka.translation import translate
 
 
 @pytest.mark.parametrize(

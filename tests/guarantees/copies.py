@@ -7,13 +7,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from connectors.api import OffsetReader, RecordBatch, SourceRecord, SourceTask
-from connectors.builtin.kafka_source.cluster import Cluster
-from connectors.builtin.kafka_source.task import KafkaSourceTask
-from fencing.task.plugin import Outcome, Plugin
-from fencing.task.source_task import SourceTaskRun
-from fencing.task.spec import TaskSpec
-from fencing.topics.reporter import Reporter
+from ringfence.connectors.api import OffsetReader, RecordBatch, SourceRecord, SourceTask
+from ringfence.connectors.builtin.kafka_source.cluster import Cluster
+from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask
+from ringfence.fencing.task.plugin import Outcome, Plugin
+from ringfence.fencing.task.source_task import SourceTaskRun
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Plain, Stage
 from tests.support.waiting import eventually
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from fencing.clock import Deadline
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.protocols import TransactionalClient
-from fencing.task.spec import TaskSpec
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.task.spec import TaskSpec
 from tests.guarantees.stage import Attempt, Counting, Script, Stage
 from tests.support.proxy import Api, Fate, Proxied, Request, Trap
 from tests.support.waiting import eventually

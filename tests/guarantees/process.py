@@ -3,10 +3,10 @@
 import sys
 import time
 
-from fencing.task.plugin import Plugin
-from fencing.task.source_task import SourceTaskRun
-from fencing.task.spec import TaskSpec
-from fencing.topics.reporter import Reporter
+from ringfence.fencing.task.plugin import Plugin
+from ringfence.fencing.task.source_task import SourceTaskRun
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.reporter import Reporter
 from tests.guarantees.stage import Counting, Plain, Script
 
 

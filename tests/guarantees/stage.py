@@ -4,21 +4,21 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connectors.api import RecordBatch, SourceRecord, SourceTask
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.protocols import TransactionalClient
-from fencing.kafka.settings import Connection
-from fencing.offsets.source_offsets import read_offsets
-from fencing.records.errors import Stage as Stage_
-from fencing.records.record_path import Convert
-from fencing.task.plugin import Outcome, Plugin
-from fencing.task.source_task import SourceTaskRun
-from fencing.task.spec import TaskSpec
-from fencing.topics.cluster_state import Placement
-from fencing.topics.config_records import (
+from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.source_offsets import read_offsets
+from ringfence.fencing.records.errors import Stage as Stage_
+from ringfence.fencing.records.record_path import Convert
+from ringfence.fencing.task.plugin import Outcome, Plugin
+from ringfence.fencing.task.source_task import SourceTaskRun
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.cluster_state import Placement
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -27,10 +27,10 @@ from fencing.topics.config_records import (
     TaskRecord,
     encode,
 )
-from fencing.topics.names import Topics
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import StatusState, TaskStatus, apply, decode
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.topics.names import Topics
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.waiting import eventually
 
 PARTITION = {"source": "numbers"}

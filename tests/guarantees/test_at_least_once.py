@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from connectors.api import SourceRecord
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.settings import Connection
-from fencing.task.spec import TaskSpec
-from fencing.task.view import DesiredState
-from fencing.topics.config_records import TargetState, TargetStateRecord
-from fencing.topics.status import State
+from ringfence.connectors.api import SourceRecord
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.view import DesiredState
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.status import State
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Listening, Script, Stage
 from tests.support.broker import Broker

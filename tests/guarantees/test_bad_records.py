@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.kafka.admin import topic_identity, topic_setting
-from fencing.kafka.settings import Connection
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import topic_identity, topic_setting
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Counting, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connectors.api import SourceRecord
-from fencing.clock import Deadline
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.task.spec import TaskSpec
-from fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.connectors.api import SourceRecord
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
 from tests.guarantees.stage import Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from connectors.api import SourceRecord
-from fencing.clock import Deadline
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.offsets.source_offsets import encode_key, encode_value
-from fencing.task.clients import transactional_producer
-from fencing.task.spec import TaskSpec
-from fencing.topics.config_records import TargetState, TargetStateRecord
-from fencing.topics.status import State
+from ringfence.connectors.api import SourceRecord
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
+from ringfence.fencing.task.clients import transactional_producer
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.status import State
 from tests.guarantees.stage import PARTITION, Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

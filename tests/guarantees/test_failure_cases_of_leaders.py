@@ -10,22 +10,22 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]
 
-from fencing.clock import Deadline
-from fencing.errors import Fatal, FencingError, Retriable
-from fencing.ids import ConnectorName, Generation
-from fencing.kafka.settings import Connection
-from fencing.leader.fence import FenceResult, fence
-from fencing.leader.fence_targets import AdminAccess
-from fencing.leader.round_plan import Round, finish, plan
-from fencing.topics.config_log import ConfigLog
-from fencing.topics.config_records import TargetState, TargetStateRecord
-from fencing.topics.reporter import Reporter
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.round_runner import RoundRunner
 from ringfence.engine.leader.thread import Leader, identity
 from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.fence import FenceResult, fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.round_plan import Round, finish, plan
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.reporter import Reporter
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Script, Stage
 from tests.support.broker import Broker

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
-from fencing.kafka.probes import Prober
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.protocols import TransactionalClient
-from fencing.kafka.settings import Connection
-from fencing.task.clients import transactional_producer
-from fencing.task.spec import TaskSpec
-from fencing.topics.config_records import ConfigRecord, TargetState, TargetStateRecord
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.clients import transactional_producer
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.config_records import ConfigRecord, TargetState, TargetStateRecord
 from tests.guarantees.stage import Attempt, Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.harsh import Harsh

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from confluent_kafka import Producer
 
-from fencing.clock import SYSTEM_CLOCK, Deadline
-from fencing.errors import Fenced
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.groups import GroupMember, group_members
-from fencing.kafka.input_group import InputGroup, InputRecord
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.task.group_input import OLD_GENERATION, GroupInput, OffsetsProducer
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
+from ringfence.fencing.errors import Fenced
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.groups import GroupMember, group_members
+from ringfence.fencing.kafka.input_group import InputGroup, InputRecord
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.group_input import OLD_GENERATION, GroupInput, OffsetsProducer
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 

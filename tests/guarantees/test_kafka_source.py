@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from connectors.builtin.kafka_source.connector import KafkaSourceConnector
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.settings import Connection
+from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
 from tests.guarantees.copies import Context, Copy, await_topic, committed, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

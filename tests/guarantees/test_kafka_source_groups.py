@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from connectors.api import ConnectorError
-from connectors.builtin.kafka_source.cluster import Cluster
-from connectors.builtin.kafka_source.connector import KafkaSourceConnector
-from fencing.clock import Deadline
-from fencing.ids import task_transactional_id
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.settings import Connection
-from fencing.kafka.transactions import TransactionProber
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.kafka_source.cluster import Cluster
+from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import task_transactional_id
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactions import TransactionProber
 from tests.guarantees.copies import Context, Copy, await_topic, committed, write
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker

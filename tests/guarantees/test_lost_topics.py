@@ -9,20 +9,20 @@ from dataclasses import replace
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Invalid
-from fencing.ids import Generation
-from fencing.kafka.admin import TopicSpec, create_topics, delete_topics, end_offsets, topic_ids
-from fencing.kafka.settings import Connection
-from fencing.task.plugin import Plugin
-from fencing.task.source_task import SourceTaskRun
-from fencing.task.spec import TaskSpec
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.config_log import ConfigLog
-from fencing.topics.config_records import ConnectorRecord, TargetState, TaskCountRecord
-from fencing.topics.reporter import Reporter
-from fencing.topics.topic_ids import TopicIds
 from ringfence.engine.platform_topics import ensure_topics
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.ids import Generation
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics, end_offsets, topic_ids
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.plugin import Plugin
+from ringfence.fencing.task.source_task import SourceTaskRun
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records import ConnectorRecord, TargetState, TaskCountRecord
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.recovery import copies, taking
 from ringfence.recovery.copies import Copy, OffsetCopy
 from ringfence.recovery.restoring import Restore

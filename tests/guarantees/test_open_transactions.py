@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connectors.api import SourceRecord
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.hanging import HangingProber
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.kafka.transactions import Transaction, TransactionProber
-from fencing.offsets.source_offsets import encode_key, encode_value
-from fencing.task.spec import TaskSpec
-from fencing.topics.events import decode
-from fencing.topics.status import State
-from fencing.topics.topic_log import TopicLog
+from ringfence.connectors.api import SourceRecord
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.hanging import HangingProber
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactions import Transaction, TransactionProber
+from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.events import decode
+from ringfence.fencing.topics.status import State
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Fenced, Retriable
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fenced, Retriable
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker
 
 

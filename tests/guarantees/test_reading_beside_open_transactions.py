@@ -8,17 +8,17 @@ from kafka import KafkaAdminClient
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from fencing.clock import Deadline
-from fencing.errors import Retriable
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import Place, TopicSpec, create_topics, offsets_at
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.plain_producer import PlainProducer
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.topics.config_log import ConfigLog
-from fencing.topics.config_records import ConnectorRecord, encode
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import Place, TopicSpec, create_topics, offsets_at
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records import ConnectorRecord, encode
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import Broker, new_kafka
 from tests.support.waiting import eventually

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
-from fencing.dead_letters.replay import Converted, ReplayOutcome, ReplayResult, Replays
-from fencing.errors import Fenced
-from fencing.ids import ConnectorName, replay_transactional_id
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.kafka.tail import Limits
-from fencing.records.dead_letter import DeadLetter, Place
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
+from ringfence.fencing.dead_letters.replay import Converted, ReplayOutcome, ReplayResult, Replays
+from ringfence.fencing.errors import Fenced
+from ringfence.fencing.ids import ConnectorName, replay_transactional_id
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.tail import Limits
+from ringfence.fencing.records.dead_letter import DeadLetter, Place
 from tests.guarantees.stage import Script, Stage
 from tests.guarantees.test_bad_records import Picky, numbers
 from tests.support.broker import Broker

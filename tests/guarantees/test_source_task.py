@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connectors.api import RecordBatch, RetriableError
-from fencing.clock import Deadline
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.settings import Connection
-from fencing.task import polling
-from fencing.topics.active_topics import TopicsResetRecord, key_of
-from fencing.topics.config_records import TargetState, TargetStateRecord
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import Removed, State
+from ringfence.connectors.api import RecordBatch, RetriableError
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task import polling
+from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import Removed, State
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Listening, Script, Stage
 from tests.support.broker import Broker

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.kafka.settings import Connection
-from fencing.task.spec import TaskSpec
-from fencing.topics.connector_logs import ConnectorLevelRecord
-from fencing.topics.reporter import Reporter
-from fencing.topics.topic_log import TopicLog
 from ringfence.engine.spark.task_process import run_spec
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

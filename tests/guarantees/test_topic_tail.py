@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.settings import Connection
-from fencing.kafka.tail import Limits, Tail, Visibility, tail
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.tail import Limits, Tail, Visibility, tail
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Fenced, NotLeader, Retriable
-from fencing.ids import ConnectorName, leader_transactional_id
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.membership import GroupMembership, GroupMetadata
-from fencing.kafka.producer import TransactionalProducer
-from fencing.kafka.settings import Connection
-from fencing.leader.term import Term
-from fencing.topics.config_records import TargetState, TargetStateRecord, decode
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fenced, NotLeader, Retriable
+from ringfence.fencing.ids import ConnectorName, leader_transactional_id
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.term import Term
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord, decode
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connectors.api import SourceRecord
+from ringfence.connectors.api import SourceRecord
 from tests.guarantees.late import LateTask
 from tests.guarantees.stage import PARTITION, Counting, Listening, Script, Stage
 from tests.support.proxy import Api, Fate, Proxied, Trap

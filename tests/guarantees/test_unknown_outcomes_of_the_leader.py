@@ -5,17 +5,17 @@ from contextlib import suppress
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.errors import Abortable, Conflict, Retriable
-from fencing.ids import ConnectorName, leader_transactional_id
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.membership import GroupMembership, GroupMetadata
-from fencing.kafka.producer import TransactionalProducer
-from fencing.leader import term as leadership
-from fencing.leader.term import Term
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.config_records import TargetState, TargetStateRecord, decode
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Abortable, Conflict, Retriable
+from ringfence.fencing.ids import ConnectorName, leader_transactional_id
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.leader import term as leadership
+from ringfence.fencing.leader.term import Term
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord, decode
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.late import NO_ERROR, SHUT_OUT, Reused, end_txn_error
 from tests.support.proxy import Api, Fate, Proxied, Request, Trap
 from tests.support.waiting import eventually

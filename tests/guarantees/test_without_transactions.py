@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from confluent_kafka import Producer
 
-from fencing.clock import Deadline
-from fencing.kafka.protocols import TransactionalClient
-from fencing.kafka.settings import Connection
-from fencing.task.spec import TaskSpec
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.spec import TaskSpec
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.support.broker import Broker
 

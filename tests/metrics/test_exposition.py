@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from fencing.ids import Incarnation, WorkerId
-from fencing.topics.status import FAILED, State, WorkerRecord
+from ringfence.fencing.ids import Incarnation, WorkerId
+from ringfence.fencing.topics.status import FAILED, State, WorkerRecord
 from ringfence.metrics.text import Family, Kind, labels, number, render
 from ringfence.metrics.views import exposition
 from ringfence.projection.models import Connector, Task

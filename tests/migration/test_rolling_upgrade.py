@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.settings import Connection
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.environment import complete
 from ringfence.local.instance import Instance
 from ringfence.local.kafka import EmbeddedKafka

@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.connect import ConnectWorker
 from benchmarks.rest import Rest
-from fencing.clock import Deadline
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.settings import Connection
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.e2e.up import Up
 from tests.support.waiting import eventually

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from fencing.topics.status import State
+from ringfence.fencing.topics.status import State
 from ringfence.projection import minutes
 from ringfence.projection.minutes import EVERYTHING, ITSELF, UNKNOWN, Cell, hours, join_strips, strips, worst
 from ringfence.projection.models import Connector, Minute, Task

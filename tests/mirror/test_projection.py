@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from fencing.errors import TopicLost
-from fencing.ids import ConnectorName, Incarnation, WorkerId
-from fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord
-from fencing.topics.status import SUPERSEDED, LeaderRecord, Removed, State, WorkerRecord
-from fencing.topics.topic_ids import Topic as Topic_
-from fencing.topics.topic_ids import TopicIds
+from ringfence.fencing.errors import TopicLost
+from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
+from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord
+from ringfence.fencing.topics.status import SUPERSEDED, LeaderRecord, Removed, State, WorkerRecord
+from ringfence.fencing.topics.topic_ids import Topic as Topic_
+from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.projection.models import (
     ClusterInfo,
     Connector,

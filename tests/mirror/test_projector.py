@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 import pytest
 from confluent_kafka import Producer
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import TopicSpec, create_topics, delete_topics
-from fencing.topics import config_records as codec
-from fencing.topics import events
-from fencing.topics.config_records import ConnectorRecord
-from fencing.topics.topic_ids import TopicIds
 from ringfence.engine.platform_topics import present
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.fencing.topics import config_records as codec
+from ringfence.fencing.topics import events
+from ringfence.fencing.topics.config_records import ConnectorRecord
+from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.projection import positions, topic_memory
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.models import ClusterInfo, Connector, Event

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencing.topics.status import State
+from ringfence.fencing.topics.status import State
 from ringfence.projection.health import refresh
 from ringfence.projection.models import Connector, Minute, Task
 from ringfence.projection.stalls import LEAST_MINUTES, LEAST_MS, Stalls, limit_ms, usual_pause

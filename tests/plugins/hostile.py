@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConfigType,
     ConnectorError,
@@ -20,7 +20,7 @@ from connectors.api import (
     SourceTask,
     Struct,
 )
-from connectors.api.schemas import INT64, STRING, struct
+from ringfence.connectors.api.schemas import INT64, STRING, struct
 
 
 class HostileTask(SourceTask):

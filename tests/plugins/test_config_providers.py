@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.config_providers import PROVIDERS
+from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.engine.plugins import PluginError, PluginHost
 from tests.plugins.conftest import hostile
 

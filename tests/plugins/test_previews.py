@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from connectors.config_providers import PROVIDERS
+from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.engine.plugins import BadRequest, PluginError, PluginHost, PluginTimeout
 from tests.plugins.conftest import hostile
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from connectors.api import SourceRecord, Struct
-from connectors.api.schemas import INT32, STRING, struct
-from fencing.records.dead_letter import PREFIX, record_text
-from fencing.records.errors import as_bytes
+from ringfence.connectors.api import SourceRecord, Struct
+from ringfence.connectors.api.schemas import INT32, STRING, struct
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.replay import Settings, again
+from ringfence.fencing.records.dead_letter import PREFIX, record_text
+from ringfence.fencing.records.errors import as_bytes
 
 ROW = struct({"id": INT32, "pin": STRING})
 CONFIG = {"name": "c", "key.converter": "StringConverter", "value.converter": "JsonConverter"}

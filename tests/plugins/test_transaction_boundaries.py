@@ -5,9 +5,9 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from connectors.api import ConnectorTransactionBoundaries
-from connectors.builtin.verifiable.connector import VerifiableSourceConnector
-from connectors.plugins import PluginRegistry
+from ringfence.connectors.api import ConnectorTransactionBoundaries
+from ringfence.connectors.builtin.verifiable.connector import VerifiableSourceConnector
+from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.validation import validate
 
 

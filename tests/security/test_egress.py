@@ -6,14 +6,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from connectors import worker_limits
-from connectors.api import ConnectorError, RetriableError
-from connectors.converters.registry.json_schema import JsonSchemaConverter
-from connectors.egress import Policy, Refused, plain
-from connectors.worker_limits import WorkerLimits
-from fencing.errors import Invalid
-from fencing.kafka.client_settings import connection_of
-from fencing.kafka.settings import Connection
+from ringfence.connectors import worker_limits
+from ringfence.connectors.api import ConnectorError, RetriableError
+from ringfence.connectors.converters.registry.json_schema import JsonSchemaConverter
+from ringfence.connectors.egress import Policy, Refused, plain
+from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.client_settings import connection_of
+from ringfence.fencing.kafka.settings import Connection
 
 SECRET = "INTERNAL-METADATA-ROLE-CREDENTIALS"
 
@@ -123,7 +123,7 @@ def test_what_another_server_answers_is_not_shown_and_no_redirect_is_followed(
 
 def test_brokers_are_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="public,private")])
-    from connectors.kafka_settings.java_names import Role
+    from ringfence.connectors.kafka_settings.java_names import Role
 
     base = Connection("kafka:9092")
     with pytest.raises(Invalid, match=r"127\.0\.0\.1:2181 are not allowed"):

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from connectors import files, worker_limits
-from connectors.worker_limits import WorkerLimits
+from ringfence.connectors import files, worker_limits
+from ringfence.connectors.worker_limits import WorkerLimits
 from tests.security.site import Site
 from tests.support.names import unique
 

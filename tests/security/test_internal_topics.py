@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from fencing.clock import Deadline
-from fencing.kafka.admin import end_offsets, topic_identity
-from fencing.kafka.plain_producer import PlainProducer
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.topic_tail import last_records
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import end_offsets, topic_identity
+from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.worker_config import WorkerConfig
 from tests.security.site import Site
 from tests.support.names import unique

@@ -12,9 +12,9 @@ import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-from fencing.clock import Deadline
 from ringfence import dispatch, messages
 from ringfence.encryption import Keyring, Purpose, new_key
+from ringfence.fencing.clock import Deadline
 from ringfence.local.valkey import EmbeddedValkey
 from tests.support.waiting import eventually
 

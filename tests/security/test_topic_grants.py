@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from connectors.api import ConnectorError
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
-from fencing.leader.term import TopicRecord
-from fencing.records.topic_access import TopicAccess
-from fencing.topics.cluster_state import ClusterState, apply
-from fencing.topics.config_records import ConnectorRecord, TargetState, decode, encode
-from fencing.topics.topic_grants import TopicGrantRecord, limits
-from fencing.topics.topic_log import TopicLog
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
+from ringfence.connectors.api import ConnectorError
 from ringfence.engine.leader.commands import Plan, configure, create, delete
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.leader.term import TopicRecord
+from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_records import ConnectorRecord, TargetState, decode, encode
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.e2e.rest import Rest
 from tests.security.site import Site
 from tests.support.names import unique

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencing.ids import ConnectorName
-from fencing.topics.active_topics import key_of
-from fencing.topics.config_records import ConnectorRecord, TargetState, TargetStateRecord
-from fencing.topics.log_levels import LoggerRecord
-from fencing.topics.status import Removed, State
 from ringfence.dispatch import CommandResult, Refused
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.active_topics import key_of
+from ringfence.fencing.topics.config_records import ConnectorRecord, TargetState, TargetStateRecord
+from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.status import Removed, State
 from ringfence.projection.models import ActiveTopic, GenerationRow, Task
 from ringfence.projection.projector import Projection
 from tests.support.topics import Topic, connector_status, generation, task_status

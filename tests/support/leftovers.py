@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencing.kafka.admin import forget_admin_clients
-from fencing.kafka.client_pool import close_idle_clients
+from ringfence.fencing.kafka.admin import forget_admin_clients
+from ringfence.fencing.kafka.client_pool import close_idle_clients
 from tests.support.waiting import eventually
 
 _SECONDS = 15.0

@@ -9,10 +9,10 @@ time.time = lambda: _real() + _offset  # before anything of ours is imported
 
 from typing import Any, cast  # noqa: E402
 
-from fencing.clock import Deadline  # noqa: E402
 from ringfence import redis_clock  # noqa: E402
 from ringfence.celery import app  # noqa: E402
 from ringfence.engine import celery_tasks as tasks  # noqa: E402
+from ringfence.fencing.clock import Deadline  # noqa: E402
 
 
 class Commands:

@@ -9,11 +9,11 @@ from urllib.request import urlopen
 
 import psutil
 
-from fencing.clock import Deadline
-from fencing.task.plugin import Outcome
-from fencing.task.spec import TaskSpec
-from fencing.topics.topic_log import TopicLog
 from ringfence.engine.spark.driver import Lost, SparkHost
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.task.plugin import Outcome
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.java import find_java
 from ringfence.local.process import GuardedProcess, free_port
 from tests.guarantees.stage import Stage

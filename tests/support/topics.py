@@ -4,11 +4,17 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.topics import config_records as codec
-from fencing.topics import events, status
-from fencing.topics.config_records import CommitRecord, ConfigRecord, ConnectorRecord, TaskCountRecord, TaskRecord
-from fencing.topics.status import ConnectorStatus, State, StatusRecord, TaskStatus
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics import config_records as codec
+from ringfence.fencing.topics import events, status
+from ringfence.fencing.topics.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    TaskCountRecord,
+    TaskRecord,
+)
+from ringfence.fencing.topics.status import ConnectorStatus, State, StatusRecord, TaskStatus
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from fencing.ids import ConnectorName
-from fencing.topics.config_records import TargetState, TargetStateRecord
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.audit.models import AuditEntry
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Connector
 from tests.support.leader import FakeLeader

@@ -5,9 +5,9 @@ import time
 import pytest
 from django.test import Client
 
-from fencing.ids import ConnectorName
-from fencing.topics.config_records import decode, encode
-from fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.config_records import decode, encode
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.projection import log_rows
 from ringfence.projection.models import Connector, Event, LogLine
 from ringfence.projection.projector import Projection

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from fencing.topics.status import State
+from ringfence.fencing.topics.status import State
 from ringfence.projection.minutes import Cell
 from ringfence.projection.models import Minute, Task
 from ringfence.web.connector.task_heatmap import WIDTH, strip

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from fencing.topics.status import FAILED, MISCONFIGURED, State
+from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, State
 from ringfence.projection.models import Event
 from ringfence.web.connector.traces import cause_of, group_traces
 from tests.support.leader import FakeLeader

@@ -12,12 +12,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from fencing.ids import Incarnation, WorkerId
-from fencing.topics.status import LeaderRecord, State, WorkerRecord
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import Refused
+from ringfence.fencing.ids import Incarnation, WorkerId
+from ringfence.fencing.topics.status import LeaderRecord, State, WorkerRecord
 from ringfence.projection.minutes import EVERYTHING, ITSELF, minute_of
 from ringfence.projection.models import Connector, Event, HangingTransaction, Minute, Task
 from ringfence.web.health_reasons import reason

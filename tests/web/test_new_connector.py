@@ -10,9 +10,9 @@ import pytest
 from django.http import QueryDict
 from django.test import Client, override_settings
 
-from connectors.api import ConfigDef, ConfigType, Importance, SourceConnector, SourceTask, Width
-from connectors.plugins import PluginRegistry, describe
 from ringfence import dispatch
+from ringfence.connectors.api import ConfigDef, ConfigType, Importance, SourceConnector, SourceTask, Width
+from ringfence.connectors.plugins import PluginRegistry, describe
 from ringfence.dispatch import Refused
 from ringfence.engine.plugins.validation import validate
 from ringfence.http.errors import ConnectError

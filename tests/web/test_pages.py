@@ -11,10 +11,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from fencing.ids import ConnectorName, Incarnation, WorkerId
-from fencing.topics.config_records import TargetState, TargetStateRecord
-from fencing.topics.status import State, WorkerRecord
 from ringfence.dispatch import Refused
+from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.status import State, WorkerRecord
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
 from ringfence.web.live.rate_control import LONGEST, SHARE, SHORTEST, RateControl
 from tests.support.leader import FakeLeader

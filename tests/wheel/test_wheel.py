@@ -24,9 +24,13 @@ CONNECTOR = {
     "throughput": "10",
 }
 ONE_API = """
-import connectors.api, connectors.api.schemas, ringfence, ringfence.connectors.api, ringfence.connectors.api.schemas
+import ringfence, ringfence.connectors.api, ringfence.connectors.api.schemas
+import connectors.api, connectors.api.schemas
 assert ringfence.connectors.api.SourceTask is connectors.api.SourceTask
 assert ringfence.connectors.api.schemas is connectors.api.schemas
+import importlib.metadata
+names = {file.parts[0] for file in importlib.metadata.files("ringfence")}
+assert {name for name in names if not name.startswith(("ringfence", ".."))} == set(), names
 print(ringfence.__file__, connectors.__file__)
 """
 

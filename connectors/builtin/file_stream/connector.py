@@ -5,7 +5,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
@@ -14,9 +14,9 @@ from connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from connectors.builtin.file_stream.settings import CONFIG_DEF, FILE, FILENAME, POSITION
-from connectors.builtin.file_stream.task import FileStreamSourceTask, not_a_file, unreadable
-from connectors.files import ClosedFile, open_allowed
+from ringfence.connectors.builtin.file_stream.settings import CONFIG_DEF, FILE, FILENAME, POSITION
+from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask, not_a_file, unreadable
+from ringfence.connectors.files import ClosedFile, open_allowed
 
 
 class FileStreamSourceConnector(SourceConnector):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, Range, Width
+from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, Range, Width
 
 FILE: Final = "file"
 TOPIC: Final = "topic"

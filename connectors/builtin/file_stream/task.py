@@ -7,11 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from connectors.api import ConnectorError, RecordBatch, RetriableError, SourceOffset, SourceRecord, SourceTask
-from connectors.api.schemas import STRING
-from connectors.builtin.file_stream.lines import LineBuffer
-from connectors.builtin.file_stream.settings import BATCH_SIZE, CONFIG_DEF, FILE, FILENAME, POSITION, TOPIC
-from connectors.files import open_allowed
+from ringfence.connectors.api import ConnectorError, RecordBatch, RetriableError, SourceOffset, SourceRecord, SourceTask
+from ringfence.connectors.api.schemas import STRING
+from ringfence.connectors.builtin.file_stream.lines import LineBuffer
+from ringfence.connectors.builtin.file_stream.settings import BATCH_SIZE, CONFIG_DEF, FILE, FILENAME, POSITION, TOPIC
+from ringfence.connectors.files import open_allowed
 
 logger = logging.getLogger(__name__)
 

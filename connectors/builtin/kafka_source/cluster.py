@@ -15,11 +15,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from connectors import egress, worker_limits
-from connectors.api import ConnectorError
-from connectors.builtin.kafka_source import settings as names
-from connectors.kafka_settings.java_names import Role, Translated, merge
-from connectors.topic_durability import add_min_isr
+from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.kafka_source import settings as names
+from ringfence.connectors.kafka_settings.java_names import Role, Translated, merge
+from ringfence.connectors.topic_durability import add_min_isr
 
 SOURCE_PREFIX: Final = "source.cluster."
 CONSUMER_PREFIX: Final = "source.consumer."

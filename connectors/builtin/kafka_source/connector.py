@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from confluent_kafka import KafkaException
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
@@ -18,12 +18,18 @@ from connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from connectors.builtin.kafka_source import settings as names
-from connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition, source_settings, target_settings, validate
-from connectors.builtin.kafka_source.settings import CONFIG_DEF
-from connectors.builtin.kafka_source.task import KafkaSourceTask, group_of
-from connectors.builtin.kafka_source.topics import Names, Renaming, choose_topics, divide_partitions
-from connectors.worker_limits import current
+from ringfence.connectors.builtin.kafka_source import settings as names
+from ringfence.connectors.builtin.kafka_source.cluster import (
+    Cluster,
+    TopicDefinition,
+    source_settings,
+    target_settings,
+    validate,
+)
+from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
+from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask, group_of
+from ringfence.connectors.builtin.kafka_source.topics import Names, Renaming, choose_topics, divide_partitions
+from ringfence.connectors.worker_limits import current
 
 logger = logging.getLogger(__name__)
 

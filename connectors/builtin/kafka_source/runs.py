@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import Message
 
-from connectors.api import InputRecord
+from ringfence.connectors.api import InputRecord
 
 
 class Run(NamedTuple):

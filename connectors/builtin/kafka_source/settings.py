@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from connectors.api import Choices, ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
-from connectors.kafka_settings import input_group
+from ringfence.connectors.api import Choices, ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
+from ringfence.connectors.kafka_settings import input_group
 
 TOPICS: Final = "topics"
 TOPICS_EXCLUDE: Final = "topics.exclude"

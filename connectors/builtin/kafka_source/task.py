@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConnectorError,
     GroupInput,
     ParsedConfig,
@@ -19,12 +19,12 @@ from connectors.api import (
     SourceRecord,
     SourceTask,
 )
-from connectors.builtin.kafka_source import settings as names
-from connectors.builtin.kafka_source.cluster import Cluster, consumer, source_settings, validate
-from connectors.builtin.kafka_source.runs import Run, by_partition, of_messages, of_records
-from connectors.builtin.kafka_source.settings import CONFIG_DEF
-from connectors.builtin.kafka_source.topics import Renaming, check_other_offsets, starting_offset
-from connectors.worker_limits import current
+from ringfence.connectors.builtin.kafka_source import settings as names
+from ringfence.connectors.builtin.kafka_source.cluster import Cluster, consumer, source_settings, validate
+from ringfence.connectors.builtin.kafka_source.runs import Run, by_partition, of_messages, of_records
+from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
+from ringfence.connectors.builtin.kafka_source.topics import Renaming, check_other_offsets, starting_offset
+from ringfence.connectors.worker_limits import current
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from connectors.builtin.kafka_source.settings import GROUP, IDENTITY
+from ringfence.connectors.builtin.kafka_source.settings import GROUP, IDENTITY
 
 
 class Names:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
@@ -12,8 +12,8 @@ from connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from connectors.builtin.verifiable.settings import CONFIG_DEF, ID, SEQNO
-from connectors.builtin.verifiable.task import VerifiableSourceTask
+from ringfence.connectors.builtin.verifiable.settings import CONFIG_DEF, ID, SEQNO
+from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask
 
 
 class VerifiableSourceConnector(SourceConnector):

@@ -5,9 +5,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from connectors.api import ConfigType, ConnectorError, RecordBatch, SourceOffset, SourceRecord, SourceTask
-from connectors.api.schemas import INT32, INT64
-from connectors.builtin.verifiable.settings import COMPLETE_RECORD_DATA, CONFIG_DEF, ID, SEQNO, THROUGHPUT, TOPIC
+from ringfence.connectors.api import ConfigType, ConnectorError, RecordBatch, SourceOffset, SourceRecord, SourceTask
+from ringfence.connectors.api.schemas import INT32, INT64
+from ringfence.connectors.builtin.verifiable.settings import (
+    COMPLETE_RECORD_DATA,
+    CONFIG_DEF,
+    ID,
+    SEQNO,
+    THROUGHPUT,
+    TOPIC,
+)
 
 logger = logging.getLogger(__name__)
 

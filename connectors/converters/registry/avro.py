@@ -6,14 +6,14 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
-from connectors.api.schemas import DECIMAL_NAME
-from connectors.api.structs import fit
-from connectors.converters.json_encoding import to_signed_bytes, to_unscaled
-from connectors.converters.registry.avro_schemas import LOGICAL, avro_schema, for_writing
-from connectors.converters.registry.base import RegistryConverter, Write, pairs
-from connectors.converters.registry.settings import load
-from connectors.values.moments import encode
+from ringfence.connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
+from ringfence.connectors.api.schemas import DECIMAL_NAME
+from ringfence.connectors.api.structs import fit
+from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_unscaled
+from ringfence.connectors.converters.registry.avro_schemas import LOGICAL, avro_schema, for_writing
+from ringfence.connectors.converters.registry.base import RegistryConverter, Write, pairs
+from ringfence.connectors.converters.registry.settings import load
+from ringfence.connectors.values.moments import encode
 
 
 class AvroConverter(RegistryConverter):

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.api import ConnectorError, Schema, SchemaType, Struct
-from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from connectors.converters.json_encoding import to_signed_bytes, to_unscaled
-from connectors.converters.registry.base import pairs
-from connectors.values.moments import encode
-from connectors.values.texts import number_text
+from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
+from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
+from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_unscaled
+from ringfence.connectors.converters.registry.base import pairs
+from ringfence.connectors.values.moments import encode
+from ringfence.connectors.values.texts import number_text
 
 _NAMESPACE: Final = "io.confluent.connect.avro"
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -4,11 +4,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from connectors import egress
-from connectors.api import ConfigDef, ConnectorError, ParsedConfig, RetriableError, Schema, Struct
-from connectors.api.schemas import BOOLEAN, BYTES, FLOAT64, INT64, STRING
-from connectors.converters.base import Converter, refuse
-from connectors.converters.registry.settings import client, load, registry_settings, subject_of
+from ringfence.connectors import egress
+from ringfence.connectors.api import ConfigDef, ConnectorError, ParsedConfig, RetriableError, Schema, Struct
+from ringfence.connectors.api.schemas import BOOLEAN, BYTES, FLOAT64, INT64, STRING
+from ringfence.connectors.converters.base import Converter, refuse
+from ringfence.connectors.converters.registry.settings import client, load, registry_settings, subject_of
 
 Write = Callable[[object], bytes]
 """A value as bytes, without the id."""

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import orjson
 
-from connectors.api import ConfigDef, ConfigType, ParsedConfig, Schema, SchemaType
-from connectors.api.schemas import DECIMAL_NAME
-from connectors.converters.json_encoding import Encoders, decimals_as_numbers, with_decimal_format
-from connectors.converters.registry.base import RegistryConverter, Write, pairs
-from connectors.converters.registry.settings import registry_settings
+from ringfence.connectors.api import ConfigDef, ConfigType, ParsedConfig, Schema, SchemaType
+from ringfence.connectors.api.schemas import DECIMAL_NAME
+from ringfence.connectors.converters.json_encoding import Encoders, decimals_as_numbers, with_decimal_format
+from ringfence.connectors.converters.registry.base import RegistryConverter, Write, pairs
+from ringfence.connectors.converters.registry.settings import registry_settings
 
 _TYPES: Final = {
     SchemaType.INT8: ("integer", "int8"),

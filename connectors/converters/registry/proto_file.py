@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connectors.api import ConnectorError, Schema, SchemaType
-from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from connectors.converters.registry.settings import load
+from ringfence.connectors.api import ConnectorError, Schema, SchemaType
+from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
+from ringfence.connectors.converters.registry.settings import load
 
 SCALARS: Final = {
     SchemaType.INT8: "int32",

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
-from connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from connectors.api.structs import fit
-from connectors.converters.json_encoding import to_signed_bytes, to_unscaled
-from connectors.converters.registry.base import RegistryConverter, Write
-from connectors.converters.registry.proto_file import LOGICAL, ProtoFile
-from connectors.converters.registry.settings import load
-from connectors.values.moments import millis
+from ringfence.connectors.api import ConnectorError, ParsedConfig, Schema, SchemaType, Struct
+from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
+from ringfence.connectors.api.structs import fit
+from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_unscaled
+from ringfence.connectors.converters.registry.base import RegistryConverter, Write
+from ringfence.connectors.converters.registry.proto_file import LOGICAL, ProtoFile
+from ringfence.connectors.converters.registry.settings import load
+from ringfence.connectors.values.moments import millis
 
 Message = Any
 Fill = Callable[[Message, Any], None]

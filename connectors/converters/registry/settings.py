@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from connectors import egress, worker_limits
-from connectors.api import (
+from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.api import (
     AllOf,
     ConfigDef,
     ConfigException,
@@ -18,7 +18,7 @@ from connectors.api import (
     Range,
     Schema,
 )
-from connectors.api.config_types import HIDDEN
+from ringfence.connectors.api.config_types import HIDDEN
 
 EXTRA: Final = "pip install 'ringfence[schema-registry]', on the workers and where the tasks run"
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from connectors.api import RecordBatch, SourceRecord
-from fencing.clock import Clock, Deadline
-from fencing.errors import Fatal
-from fencing.kafka.idempotent import IdempotentProducer
-from fencing.kafka.translation import kafka_errors
-from fencing.records.record_path import GatheredOffsets, RecordPath
-from fencing.task.at_least_once.offset_flush import OffsetFlush
-from fencing.task.at_least_once.submitted_records import SubmittedRecords
-from fencing.task.transactions import Counters
+from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import Fatal
+from ringfence.fencing.kafka.idempotent import IdempotentProducer
+from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.records.record_path import GatheredOffsets, RecordPath
+from ringfence.fencing.task.at_least_once.offset_flush import OffsetFlush
+from ringfence.fencing.task.at_least_once.submitted_records import SubmittedRecords
+from ringfence.fencing.task.transactions import Counters
 
 
 def runs_of(batch: Sequence[SourceRecord] | RecordBatch) -> Iterator[Sequence[SourceRecord] | RecordBatch]:

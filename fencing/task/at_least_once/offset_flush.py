@@ -7,13 +7,13 @@ late, or not at all, costs duplicates after a restart and nothing else.
 import logging
 from collections.abc import Sequence
 
-from fencing.clock import Clock, Deadline
-from fencing.errors import FencingError
-from fencing.kafka.idempotent import IdempotentProducer
-from fencing.kafka.translation import kafka_errors
-from fencing.metrics import Measures
-from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
-from fencing.offsets.worker_copy import OffsetsCopy
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.idempotent import IdempotentProducer
+from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.metrics import Measures
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
+from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 
 log = logging.getLogger(__name__)
 

@@ -12,24 +12,24 @@ learns that it is superseded sends nothing more, not even a batch that its plugi
 
 import logging
 
-from connectors.api import SourceTask
-from fencing.clock import Clock, Deadline
-from fencing.errors import Fatal, FencingError
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.idempotent import IdempotentProducer
-from fencing.task.at_least_once.deliveries import Deliveries
-from fencing.task.at_least_once.offset_flush import OffsetFlush
-from fencing.task.clients import fencing_connection, idempotent_producer
-from fencing.task.context import TaskContext
-from fencing.task.offsets import TaskOffsets
-from fencing.task.plugin import Plugin, overrides
-from fencing.task.polling import Polling
-from fencing.task.record_path_factory import record_path
-from fencing.task.report import TaskReport
-from fencing.task.spec import TaskSpec
-from fencing.task.transactions import Counters
-from fencing.task.view import DesiredState, TaskView
-from fencing.topics.status import State
+from ringfence.connectors.api import SourceTask
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.errors import Fatal, FencingError
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.idempotent import IdempotentProducer
+from ringfence.fencing.task.at_least_once.deliveries import Deliveries
+from ringfence.fencing.task.at_least_once.offset_flush import OffsetFlush
+from ringfence.fencing.task.clients import fencing_connection, idempotent_producer
+from ringfence.fencing.task.context import TaskContext
+from ringfence.fencing.task.offsets import TaskOffsets
+from ringfence.fencing.task.plugin import Plugin, overrides
+from ringfence.fencing.task.polling import Polling
+from ringfence.fencing.task.record_path_factory import record_path
+from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.transactions import Counters
+from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.topics.status import State
 
 log = logging.getLogger(__name__)
 

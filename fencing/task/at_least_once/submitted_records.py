@@ -8,9 +8,9 @@ offsets of all later ones, however long those have been acknowledged. Other sour
 from collections import deque
 from collections.abc import Sequence, Set
 
-from connectors.api import SourceRecord
-from fencing.errors import FencingError
-from fencing.offsets.source_offsets import Offset, Partition, canonical
+from ringfence.connectors.api import SourceRecord
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical
 
 Move = tuple[Partition, Offset | None]
 """A source partition, and its new offset."""

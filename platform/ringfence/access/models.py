@@ -6,9 +6,9 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from fencing.name_patterns import EVERYTHING
 from ringfence.access.principal import Right
 from ringfence.access.verbs import verbs_of
+from ringfence.fencing.name_patterns import EVERYTHING
 
 
 def describe(what: str, pattern: str, topics: str) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from fencing.name_patterns import EVERYTHING, matches, regular_expression
-from fencing.topics.topic_grants import Groups, limits
 from ringfence.access.verbs import Verb
+from ringfence.fencing.name_patterns import EVERYTHING, matches, regular_expression
+from ringfence.fencing.topics.topic_grants import Groups, limits
 
 
 @dataclass(frozen=True, slots=True)

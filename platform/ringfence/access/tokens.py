@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from django.contrib.auth.models import User
 
-from fencing.name_patterns import EVERYTHING
 from ringfence.access.models import Token
 from ringfence.access.verbs import verbs_of
+from ringfence.fencing.name_patterns import EVERYTHING
 
 PREFIX = "rf_"
 _USED_EVERY_MS = 60_000

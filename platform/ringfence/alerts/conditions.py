@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fencing.name_patterns import matches
+from ringfence.fencing.name_patterns import matches
 
 
 class Kind(StrEnum):

@@ -10,11 +10,11 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 
-from connectors.api.config_types import HIDDEN
 from ringfence.alerts import deliveries, guard
 from ringfence.alerts.conditions import Kind, What
 from ringfence.alerts.models import Delivery, Destination, Rule
 from ringfence.alerts.senders import KINDS, MAIL, WEBHOOK, allowed_addresses
+from ringfence.connectors.api.config_types import HIDDEN
 
 LONGEST_SECONDS = 7 * 24 * 3600
 _MOST_RECIPIENTS = 20

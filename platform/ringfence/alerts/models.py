@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 from django.db import models
 from django.db.models import Q
 
-from connectors.api.config_types import HIDDEN
-from fencing.name_patterns import EVERYTHING
 from ringfence.alerts.fields import EncryptedTextField
+from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.fencing.name_patterns import EVERYTHING
 
 
 class Destination(models.Model):

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.delivery_settings import DEAD_LETTERS
 from ringfence import dispatch
+from ringfence.connectors.delivery_settings import DEAD_LETTERS
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector

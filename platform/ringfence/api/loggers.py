@@ -9,14 +9,14 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from fencing.errors import Invalid
-from fencing.topics import log_levels
-from fencing.topics.log_levels import LoggerLevel
 from ringfence import dispatch
 from ringfence.access.routes import everywhere, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import object_of, text_of
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.topics import log_levels
+from ringfence.fencing.topics.log_levels import LoggerLevel
 from ringfence.http.errors import bad_request, not_found
 from ringfence.log_levels import follower
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from connectors.catalog import find_part, parts
 from ringfence import dispatch
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import topic_grants, writing
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_of
+from ringfence.connectors.catalog import find_part, parts
 from ringfence.dispatch import Refused
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import unmask

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
+from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.errors import ConnectError, not_found
 from ringfence.http.masking import Masker, hide_all
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task

@@ -6,11 +6,11 @@ The task asks again for each topic that a record goes to; here people are told b
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
-from fencing.ids import ConnectorName
-from fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
+from ringfence.connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 _NAMING: Final = ("topic", DEAD_LETTERS, OFFSETS_STORAGE_TOPIC)
 

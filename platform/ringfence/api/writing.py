@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fencing.ids import ConnectorName
-from fencing.topics.topic_grants import TopicGrantRecord
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
@@ -12,6 +10,8 @@ from ringfence.api import reading, topic_grants
 from ringfence.api.converters import has_control
 from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.dispatch import CommandResult, Refused
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.history import versions
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker, remember, unmask

@@ -8,12 +8,12 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.db import transaction
 
-from fencing.name_patterns import EVERYTHING
 from ringfence.access import tokens
 from ringfence.access.models import Grant, Token
 from ringfence.access.verbs import verbs_of
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
+from ringfence.fencing.name_patterns import EVERYTHING
 
 
 class AuditCallback(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors import properties
 from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.connectors import properties
 
 HIDDEN = "[hidden]"
 """What the server shows of a secret; sent back, it keeps what is stored."""

@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """While the cluster works; nothing is changed in it."""
     config = cluster_settings.worker_config(args)
-    from fencing.clock import Deadline
-    from fencing.errors import FencingError
+    from ringfence.fencing.clock import Deadline
+    from ringfence.fencing.errors import FencingError
     from ringfence.recovery.taking import from_kafka
 
     if args.file.exists() and not args.force:

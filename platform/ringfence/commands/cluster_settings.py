@@ -41,7 +41,7 @@ def worker_config(args: argparse.Namespace) -> "WorkerConfig":
         given = environment.complete(
             given, instance, bootstrap=f"127.0.0.1:{port}", embedded_kafka=True, redis_url="", http=""
         )
-    from fencing.errors import Invalid
+    from ringfence.fencing.errors import Invalid
     from ringfence.worker_config import WorkerConfig
 
     try:

@@ -11,7 +11,7 @@ from ringfence.commands.database import connect
 from ringfence.local.errors import LocalError
 
 if TYPE_CHECKING:
-    from fencing.topics.topic_ids import TopicIds
+    from ringfence.fencing.topics.topic_ids import TopicIds
     from ringfence.recovery.copies import Copy
 
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Only what is lost is written; every old task is fenced first."""
     config = cluster_settings.worker_config(args)
-    from fencing.errors import FencingError
+    from ringfence.fencing.errors import FencingError
     from ringfence.recovery.restoring import Restore
 
     remembered = read_known_topics(args)

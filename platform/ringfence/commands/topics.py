@@ -24,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """`show`: 0 where no topic is lost, else 1."""
     config = cluster_settings.worker_config(args)
-    from fencing.clock import Deadline
-    from fencing.errors import FencingError
-    from fencing.topics.topic_ids import ROLES, losses
     from ringfence.engine.platform_topics import names_of, present, recall
+    from ringfence.fencing.clock import Deadline
+    from ringfence.fencing.errors import FencingError
+    from ringfence.fencing.topics.topic_ids import ROLES, losses
     from ringfence.recovery.restoring import Restore
 
     remembered = read_known_topics(args)

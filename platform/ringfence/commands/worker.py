@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(worker_id: str) -> int:
     """A worker stays a member only while its reconcile loop makes progress: the group knows more than a process."""
-    from fencing.errors import FencingError
     from ringfence.engine.leader.members import is_member
+    from ringfence.fencing.errors import FencingError
     from ringfence.worker_config import WorkerConfig
 
     try:

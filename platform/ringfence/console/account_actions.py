@@ -10,7 +10,6 @@ from django.urls import path
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
-from fencing.name_patterns import EVERYTHING
 from ringfence.access.models import Grant, Token
 from ringfence.access.routes import everywhere, requires
 from ringfence.access.tokens import topics_of
@@ -19,6 +18,7 @@ from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback
 from ringfence.audit.trail import tell as tell_request
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
+from ringfence.fencing.name_patterns import EVERYTHING
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
 _both = require_http_methods(["GET", "POST"])

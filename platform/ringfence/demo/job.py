@@ -9,13 +9,13 @@ import httpx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError
-from fencing.kafka.admin import TopicSpec, create_topics
-from fencing.kafka.consumer import PartitionReader
-from fencing.kafka.settings import Connection
 from ringfence.demo.flights import FLIGHTS, flights_file
 from ringfence.demo.tally import Tally, TallyResult
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.consumer import PartitionReader
+from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.errors import LocalError
 from ringfence.local.running import Running
 

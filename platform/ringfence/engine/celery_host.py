@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from redis.exceptions import RedisError
 
-from fencing.topics.status import WorkerRecord
 from ringfence import redis_clock
 from ringfence.celery import app, application
+from ringfence.fencing.topics.status import WorkerRecord
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,6 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError
-from fencing.ids import ConnectorName
 from ringfence import redis_clock
 from ringfence.celery import app
 from ringfence.engine.leader.command_refused import CommandRefused
@@ -26,6 +23,9 @@ from ringfence.engine.queries import transactional_ids as transactions
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName
 from ringfence.worker_config import WorkerConfig
 
 

@@ -9,13 +9,13 @@ events topic that was lost is created again: tasks and workers make their report
 import logging
 from collections.abc import Callable
 
-from fencing.clock import Deadline
-from fencing.errors import TopicLost
-from fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_ids
-from fencing.kafka.settings import Connection
-from fencing.offsets.stores import offsets_topic_spec
-from fencing.topics.names import Topics
-from fencing.topics.topic_ids import (
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import TopicLost
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_ids
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.stores import offsets_topic_spec
+from ringfence.fencing.topics.names import Topics
+from ringfence.fencing.topics.topic_ids import (
     CONFIG,
     EVENTS,
     KEY,
@@ -31,7 +31,7 @@ from fencing.topics.topic_ids import (
     newest,
     offsets_key,
 )
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

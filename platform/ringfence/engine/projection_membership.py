@@ -2,10 +2,10 @@
 
 import threading
 
-from fencing.ids import member_client_id
-from fencing.kafka.membership import GroupMembership
-from fencing.topics.status import WorkerRecord
-from fencing.topics.topic_ids import TopicIds
+from ringfence.fencing.ids import member_client_id
+from ringfence.fencing.kafka.membership import GroupMembership
+from ringfence.fencing.topics.status import WorkerRecord
+from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.worker_config import WorkerConfig
 
 

@@ -1,10 +1,10 @@
 """The status topic, followed and folded."""
 
-from fencing.clock import Deadline
-from fencing.kafka.consumer import LogRecord
-from fencing.kafka.settings import Connection
-from fencing.topics.status import StatusState, apply, decode
-from fencing.topics.topic_log import Isolation, TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.status import StatusState, apply, decode
+from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 
 
 class StatusLog:

@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError, Retriable, TopicLost
-from fencing.kafka.admin import create_topics
-from fencing.kafka.settings import Connection
-from fencing.kafka.topic_watch import TopicWatch
-from fencing.topics.topic_ids import EVENTS, PRECIOUS, Loss, TopicIds, explanation
 from ringfence.alerts.tasks import watch_alone
 from ringfence.engine.platform_topics import ensure_topics, specs
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, Retriable, TopicLost
+from ringfence.fencing.kafka.admin import create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.topic_watch import TopicWatch
+from ringfence.fencing.topics.topic_ids import EVENTS, PRECIOUS, Loss, TopicIds, explanation
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

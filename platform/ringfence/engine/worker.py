@@ -15,19 +15,10 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from connectors import worker_limits
-from connectors.config_providers import PROVIDERS, ConfigProviders
-from fencing.clock import Deadline
-from fencing.errors import FencingError, Invalid, Retriable
-from fencing.ids import parse_member_client_id
-from fencing.kafka.admin import cluster_id
-from fencing.kafka.groups import group_members
-from fencing.offsets.view import OffsetsView
-from fencing.topics.connector_logs import LogPublisher
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import WorkerRecord
 from ringfence import __version__, encryption
 from ringfence.alerts.tasks import watch
+from ringfence.connectors import worker_limits
+from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import Services, provide
 from ringfence.engine.leader.command_service import CommandService
@@ -45,6 +36,15 @@ from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.topic_guard import TopicGuard
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, Invalid, Retriable
+from ringfence.fencing.ids import parse_member_client_id
+from ringfence.fencing.kafka.admin import cluster_id
+from ringfence.fencing.kafka.groups import group_members
+from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.topics.connector_logs import LogPublisher
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.history import keeping
 from ringfence.worker_config import WorkerConfig
 

@@ -2,7 +2,7 @@
 
 import os
 
-from fencing.errors import Invalid
+from ringfence.fencing.errors import Invalid
 
 DEFAULTS = {"RINGFENCE_KEEP_VERSIONS": 100, "RINGFENCE_KEEP_DELETED_DAYS": 30, "RINGFENCE_KEEP_AUDIT_DAYS": 365}
 """Versions of each connector; days for what is left of a deleted one; days for the audit trail. 0: for ever."""

@@ -5,8 +5,8 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 
-from connectors.api.config_types import HIDDEN
-from connectors.secret_names import secret_by_name
+from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.connectors.secret_names import secret_by_name
 from ringfence.dispatch import Refused, config_keys
 from ringfence.http.errors import bad_request
 from ringfence.projection.models import PluginSecrets

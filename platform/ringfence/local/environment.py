@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from connectors import properties
+from ringfence.connectors import properties
 from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fencing.errors import Unreadable
-from fencing.ids import ConnectorName
-from fencing.topics.cluster_state import ClusterState, ConnectorState, Fold
-from fencing.topics.config_records import (
+from ringfence.encryption import encrypt_text
+from ringfence.fencing.errors import Unreadable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, Fold
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConnectorRecord,
     DrainRecord,
@@ -16,8 +17,7 @@ from fencing.topics.config_records import (
     connector_of,
     decode,
 )
-from fencing.topics.log_levels import LoggerRecord
-from ringfence.encryption import encrypt_text
+from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import Connector, DrainedWorker, Event, GenerationRow, LogLevel, Task, pack

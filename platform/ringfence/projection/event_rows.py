@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from django.db.models import F
 
-from fencing.topics.events import Event as Report
-from fencing.topics.events import decode
+from ringfence.fencing.topics.events import Event as Report
+from ringfence.fencing.topics.events import decode
 from ringfence.projection import hanging_rows, log_rows, minutes, progress, stalls
 from ringfence.projection.minutes import Minutes
 from ringfence.projection.models import Connector, Event, GenerationRow, pack

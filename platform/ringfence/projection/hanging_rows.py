@@ -2,7 +2,7 @@
 
 from django.db.models import F
 
-from fencing.topics.events import Event as Report
+from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection.models import Connector, HangingTransaction, pack
 from ringfence.projection.progress import number, text
 from ringfence.projection.signals import hanging_transaction_ended

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from fencing.topics.events import Event as Report
-from fencing.topics.log_levels import number_of
+from ringfence.fencing.topics.events import Event as Report
+from ringfence.fencing.topics.log_levels import number_of
 from ringfence.projection.models import LogLine
 from ringfence.projection.progress import number, text
 

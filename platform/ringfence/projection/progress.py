@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from fencing.topics.events import Event as Report
+from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection import task_metrics as measures
 from ringfence.projection.clean_text import clean
 from ringfence.projection.minutes import Minutes

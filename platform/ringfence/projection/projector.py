@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, transaction
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError, Retriable, TopicLost
-from fencing.kafka.admin import cluster_id, end_offsets
-from fencing.kafka.topic_watch import TopicWatch
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
-from fencing.topics.topic_log import Isolation, TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, Retriable, TopicLost
+from ringfence.fencing.kafka.admin import cluster_id, end_offsets
+from ringfence.fencing.kafka.topic_watch import TopicWatch
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
+from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.projection import config_rows, event_rows, offset_rows, positions, status_rows, topic_memory
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.models import ClusterInfo

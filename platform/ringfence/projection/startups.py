@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 from django.db.models import F
 
-from fencing.topics.status import RESTARTED, State, TaskStatus
+from ringfence.fencing.topics.status import RESTARTED, State, TaskStatus
 from ringfence.projection.clean_text import clean
 from ringfence.projection.models import Connector, Startups, Task
 

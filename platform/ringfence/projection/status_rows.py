@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
-from fencing.topics.active_topics import TopicStatus
-from fencing.topics.status import (
+from ringfence.fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
+from ringfence.fencing.topics.active_topics import TopicStatus
+from ringfence.fencing.topics.status import (
     ConnectorStatus,
     LeaderRecord,
     Removed,

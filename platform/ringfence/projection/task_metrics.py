@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fencing.topics.events import Event as Report
+from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection.models import Task, pack
 
 SPREADS = ("poll_ms", "batch_records", "active_records", "commit_times_ms", "commit_failed", "transaction_records")

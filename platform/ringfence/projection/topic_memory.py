@@ -6,8 +6,8 @@ Without a lost topic the pages and the API show the rows; with one they show the
 import time
 from dataclasses import dataclass
 
-from fencing.topics import topic_ids
-from fencing.topics.topic_ids import Topic, TopicIds
+from ringfence.fencing.topics import topic_ids
+from ringfence.fencing.topics.topic_ids import Topic, TopicIds
 from ringfence.projection.models import ClusterInfo, Connector, TopicPosition
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fencing.topics.active_topics import TopicStatus, parts_of
+from ringfence.fencing.topics.active_topics import TopicStatus, parts_of
 from ringfence.projection.clean_text import clean
 from ringfence.projection.models import ActiveTopic
 

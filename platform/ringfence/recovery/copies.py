@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fencing.errors import Invalid
-from fencing.topics.config_records import TargetState
-from fencing.topics.topic_grants import Groups
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.topic_grants import Groups
 
 FORMAT: Final = "ringfence-backup"
 VERSION: Final = 1

@@ -16,19 +16,20 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from fencing.clock import Deadline
-from fencing.errors import Conflict, FencingError, Invalid, Retriable
-from fencing.ids import ConnectorName, Generation
-from fencing.kafka.admin import create_topics
-from fencing.kafka.fencer import Fencer
-from fencing.kafka.groups import group_members
-from fencing.kafka.membership import GroupMembership, GroupMetadata
-from fencing.leader.fence_targets import place_of, target_of, ways
-from fencing.leader.term import Term, TopicRecord
-from fencing.offsets.source_offsets import decode_key, encode_key, encode_value
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.config_log import ConfigLog
-from fencing.topics.config_records import (
+from ringfence.engine.platform_topics import present, recall, specs
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Conflict, FencingError, Invalid, Retriable
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.kafka.admin import create_topics
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.groups import group_members
+from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.leader.fence_targets import place_of, target_of, ways
+from ringfence.fencing.leader.term import Term, TopicRecord
+from ringfence.fencing.offsets.source_offsets import decode_key, encode_key, encode_value
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -36,11 +37,10 @@ from fencing.topics.config_records import (
     TargetStateRecord,
     TaskCountRecord,
 )
-from fencing.topics.reporter import Reporter
-from fencing.topics.topic_grants import TopicGrantRecord
-from fencing.topics.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
-from fencing.topics.topic_log import TopicLog
-from ringfence.engine.platform_topics import present, recall, specs
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.fencing.topics.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.copies import ConnectorCopy, Copy
 from ringfence.worker_config import WorkerConfig
 

@@ -2,18 +2,18 @@
 
 import time
 
-from fencing.clock import Deadline
-from fencing.errors import Retriable
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import cluster_id
-from fencing.kafka.settings import Connection
-from fencing.leader.fence_targets import target_of
-from fencing.offsets.source_offsets import canonical, decode_key, decode_value
-from fencing.topics.cluster_state import ClusterState, ConnectorState
-from fencing.topics.config_log import ConfigLog
-from fencing.topics.config_records import TargetState
-from fencing.topics.topic_ids import dumps
-from fencing.topics.topic_log import TopicLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import cluster_id
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.fence_targets import target_of
+from ringfence.fencing.offsets.source_offsets import canonical, decode_key, decode_value
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.topic_ids import dumps
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.copies import ConnectorCopy, Copy, OffsetCopy
 from ringfence.worker_config import WorkerConfig
 

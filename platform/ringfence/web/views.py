@@ -10,10 +10,10 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
-from fencing.modes import lagging
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
+from ringfence.fencing.modes import lagging
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from datetime import date, time
 from decimal import Decimal
 
-from connectors.api import Schema, Struct
-from connectors.api.schemas import (
+from ringfence.connectors.api import Schema, Struct
+from ringfence.connectors.api.schemas import (
     BOOLEAN,
     BYTES,
     DATE,
@@ -25,7 +25,7 @@ from connectors.api.schemas import (
     optional,
     struct,
 )
-from connectors.api.structs import fit, single
+from ringfence.connectors.api.structs import fit, single
 from tests.connectors.golden.codec import Json, schema_json, value_json
 from tests.connectors.golden.converter_cases import given
 from tests.connectors.golden.records import MOMENT

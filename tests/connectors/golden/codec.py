@@ -6,10 +6,10 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from connectors.api import Schema, SchemaAndValue, SchemaType, SourceRecord, Struct
-from connectors.api.schemas import DATE_NAME, TIME_NAME
-from connectors.api.structs import single
-from connectors.values.moments import millis, to_date, to_datetime, to_time
+from ringfence.connectors.api import Schema, SchemaAndValue, SchemaType, SourceRecord, Struct
+from ringfence.connectors.api.schemas import DATE_NAME, TIME_NAME
+from ringfence.connectors.api.structs import single
+from ringfence.connectors.values.moments import millis, to_date, to_datetime, to_time
 
 Json = Any
 

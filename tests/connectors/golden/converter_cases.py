@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
-from connectors.api import Schema, Struct
-from connectors.api.schemas import (
+from ringfence.connectors.api import Schema, Struct
+from ringfence.connectors.api.schemas import (
     BOOLEAN,
     BYTES,
     DATE,

@@ -3,8 +3,8 @@
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
-from connectors.api import Schema, SchemaAndValue, SchemaType, SourceRecord, Struct
-from connectors.api.schemas import (
+from ringfence.connectors.api import Schema, SchemaAndValue, SchemaType, SourceRecord, Struct
+from ringfence.connectors.api.schemas import (
     BOOLEAN,
     BYTES,
     DATE,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from datetime import date, time
 from decimal import Decimal
 
-from connectors.api import SourceRecord, Struct
-from connectors.api.schemas import (
+from ringfence.connectors.api import SourceRecord, Struct
+from ringfence.connectors.api.schemas import (
     BOOLEAN,
     BYTES,
     DATE,
@@ -21,7 +21,7 @@ from connectors.api.schemas import (
     optional,
     struct,
 )
-from connectors.api.structs import single
+from ringfence.connectors.api.structs import single
 from tests.connectors.golden.codec import Json, record_json
 from tests.connectors.golden.records import FLAT_VALUE, FULL, INNER, MOMENT, PLAIN, SPARSE, record
 from tests.connectors.golden.texts import LITERALS, PATTERNS, TEXTS

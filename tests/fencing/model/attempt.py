@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from fencing.ids import TaskId
-from fencing.kafka.settings import Connection
-from fencing.task.spec import TaskSpec
-from fencing.task.view import DesiredState, judge
-from fencing.topics.cluster_state import ConnectorState, Placement
-from fencing.topics.names import Topics
+from ringfence.fencing.ids import TaskId
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.view import DesiredState, judge
+from ringfence.fencing.topics.cluster_state import ConnectorState, Placement
+from ringfence.fencing.topics.names import Topics
 from tests.fencing.model.kafka import Fenced
 from tests.fencing.model.world import GROUP, WAIT, C, Data, OffsetRecord, Rules, Steps, Violation, World, wait_for_init
 

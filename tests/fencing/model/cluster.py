@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from fencing.ids import Incarnation, TaskId
-from fencing.leader.assignment import Member
-from fencing.topics.cluster_state import Placement
-from fencing.topics.config_records import TargetState
-from fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus
 from ringfence.engine.leader import commands
+from ringfence.fencing.ids import Incarnation, TaskId
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.topics.cluster_state import Placement
+from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus
 from tests.fencing.model.attempt import BATCHES_IN_A_TRANSACTION, Attempt
 from tests.fencing.model.leader import Leader, task_configs
 from tests.fencing.model.world import C, Rules, Violation, World

@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fencing.errors import Conflict
-from fencing.ids import leader_transactional_id, task_transactional_id
-from fencing.leader import reconcile as decisions
-from fencing.leader.abandoned import find_abandoned
-from fencing.leader.round_plan import Round, finish
-from fencing.leader.term import TopicRecord
-from fencing.offsets.source_offsets import Partition, SourceOffsets
-from fencing.topics.cluster_state import ClusterState, TaskCount
-from fencing.topics.config_records import ConfigRecord, TargetState, TaskCountRecord
 from ringfence.engine.leader import commands
 from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.errors import Conflict
+from ringfence.fencing.ids import leader_transactional_id, task_transactional_id
+from ringfence.fencing.leader import reconcile as decisions
+from ringfence.fencing.leader.abandoned import find_abandoned
+from ringfence.fencing.leader.round_plan import Round, finish
+from ringfence.fencing.leader.term import TopicRecord
+from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
+from ringfence.fencing.topics.cluster_state import ClusterState, TaskCount
+from ringfence.fencing.topics.config_records import ConfigRecord, TargetState, TaskCountRecord
 from tests.fencing.model.kafka import Fenced, OldGeneration
 from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, wait_for_init
 

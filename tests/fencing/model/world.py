@@ -6,10 +6,10 @@ The pure functions are the kernel's own; a rule that is taken out is taken out a
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
-from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
-from fencing.leader.assignment import Member
-from fencing.topics.cluster_state import ClusterState, ConnectorState, Placement, apply, apply_connector
-from fencing.topics.config_records import (
+from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, Placement, apply, apply_connector
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -17,7 +17,7 @@ from fencing.topics.config_records import (
     TaskCountRecord,
     encode,
 )
-from fencing.topics.status import Attempt, StatusState
+from ringfence.fencing.topics.status import Attempt, StatusState
 from tests.fencing.model.kafka import Kafka
 
 C = ConnectorName("c")

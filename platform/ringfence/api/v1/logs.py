@@ -9,13 +9,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from fencing.topics.connector_logs import DEFAULT, LEVELS
 from ringfence import dispatch
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, number, since, until
+from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.log_rows import severity_of

@@ -14,7 +14,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from connectors import properties
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
@@ -22,6 +21,7 @@ from ringfence.api.jsonbody import config_of, object_of, read
 from ringfence.api.v1.base import TEXT, V1View
 from ringfence.api.v1.bulk import ResultsShape
 from ringfence.bulk import MOST, each
+from ringfence.connectors import properties
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker, unmask
 from ringfence.projection.models import Connector

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from fencing.errors import FencingError
-from fencing.ids import ConnectorName, task_transactional_id
-from fencing.leader.fence import FenceResult, fence
-from fencing.leader.fence_targets import AdminAccess
-from fencing.topics.connector_logs import about
-from fencing.topics.status import Attempt, TaskStatus
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName, task_transactional_id
+from ringfence.fencing.leader.fence import FenceResult, fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.topics.connector_logs import about
+from ringfence.fencing.topics.status import Attempt, TaskStatus
 
 log = logging.getLogger(__name__)
 

@@ -7,20 +7,6 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from typing import Any
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName, WorkerId
-from fencing.kafka.admin import end_offsets, topic_identity
-from fencing.kafka.settings import Connection
-from fencing.offsets.source_offsets import Offset, Partition, canonical
-from fencing.topics import topic_grants
-from fencing.topics.active_topics import key_of
-from fencing.topics.cluster_state import ConnectorState
-from fencing.topics.config_log import ConfigLog
-from fencing.topics.config_records import TargetState
-from fencing.topics.connector_logs import about
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import Removed
-from fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.engine.leader import commands
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan
@@ -32,6 +18,20 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
 from ringfence.engine.queries import hanging_transactions as hanging
 from ringfence.engine.queries.transactional_ids import fence_id
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName, WorkerId
+from ringfence.fencing.kafka.admin import end_offsets, topic_identity
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical
+from ringfence.fencing.topics import topic_grants
+from ringfence.fencing.topics.active_topics import key_of
+from ringfence.fencing.topics.cluster_state import ConnectorState
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.connector_logs import about
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import Removed
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 _INITIAL = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 _REMEMBERED = 1000

@@ -8,13 +8,14 @@ forbids it.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from fencing.leader.next_placement import status_of
-from fencing.leader.term import TopicRecord
-from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
-from fencing.topics.active_topics import TopicsResetRecord
-from fencing.topics.cluster_state import ClusterState, ConnectorState
-from fencing.topics.config_records import (
+from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.next_placement import status_of
+from ringfence.fencing.leader.term import TopicRecord
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
+from ringfence.fencing.topics.active_topics import TopicsResetRecord
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -24,11 +25,10 @@ from fencing.topics.config_records import (
     TargetStateRecord,
     TaskRecord,
 )
-from fencing.topics.connector_logs import ConnectorLevelRecord
-from fencing.topics.log_levels import LoggerRecord
-from fencing.topics.status import State, StatusState
-from fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.status import State, StatusState
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 Records = Sequence[ConfigRecord | TopicRecord]
 Plan = Callable[[ClusterState], Records]

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.config_providers import ConfigProviders
-from fencing.ids import ConnectorName
-from fencing.topics.cluster_state import ConnectorState
-from fencing.topics.config_records import TargetState
+from ringfence.connectors.config_providers import ConfigProviders
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ConnectorState
+from ringfence.fencing.topics.config_records import TargetState
 
 KEY = "config.action.reload"
 _EVERY_SECONDS = 2.0

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError
-from fencing.ids import ConnectorName
-from fencing.topics.cluster_state import ConnectorState
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ConnectorState
 
 log = logging.getLogger(__name__)
 

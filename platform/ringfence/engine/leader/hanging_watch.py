@@ -13,18 +13,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.kafka_settings.java_names import servers
-from fencing.clock import Deadline
-from fencing.errors import FencingError
-from fencing.ids import ConnectorName
-from fencing.kafka.hanging import Hanging, HangingProber, Key
-from fencing.leader.fence_targets import AdminAccess
-from fencing.leader.older_epochs import by_hand
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.reporter import Reporter
+from ringfence.connectors.kafka_settings.java_names import servers
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.hanging_transactions import SLACK_MS, topics_of
 from ringfence.engine.queries.transactional_ids import clusters, first_that_may
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.hanging import Hanging, HangingProber, Key
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.older_epochs import by_hand
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.reporter import Reporter
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

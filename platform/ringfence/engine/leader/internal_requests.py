@@ -5,12 +5,12 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
-from fencing.leader.term import Term
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.session_keys import SessionKeys, SignatureCheck
 from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.leader.term import Term
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.session_keys import SessionKeys, SignatureCheck
 
 _WRITE_SECONDS = 20.0
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from fencing.clock import Deadline
-from fencing.topics.cluster_state import ClusterState
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.topics.cluster_state import ClusterState
 
 
 @dataclass(frozen=True, slots=True)

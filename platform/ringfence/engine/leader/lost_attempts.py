@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fencing.ids import TaskId
-from fencing.leader.assignment import Member
-from fencing.leader.next_placement import Place, status_of
-from fencing.leader.reconcile import waiting_for
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.status import FAILED, MISCONFIGURED, StatusState
+from ringfence.fencing.ids import TaskId
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.next_placement import Place, status_of
+from ringfence.fencing.leader.reconcile import waiting_for
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, StatusState
 
 _FORGIVEN_SECONDS = 60.0
 _LONGEST_SECONDS = 30.0

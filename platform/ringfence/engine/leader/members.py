@@ -3,14 +3,14 @@
 import logging
 import time
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError
-from fencing.ids import parse_member_client_id
-from fencing.kafka.groups import group_members
-from fencing.kafka.settings import Connection
-from fencing.leader.assignment import Member
-from fencing.modes import parse_mode
-from fencing.topics.status import StatusState, WorkerRecord
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import parse_member_client_id
+from ringfence.fencing.kafka.groups import group_members
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.modes import parse_mode
+from ringfence.fencing.topics.status import StatusState, WorkerRecord
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ meantime.
 import logging
 from collections.abc import Sequence
 
-from fencing.ids import WorkerId
-from fencing.leader.assignment import Member
-from fencing.modes import lagging
-from fencing.topics.reporter import Reporter
+from ringfence.fencing.ids import WorkerId
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.modes import lagging
+from ringfence.fencing.topics.reporter import Reporter
 
 log = logging.getLogger(__name__)
 

@@ -8,16 +8,16 @@ that failed on the way may be sent again.
 
 from collections.abc import Sequence
 
-from fencing.clock import Deadline
-from fencing.errors import Conflict, FencingError, Invalid, UnknownOutcome
-from fencing.ids import ConnectorName
-from fencing.offsets.alteration import Records
-from fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
-from fencing.topics.cluster_state import ConnectorState
 from ringfence.engine.leader import commands
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Conflict, FencingError, Invalid, UnknownOutcome
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.alteration import Records
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
+from ringfence.fencing.topics.cluster_state import ConnectorState
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 

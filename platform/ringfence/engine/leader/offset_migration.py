@@ -5,16 +5,16 @@
 import logging
 from collections.abc import Mapping
 
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from fencing.clock import Deadline
-from fencing.errors import Conflict, Fatal, FencingError
-from fencing.leader.fence_targets import place_of
-from fencing.leader.round_plan import Round
-from fencing.offsets.alteration import Records, has_moved, records_to_carry
-from fencing.offsets.source_offsets import SourceOffsets
-from fencing.offsets.stores import OffsetStores
-from fencing.topics.cluster_state import ConnectorState
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Conflict, Fatal, FencingError
+from ringfence.fencing.leader.fence_targets import place_of
+from ringfence.fencing.leader.round_plan import Round
+from ringfence.fencing.offsets.alteration import Records, has_moved, records_to_carry
+from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.offsets.stores import OffsetStores
+from ringfence.fencing.topics.cluster_state import ConnectorState
 
 log = logging.getLogger(__name__)
 

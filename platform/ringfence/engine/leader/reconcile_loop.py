@@ -5,21 +5,28 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from fencing.clock import Deadline
-from fencing.errors import Conflict, FencingError
-from fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
-from fencing.leader.abandoned import find_abandoned
-from fencing.leader.assignment import Member
-from fencing.leader.fence import FenceResult
-from fencing.leader.next_placement import REBALANCE_DELAY, status_of
-from fencing.leader.reconcile import Steps, decide, statuses_with_restart
-from fencing.leader.round_plan import Round, finish
-from fencing.leader.term import Term
-from fencing.topics.active_topics import key_of
-from fencing.topics.cluster_state import ClusterState, ConnectorState, Placement
-from fencing.topics.config_records import ConfigRecord, TargetState
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import (
+from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
+from ringfence.engine.leader.commands import task_set
+from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.leader.hanging_watch import report_ended
+from ringfence.engine.leader.lost_attempts import LostAttempts
+from ringfence.engine.leader.mode_check import ModeWatch
+from ringfence.engine.leader.round_runner import RoundRunner
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Conflict, FencingError
+from ringfence.fencing.ids import NO_GENERATION, ConnectorName, Incarnation, TaskId, WorkerId
+from ringfence.fencing.leader.abandoned import find_abandoned
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.fence import FenceResult
+from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, status_of
+from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart
+from ringfence.fencing.leader.round_plan import Round, finish
+from ringfence.fencing.leader.term import Term
+from ringfence.fencing.topics.active_topics import key_of
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, Placement
+from ringfence.fencing.topics.config_records import ConfigRecord, TargetState
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import (
     LOST,
     PLACED,
     RESTARTED,
@@ -31,13 +38,6 @@ from fencing.topics.status import (
     StatusState,
     TaskStatus,
 )
-from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
-from ringfence.engine.leader.commands import task_set
-from ringfence.engine.leader.connector_instances import Instances
-from ringfence.engine.leader.hanging_watch import report_ended
-from ringfence.engine.leader.lost_attempts import LostAttempts
-from ringfence.engine.leader.mode_check import ModeWatch
-from ringfence.engine.leader.round_runner import RoundRunner
 
 log = logging.getLogger(__name__)
 

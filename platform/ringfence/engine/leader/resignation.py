@@ -11,12 +11,12 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 
-from fencing.clock import Deadline
-from fencing.ids import WorkerId
-from fencing.leader.assignment import Member
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
 from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import WorkerId
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
 
 _PATIENCE_SECONDS = 20.0
 _AWAY_SECONDS = _PATIENCE_SECONDS + 15.0

@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from fencing.clock import Deadline
-from fencing.errors import Conflict, FencingError
-from fencing.ids import ConnectorName, Generation
-from fencing.leader.fence import FenceResult, fence
-from fencing.leader.fence_targets import AdminAccess
-from fencing.leader.older_epochs import end_leftovers
-from fencing.leader.round_plan import Round
-from fencing.topics.connector_logs import about
 from ringfence.engine.leader.offset_migration import OffsetMigration
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Conflict, FencingError
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.leader.fence import FenceResult, fence
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.older_epochs import end_leftovers
+from ringfence.fencing.leader.round_plan import Round
+from ringfence.fencing.topics.connector_logs import about
 
 log = logging.getLogger(__name__)
 

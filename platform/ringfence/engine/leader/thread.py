@@ -10,19 +10,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError, NotLeader, Retriable
-from fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_client_id
-from fencing.kafka.membership import GroupMembership, GroupMetadata
-from fencing.leader.assignment import Member
-from fencing.leader.fence_targets import AdminAccess, ways
-from fencing.leader.round_plan import Round
-from fencing.leader.term import Term, TopicRecord
-from fencing.offsets.view import OffsetsView
-from fencing.topics.cluster_state import ClusterState
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
-from fencing.topics.topic_ids import TopicIds, dumps, offsets_key
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan, restart
@@ -41,6 +28,19 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import topics_of
 from ringfence.engine.queries.transactional_ids import ways_of
 from ringfence.engine.status_log import StatusLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, NotLeader, Retriable
+from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_client_id
+from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.fence_targets import AdminAccess, ways
+from ringfence.fencing.leader.round_plan import Round
+from ringfence.fencing.leader.term import Term, TopicRecord
+from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
+from ringfence.fencing.topics.topic_ids import TopicIds, dumps, offsets_key
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

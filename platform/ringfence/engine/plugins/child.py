@@ -21,7 +21,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 
-from connectors.plugins import PluginRegistry
+from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.errors import PluginError, to_wire
 from ringfence.engine.plugins.operations import Operations
 

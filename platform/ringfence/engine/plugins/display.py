@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from connectors.api import SchemaAndValue, SourceRecord, Struct
-from connectors.values.texts import text as value_text
+from ringfence.connectors.api import SchemaAndValue, SourceRecord, Struct
+from ringfence.connectors.values.texts import text as value_text
 
 TEXT_LIMIT: Final = 2000
 """The most characters of one key, value or header that are shown."""

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from connectors.api import SourceConnector, SourceOffset, SourcePartition
-from connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
-from connectors.config_providers import Resolved
-from connectors.plugins import PluginRegistry, class_path
+from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
+from ringfence.connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
+from ringfence.connectors.config_providers import Resolved
+from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.validation import find_for, redactor
 

@@ -5,12 +5,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from connectors import files
-from connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
-from connectors.common_settings import CONNECTOR_CLASS
-from connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
-from connectors.plugins import PluginRegistry
-from connectors.source_config import source_config_def
+from ringfence.connectors import files
+from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
+from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
+from ringfence.connectors.plugins import PluginRegistry
+from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins import validation
 from ringfence.engine.plugins.documentation import documentation_of
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError

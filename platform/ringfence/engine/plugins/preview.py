@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from connectors.api import (
+from ringfence.connectors.api import (
     ConnectorError,
     GroupInput,
     OffsetReader,
@@ -22,15 +22,15 @@ from connectors.api import (
     SourceTask,
     TransactionContext,
 )
-from connectors.common_settings import TASKS_MAX
-from connectors.config_providers import Resolved
-from connectors.delivery_settings import TRANSACTION_BOUNDARY
-from connectors.plugins import PluginInfo
-from fencing.task.transaction_context import RequestedEndings
+from ringfence.connectors.common_settings import TASKS_MAX
+from ringfence.connectors.config_providers import Resolved
+from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY
+from ringfence.connectors.plugins import PluginInfo
 from ringfence.engine.plugins.display import size_of
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
 from ringfence.engine.plugins.secrets import Scrubber
 from ringfence.engine.plugins.trial import TransformationChain
+from ringfence.fencing.task.transaction_context import RequestedEndings
 
 logger = logging.getLogger(__name__)
 

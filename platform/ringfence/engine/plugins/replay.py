@@ -5,17 +5,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.api import ConfigException, ConnectorError
-from fencing.clock import SYSTEM_CLOCK
-from fencing.ids import ConnectorName, TaskId
-from fencing.metrics import Measures
-from fencing.records.dead_letter import DeadLetter, NotExact
-from fencing.records.errors import Call, ErrorPolicy, RecordErrors
-from fencing.records.record_path import check_name
+from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.engine.base64_text import decode, encode
 from ringfence.engine.plugins.display import readable
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.spark.task_process import Conversion
+from ringfence.fencing.clock import SYSTEM_CLOCK
+from ringfence.fencing.ids import ConnectorName, TaskId
+from ringfence.fencing.metrics import Measures
+from ringfence.fencing.records.dead_letter import DeadLetter, NotExact
+from ringfence.fencing.records.errors import Call, ErrorPolicy, RecordErrors
+from ringfence.fencing.records.record_path import check_name
 
 _ERROR_LIMIT: Final = 1000
 _LONGEST_RETRY_S: Final = 3.0

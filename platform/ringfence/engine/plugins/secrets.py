@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from connectors.api import ConfigDef, ConfigType, SchemaAndValue, SourceRecord, Struct
-from connectors.api.config_def import HIDDEN
-from connectors.kafka_settings.security import SECRETS
+from ringfence.connectors.api import ConfigDef, ConfigType, SchemaAndValue, SourceRecord, Struct
+from ringfence.connectors.api.config_def import HIDDEN
+from ringfence.connectors.kafka_settings.security import SECRETS
 
 _SHORT: Final = 4
 """Shorter values are too common to be looked for inside of records; alone they are hidden, too."""

@@ -7,10 +7,10 @@ and show the pieces.
 from collections.abc import Mapping
 from typing import cast
 
-from connectors.api import ConfigException, ConnectorError, SourceRecord
-from connectors.converters import ByteArrayConverter, header_converter, key_converter, value_converter
-from connectors.transforms import Transform, build_transforms
-from connectors.transforms.keys import aliases
+from ringfence.connectors.api import ConfigException, ConnectorError, SourceRecord
+from ringfence.connectors.converters import ByteArrayConverter, header_converter, key_converter, value_converter
+from ringfence.connectors.transforms import Transform, build_transforms
+from ringfence.connectors.transforms.keys import aliases
 from ringfence.engine.plugins.display import describe_output, describe_record, readable
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.secrets import Scrubber

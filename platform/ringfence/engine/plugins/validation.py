@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import cast
 
-from connectors.api import (
+from ringfence.connectors.api import (
     Choices,
     ConfigDef,
     ConfigKey,
@@ -14,12 +14,12 @@ from connectors.api import (
     ExactlyOnceSupport,
     SourceConnector,
 )
-from connectors.api.config_types import HIDDEN
-from connectors.common_settings import CONNECTOR_CLASS
-from connectors.config_providers import Resolved
-from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
-from connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
-from connectors.source_config import source_config_def
+from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.config_providers import Resolved
+from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
+from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
+from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
 from ringfence.engine.plugins.secrets import Redactor
 

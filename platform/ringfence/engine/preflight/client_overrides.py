@@ -8,14 +8,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.api import ConfigType
-from connectors.api.config_types import ConfigKey, ConfigValue, Importance
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC, TRANSACTION_BOUNDARY_INTERVAL_MS
-from connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role
-from connectors.kafka_settings.security import SECRETS
-from fencing.errors import Invalid
-from fencing.kafka.client_settings import astray, effective, too_few_acks, transaction_timeout_ms
-from fencing.task.boundaries import Boundaries
+from ringfence.connectors.api import ConfigType
+from ringfence.connectors.api.config_types import ConfigKey, ConfigValue, Importance
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC, TRANSACTION_BOUNDARY_INTERVAL_MS
+from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role
+from ringfence.connectors.kafka_settings.security import SECRETS
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.client_settings import astray, effective, too_few_acks, transaction_timeout_ms
+from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.worker_config import LONGEST_TRANSACTION, WorkerConfig
 
 log = logging.getLogger(__name__)

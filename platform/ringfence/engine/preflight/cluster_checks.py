@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.common_settings import TASKS_MAX
-from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
-from connectors.egress import Refused
-from connectors.kafka_settings.java_names import Role, servers
-from connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
-from fencing.errors import FencingError, Invalid
-from fencing.ids import ConnectorName, TaskId, leader_transactional_id, task_transactional_id
-from fencing.kafka.client_pool import ClientPool, Login, login_of
-from fencing.kafka.client_settings import connection_of, elsewhere, producer_overrides, transaction_timeout_ms
-from fencing.kafka.probes import Prober, unusable
-from fencing.kafka.settings import Connection
-from fencing.offsets.stores import OffsetStores, stores_of
-from fencing.task.boundaries import Boundaries
+from ringfence.connectors.common_settings import TASKS_MAX
+from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.egress import Refused
+from ringfence.connectors.kafka_settings.java_names import Role, servers
+from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from ringfence.engine.preflight import findings
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.findings import Check, Result
+from ringfence.fencing.errors import FencingError, Invalid
+from ringfence.fencing.ids import ConnectorName, TaskId, leader_transactional_id, task_transactional_id
+from ringfence.fencing.kafka.client_pool import ClientPool, Login, login_of
+from ringfence.fencing.kafka.client_settings import connection_of, elsewhere, producer_overrides, transaction_timeout_ms
+from ringfence.fencing.kafka.probes import Prober, unusable
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.stores import OffsetStores, stores_of
+from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.worker_config import WorkerConfig
 
 _AUTHORIZER: Final = "authorizer.class.name"

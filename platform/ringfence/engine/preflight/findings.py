@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
-from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
-from connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
-from fencing.kafka.probes import IdHolder, Permission
-from fencing.offsets.stores import COMPACTED_SOON
+from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
+from ringfence.fencing.kafka.probes import IdHolder, Permission
+from ringfence.fencing.offsets.stores import COMPACTED_SOON
 
 _SHOWN: Final = 5
 _A_DAY_MS: Final = 24 * 3600 * 1000

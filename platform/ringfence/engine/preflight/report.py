@@ -4,17 +4,17 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
-from fencing.clock import Deadline
-from fencing.errors import FencingError
-from fencing.ids import ConnectorName
-from fencing.topics.config_log import ConfigLog
+from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.preflight import cluster_checks, findings
 from ringfence.engine.preflight.client_overrides import warnings_of
 from ringfence.engine.preflight.cluster_checks import Asker
 from ringfence.engine.preflight.findings import Check, Result
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

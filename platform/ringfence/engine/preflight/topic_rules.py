@@ -7,11 +7,11 @@ Only what stands in the configuration is known here. The task asks again for eac
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
-from fencing.ids import ConnectorName
-from fencing.records.topic_access import TopicAccess, offsets_topics
-from fencing.topics.cluster_state import ClusterState
+from ringfence.connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
 from ringfence.engine.platform_topics import topics_of
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.records.topic_access import TopicAccess, offsets_topics
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.worker_config import WorkerConfig
 
 Config = Mapping[str, str]

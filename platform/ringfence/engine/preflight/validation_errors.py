@@ -11,13 +11,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Final
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
 from ringfence.engine.preflight import cluster_checks, findings
 from ringfence.engine.preflight.client_overrides import entry_of
 from ringfence.engine.preflight.cluster_checks import Asker
 from ringfence.engine.preflight.findings import Check
 from ringfence.engine.preflight.report import count_known_tasks
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

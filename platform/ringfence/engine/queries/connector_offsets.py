@@ -2,20 +2,20 @@
 
 from collections.abc import Callable, Mapping
 
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
-from fencing.kafka.admin import topic_exists
-from fencing.kafka.client_settings import transaction_timeout_ms
-from fencing.kafka.plain_producer import PlainProducer
-from fencing.kafka.protocols import TransactionalClient
-from fencing.offsets.alteration import Records, guard_id, write
-from fencing.offsets.snapshot import OffsetsSnapshot
-from fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, read_offsets
-from fencing.offsets.stores import OffsetStores, prepare, read_merged, resolve, stores_of
-from fencing.offsets.view import OffsetsView
-from fencing.task.clients import connector_producer
-from fencing.topics.cluster_state import ConnectorState
-from fencing.topics.config_log import ConfigLog
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import topic_exists
+from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
+from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.offsets.alteration import Records, guard_id, write
+from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
+from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, read_offsets
+from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, resolve, stores_of
+from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.task.clients import connector_producer
+from ringfence.fencing.topics.cluster_state import ConnectorState
+from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.worker_config import WorkerConfig
 
 Config = Mapping[str, str]

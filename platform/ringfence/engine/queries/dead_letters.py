@@ -8,27 +8,27 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from connectors.config_providers import ConfigProviders
-from connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
-from connectors.kafka_settings.java_names import Role
-from fencing.clock import SYSTEM_CLOCK, Deadline
-from fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
-from fencing.dead_letters.replay import Converted, ReplayOutcome, ReplayResult, Replays
-from fencing.errors import Fenced, FencingError, Invalid, UnknownOutcome
-from fencing.ids import ConnectorName, replay_transactional_id
-from fencing.kafka.client_settings import connection_of
-from fencing.kafka.tail import Limits, TailRecord
-from fencing.leader.fence_targets import ways
-from fencing.records.dead_letter import PREFIX, DeadLetter, Place
-from fencing.records.errors import Call
-from fencing.records.topic_access import TopicAccess
-from fencing.records.topic_creation import TopicMaker
-from fencing.records.topic_creation import TopicRules as CreationRules
-from fencing.task.clients import connector_producer
+from ringfence.connectors.config_providers import ConfigProviders
+from ringfence.connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.base64_text import decode, encode
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
+from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
+from ringfence.fencing.dead_letters.replay import Converted, ReplayOutcome, ReplayResult, Replays
+from ringfence.fencing.errors import Fenced, FencingError, Invalid, UnknownOutcome
+from ringfence.fencing.ids import ConnectorName, replay_transactional_id
+from ringfence.fencing.kafka.client_settings import connection_of
+from ringfence.fencing.kafka.tail import Limits, TailRecord
+from ringfence.fencing.leader.fence_targets import ways
+from ringfence.fencing.records.dead_letter import PREFIX, DeadLetter, Place
+from ringfence.fencing.records.errors import Call
+from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.records.topic_creation import TopicMaker
+from ringfence.fencing.records.topic_creation import TopicRules as CreationRules
+from ringfence.fencing.task.clients import connector_producer
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

@@ -3,14 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from fencing.clock import Deadline
-from fencing.ids import ConnectorName
-from fencing.kafka.hanging import Hanging, HangingProber, age_ms
-from fencing.leader.fence_targets import AdminAccess
-from fencing.topics.cluster_state import ClusterState
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.transactional_ids import Settings, clusters, first_that_may, ids_of
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.hanging import Hanging, HangingProber, age_ms
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.worker_config import WorkerConfig
 
 SLACK_MS: Final = 10_000

@@ -10,15 +10,15 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError
-from fencing.ids import ConnectorName
-from fencing.topics.cluster_state import ClusterState, ConnectorState
-from fencing.topics.config_log import ConfigLog
-from fencing.topics.config_records import TargetState
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_records import TargetState
 from ringfence.worker_config import WorkerConfig
 
 AT_ONCE: Final = 2

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from fencing.clock import Deadline
-from fencing.errors import FencingError
-from fencing.kafka.tail import Limits, Tail, tail
-from fencing.leader.fence_targets import ways
-from fencing.records.topic_access import TopicAccess
 from ringfence.engine.base64_text import encode
 from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.tail import Limits, Tail, tail
+from ringfence.fencing.leader.fence_targets import ways
+from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.worker_config import WorkerConfig
 
 

@@ -4,15 +4,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from connectors.kafka_settings.java_names import servers
-from fencing.clock import Deadline
-from fencing.errors import FencingError
-from fencing.ids import ConnectorName, TaskId, task_transactional_id
-from fencing.kafka.transactions import Transaction, TransactionProber
-from fencing.leader.fence import fence
-from fencing.leader.fence_targets import AdminAccess, ways
-from fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.connectors.kafka_settings.java_names import servers
 from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
+from ringfence.fencing.kafka.transactions import Transaction, TransactionProber
+from ringfence.fencing.leader.fence import fence
+from ringfence.fencing.leader.fence_targets import AdminAccess, ways
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
 from ringfence.worker_config import WorkerConfig
 
 Settings = Mapping[str, str]

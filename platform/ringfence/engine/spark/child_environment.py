@@ -7,8 +7,8 @@ of them once it has read them, and hands on by name what plugin code needs.
 from collections.abc import Mapping, MutableMapping
 from typing import Final
 
-from connectors.config_providers import PROVIDERS
-from connectors.worker_limits import ENVIRONMENT
+from ringfence.connectors.config_providers import PROVIDERS
+from ringfence.connectors.worker_limits import ENVIRONMENT
 
 _OURS: Final = ("RINGFENCE_", "CONNECT_")
 _HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT})

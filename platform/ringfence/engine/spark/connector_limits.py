@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 from typing import Final
 
-from connectors.config_providers import PREFIX
-from connectors.egress import EGRESS_ALLOW
-from connectors.worker_limits import FILE_ROOTS, WorkerLimits, names
+from ringfence.connectors.config_providers import PREFIX
+from ringfence.connectors.egress import EGRESS_ALLOW
+from ringfence.connectors.worker_limits import FILE_ROOTS, WorkerLimits, names
 from ringfence.engine.platform_topics import topics_of
 from ringfence.environment import database
 from ringfence.worker_config import WorkerConfig

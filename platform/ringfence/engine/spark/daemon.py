@@ -17,7 +17,7 @@ _ARCHIVES = ("pyspark.zip", "-src.zip", ".jar")
 # Our jobs need neither, and nothing here starts a thread.
 _SHARED = (
     "pyspark.worker",
-    "connectors.plugins",
+    "ringfence.connectors.plugins",
     "ringfence.engine.spark.driver",
     "ringfence.engine.spark.task_process",
 )

@@ -18,13 +18,13 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
-from connectors.secret_names import secret_by_name
-from fencing.ids import TaskId
-from fencing.task.plugin import Outcome
-from fencing.task.spec import TaskSpec
-from fencing.topics.connector_logs import about
-from fencing.topics.status import FAILED
+from ringfence.connectors.secret_names import secret_by_name
 from ringfence.crashes import crash_told
+from ringfence.fencing.ids import TaskId
+from ringfence.fencing.task.plugin import Outcome
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.connector_logs import about
+from ringfence.fencing.topics.status import FAILED
 from ringfence.memory_limit import explain, memory_limit
 from ringfence.spark_settings import is_local, spark_settings
 

@@ -8,23 +8,23 @@ import threading
 import time
 from collections.abc import Sequence
 
-from connectors.worker_limits import WorkerLimits
-from fencing.clock import Deadline
-from fencing.errors import FencingError, Retriable
-from fencing.ids import ConnectorName, TaskId
-from fencing.modes import MODE_KEY, Mode
-from fencing.offsets.snapshot import MOST_BYTES, OffsetsSnapshot
-from fencing.offsets.view import OffsetsView
-from fencing.task.plugin import Outcome
-from fencing.task.spec import TaskSpec
-from fencing.topics.cluster_state import ClusterState, ConnectorState, Placement
-from fencing.topics.config_log import ConfigLog
-from fencing.topics.log_levels import ClusterLevels
-from fencing.topics.reporter import Reporter
-from fencing.topics.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord
-from fencing.topics.topic_ids import TopicIds
+from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.spark.driver import Lost, SparkHost, group_of
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, Retriable
+from ringfence.fencing.ids import ConnectorName, TaskId
+from ringfence.fencing.modes import MODE_KEY, Mode
+from ringfence.fencing.offsets.snapshot import MOST_BYTES, OffsetsSnapshot
+from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.task.plugin import Outcome
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, Placement
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.log_levels import ClusterLevels
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord
+from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.memory_limit import MEMORY_LIMIT
 from ringfence.worker_config import WorkerConfig
 

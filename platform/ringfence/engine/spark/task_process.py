@@ -8,22 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from connectors import files, worker_limits
-from connectors.api import ConfigException, Schema, SourceRecord, SourceTask
-from connectors.columns import Column
-from connectors.config_providers import ConfigProviders
-from connectors.converters import header_converter, key_converter, value_converter
-from connectors.plugins import load_task_class
-from connectors.secret_names import hiding
-from connectors.transforms import build_transforms
-from fencing.ids import member_client_id
-from fencing.kafka.settings import Connection
-from fencing.records.errors import Stage
-from fencing.task.plugin import Outcome, Plugin
-from fencing.task.source_task import SourceTaskRun
-from fencing.task.spec import TaskSpec
-from fencing.topics.connector_logs import LogPublisher
-from fencing.topics.reporter import Reporter
+from ringfence.connectors import files, worker_limits
+from ringfence.connectors.api import ConfigException, Schema, SourceRecord, SourceTask
+from ringfence.connectors.columns import Column
+from ringfence.connectors.config_providers import ConfigProviders
+from ringfence.connectors.converters import header_converter, key_converter, value_converter
+from ringfence.connectors.plugins import load_task_class
+from ringfence.connectors.secret_names import hiding
+from ringfence.connectors.transforms import build_transforms
+from ringfence.fencing.ids import member_client_id
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.records.errors import Stage
+from ringfence.fencing.task.plugin import Outcome, Plugin
+from ringfence.fencing.task.source_task import SourceTaskRun
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.connector_logs import LogPublisher
+from ringfence.fencing.topics.reporter import Reporter
 from ringfence.memory_limit import explain, limit_memory, memory_limit
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connectors.api.config_types import HIDDEN
+from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.history.versions import difference
 from ringfence.http.masking import Masker
 

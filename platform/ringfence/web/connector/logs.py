@@ -7,12 +7,12 @@ from django.core.paginator import Page, Paginator
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
-from fencing.topics.connector_logs import LEVELS
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api.v1.logs import at_least, level_now, set_level
 from ringfence.dispatch import Refused
+from ringfence.fencing.topics.connector_logs import LEVELS
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.log_rows import KEPT

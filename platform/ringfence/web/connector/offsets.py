@@ -9,7 +9,6 @@ from django.core.paginator import Page, Paginator
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST, require_safe
 
-from fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
@@ -17,6 +16,7 @@ from ringfence.api import jsonbody, offset_moves, reading, writing
 from ringfence.api import offset_snapshots as snapshots
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
+from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, pack

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from fencing.leader.fence_targets import may_keep_own_offsets
+from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
 from ringfence.projection import minutes
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest
 
-from fencing.topics.status import MISCONFIGURED
+from ringfence.fencing.topics.status import MISCONFIGURED
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event, Task
 from ringfence.web.connector.frame import tab

@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db.models import Count, Min, Q, Sum
 
-from fencing.modes import lagging
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.verbs import Verb
 from ringfence.clocks import apart, clocks
+from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
 from ringfence.projection.health import Health
 from ringfence.projection.minutes import EVERYTHING, SHOWN, minute_of

@@ -8,13 +8,13 @@ from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_safe
 
-from connectors.api.config_types import HIDDEN
 from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import beginning, writing
 from ringfence.audit.trail import note
+from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from django.http import HttpRequest, QueryDict
 
-from connectors.api.config_types import HIDDEN
 from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
+from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import has_mask, unmask
 from ringfence.web.new.field import SETTING

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connectors.api.config_types import HIDDEN
-from connectors.source_config import source_config_def
+from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.connectors.source_config import source_config_def
 from ringfence.web.new.field import Field, kind_of
 
 _ELSEWHERE: Final = ("name", "connector.class")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from connectors import properties
 from ringfence.api.jsonbody import config_of, object_of, read
 from ringfence.api.v1 import transfer
+from ringfence.connectors import properties
 from ringfence.http.errors import bad_request
 
 _DATA: Final = ("--data-raw", "--data-binary", "--data-ascii", "--data", "--json", "-d")

@@ -11,12 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
-from connectors.api.config_types import HIDDEN
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.v1.transfer import write
+from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
