@@ -1,42 +1,55 @@
-"""Faults of the network and the broker, drawn from a seed: late requests of transactions, cuts, SIGKILL to the broker.
+"""Faults of network, broker and workers, drawn from a seed: late requests of transactions, cuts, SIGKILL to the broker
+and to workers, SIGSTOP to workers.
 
 What is late reaches the broker around its death and behind the end of its transaction: that is what makes transactions
 hang.
 """
 
 import contextlib
+import os
 import random
+import signal
 import threading
 import time
 
+from tests.chaos.frozen_workers import FrozenWorkers
+from tests.e2e.up import Up
 from tests.support.proxy import Api, Fate, Proxied, Trap
 
 _APIS = (Api.PRODUCE, Api.ADD_PARTITIONS, Api.END_TXN)
 _LATEST_S = 8.0
+_ASLEEP_S = (2.0, 15.0)
+"""Some sleep longer than a member of the group may be silent (10 s): they wake up replaced."""
 
 
 class Faults:
     """`run` until the time is over; then everything is whole again. `log` tells it in order."""
 
-    def __init__(self, proxied: Proxied, seed: int, group: str) -> None:
+    def __init__(self, proxied: Proxied, up: Up, seed: int, group: str) -> None:
         """group: requests of transactional ids of this group are caught."""
         self._proxied = proxied
+        self._up = up
+        self._frozen = FrozenWorkers(up, self._say)
         self._chance = random.Random(seed)
         self._group = group
         self._late: list[threading.Timer] = []
         self.log: list[str] = []
         self.delivered = 0
         self.broker_kills = 0
+        self.worker_kills = 0
 
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         acts = [self._hold, self._hold, self._hold, self._cut, self._silence, self._kill_broker]
+        acts += [self._kill_worker, self._freeze_worker]
         self._kill_broker()
+        self._kill_worker()
         while time.monotonic() < end:
             time.sleep(self._chance.uniform(0.3, 2.0))
             self._chance.choice(acts)()
         for timer in self._late:
             timer.join()
+        self._frozen.thaw_all()
         self._proxied.proxy.clear()
 
     def _say(self, text: str) -> None:
@@ -80,3 +93,16 @@ class Faults:
         self._proxied.kafka.start()
         self.broker_kills += 1
         self._deliver(trap)
+
+    def _kill_worker(self) -> None:
+        """Never one that is frozen: the pieces of its process tree would sleep on."""
+        victim = self._chance.choice(self._frozen.awake)
+        self._say(f"SIGKILL to {victim}")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._up.pid(victim), signal.SIGKILL)
+        self.worker_kills += 1
+
+    def _freeze_worker(self) -> None:
+        victim = self._chance.choice(self._frozen.awake)
+        self._say(f"SIGSTOP to {victim}")
+        self._frozen.freeze(victim, self._chance.uniform(*_ASLEEP_S))

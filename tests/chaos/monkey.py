@@ -3,11 +3,11 @@
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from tests.chaos.frozen_workers import FrozenWorkers
 from tests.chaos.schedule import TASKS, Act, Step
 from tests.e2e import processes
 from tests.e2e.flow import Flow
@@ -23,7 +23,7 @@ class Monkey:
     def __init__(self, up: Up, flow: Flow) -> None:
         self._up = up
         self._flow = flow
-        self._frozen: dict[str, tuple[Sequence[int], threading.Timer]] = {}
+        self._frozen = FrozenWorkers(up, self._say)
         self._turn = 0
         self._began = time.monotonic()
         self.done: Counter[Act] = Counter()
@@ -43,8 +43,7 @@ class Monkey:
                 self._carry_out(step)
                 self.done[step.act] += 1
         finally:
-            for worker in list(self._frozen):
-                self._thaw(worker)
+            self._frozen.thaw_all()
 
     def _say(self, text: str) -> None:
         self.log.append(f"{time.monotonic() - self._began:7.1f} s  {text}")
@@ -56,21 +55,9 @@ class Monkey:
         while time.monotonic() < end:
             self._flow.reader.poll(0.1)
 
-    def _thaw(self, worker: str) -> None:
-        """Also on a timer's thread: a command may wait for just this worker. Once, whoever comes first."""
-        found = self._frozen.pop(worker, None)
-        if found is None:
-            return
-        pids, timer = found
-        timer.cancel()
-        self._say(f"  {worker} wakes up")
-        for pid in reversed(pids):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-
     def _victim(self, draw: float) -> str | None:
         """A worker that is not frozen."""
-        awake = [name for name in self._names if name not in self._frozen]
+        awake = self._frozen.awake
         return awake[int(draw * len(awake))] if awake else None
 
     @property
@@ -125,19 +112,9 @@ class Monkey:
                 os.kill(self._up.pid(victim), signal.SIGTERM if step.act is Act.TERMINATE else signal.SIGKILL)
 
     def _freeze(self, step: Step) -> None:
-        """One worker at the least stays awake, or no command is answered any more."""
         victim = self._victim(step.draw)
-        if victim is None or len(self._frozen) + 1 >= self._up.workers:
-            return
-        self._say(f"  {victim} for {step.seconds:.0f} s")
-        pids = processes.tree(self._up.pid(victim))
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
-        timer = threading.Timer(step.seconds, self._thaw, [victim])
-        timer.daemon = True
-        self._frozen[victim] = (pids, timer)
-        timer.start()
+        if victim is not None:
+            self._frozen.freeze(victim, step.seconds)
 
     def _kill_task(self, step: Step) -> None:
         running = [pid for name in self._names for pid in processes.tasks(self._up.pid(name))]
