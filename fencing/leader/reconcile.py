@@ -10,6 +10,7 @@ from typing import Final
 
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.leader.assignment import Member, assign
+from ringfence.fencing.leader.forgetting import find_forgettable
 from ringfence.fencing.leader.next_placement import ClusterView, Place, look_at, next_record, place_of, status_of
 from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
 from ringfence.fencing.leader.round_plan import Round, plan
@@ -34,6 +35,8 @@ class Steps:
     """Tasks for which no worker has a slot."""
     restarting: Sequence[TaskId] = ()
     """Those of the placements that are automatic restarts of failed tasks."""
+    forgettable: Sequence[ConnectorName] = ()
+    """Deleted connectors whose remaining records are removed from the config topic."""
 
 
 def decide(
@@ -59,7 +62,7 @@ def decide(
     live = {(member.worker, member.incarnation) for member in members}
     view = ClusterView(live, not_before, held_until or {}, now, now_ms, settings or {})
     placements, unassigned, restarting = _place_tasks(state, status, taking_tasks(state, members), view)
-    return Steps(tasks_wanted, rounds, placements, unassigned, tuple(restarting))
+    return Steps(tasks_wanted, rounds, placements, unassigned, tuple(restarting), tuple(find_forgettable(state)))
 
 
 def taking_tasks(state: ClusterState, members: Sequence[Member]) -> list[Member]:

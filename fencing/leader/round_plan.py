@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId, task_transactional_id
-from ringfence.fencing.leader.fence_targets import target_of, without_secrets
+from ringfence.fencing.leader.fence_targets import place_of, target_of, without_secrets
 from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
 from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecord
 
@@ -21,6 +21,7 @@ class Round:
 
     target: where the old generation wrote (`fencing.leader.fence_targets`), None where nobody knows: Kafka Connect
     wrote the count record, or there is none. writes: where the new one will, which the new count record keeps.
+    elsewhere: what it says about all generations of this name so far.
     """
 
     connector: ConnectorName
@@ -29,6 +30,7 @@ class Round:
     tasks: int
     target: Mapping[str, str] | None = field(repr=False)
     writes: Mapping[str, str] = field(repr=False)
+    elsewhere: bool | None = None
 
 
 def plan(state: ConnectorState, group_id: str) -> Round | None:
@@ -41,7 +43,16 @@ def plan(state: ConnectorState, group_id: str) -> Round | None:
     target = dict(state.count.target) if state.count is not None and known else None
     # A deleted connector's offsets stay where they are, for one that is created under its name.
     writes = without_secrets(target or {}) if state.config is None else target_of(state.config)
-    return Round(state.name, state.commit.generation, ids, state.commit.tasks, target, writes)
+    return Round(
+        state.name, state.commit.generation, ids, state.commit.tasks, target, writes, _is_elsewhere(state, writes)
+    )
+
+
+def _is_elsewhere(state: ConnectorState, writes: Mapping[str, str]) -> bool | None:
+    """Whether the offsets of this name are, or ever were, outside of the worker's topic; None: nobody knows."""
+    if place_of(writes):
+        return True
+    return state.count.elsewhere if state.count is not None else False
 
 
 def finish(round_: Round, state: ClusterState) -> list[ConfigRecord]:
@@ -58,5 +69,5 @@ def finish(round_: Round, state: ClusterState) -> list[ConfigRecord]:
     # Kafka Connect's own record first: the newest offset wins, and only ours names the generation.
     return [
         TaskCountRecord(round_.connector, round_.tasks, None),
-        TaskCountRecord(round_.connector, round_.tasks, round_.generation, round_.writes),
+        TaskCountRecord(round_.connector, round_.tasks, round_.generation, round_.writes, round_.elsewhere),
     ]

@@ -15,6 +15,8 @@ from ringfence.fencing.topics.config_records import (
     ConfigRecord,
     ConnectorRecord,
     DrainRecord,
+    Forgotten,
+    ForgottenRecord,
     PlacementRecord,
     RestartRecord,
     SessionKeyRecord,
@@ -51,11 +53,13 @@ class TaskCount:
     """The newest task count record: up to `tasks` transactional ids of `generation` may be alive at `target`.
 
     generation is None where Kafka Connect wrote the record: a round is due before anything of ours may start.
+    elsewhere: see the record.
     """
 
     tasks: int
     generation: Generation | None
     target: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,8 @@ class ConnectorState:
     log_level: ConnectorLevelRecord | None = None
     topic_grant: TopicGrantRecord | None = None
     """The topics that it may write to; None: all but internal ones."""
+    task_keys: int = 0
+    """One more than the largest task number that has a task or placement record in the topic."""
 
     @property
     def generation(self) -> Generation | None:
@@ -127,6 +133,13 @@ class ConnectorState:
     def runnable(self) -> bool:
         """The newest generation's tasks may start: complete, and all older ones fenced."""
         return self.startable and not self.round_pending
+
+    @property
+    def is_blank(self) -> bool:
+        """The topic says nothing of it any more, as of a name that was never used."""
+        if self.config is not None or self.commit is not None or self.count is not None:
+            return False  # nearly always: this is asked with each record
+        return replace(self, config_offset=-1, target_offset=-1) == ConnectorState(self.name)
 
     def may_run(self, task: int, placement: Placement) -> bool:
         """Whether this very attempt may run: the newest placement of the newest generation of a complete task set."""
@@ -234,7 +247,8 @@ class Fold:
                 ConnectorRecord(name, _)
                 | CommitRecord(name, _)
                 | TargetStateRecord(name, _)
-                | TaskCountRecord(name, _, _, _)
+                | TaskCountRecord(name)
+                | ForgottenRecord(name, _)
                 | TopicsResetRecord(name, _)
                 | ConnectorLevelRecord(name, _, _)
                 | TopicGrantRecord(name, _, _)
@@ -253,7 +267,10 @@ class Fold:
         self._set(replace(self.connector(connector), unreadable=reason))
 
     def _set(self, connector: ConnectorState) -> None:
-        self._connectors[connector.name] = connector
+        if connector.is_blank:
+            self._connectors.pop(connector.name, None)
+        else:
+            self._connectors[connector.name] = connector
 
 
 def apply(state: ClusterState, offset: int, record: ConfigRecord) -> ClusterState:
@@ -274,21 +291,30 @@ def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) ->
         case TaskRecord(task, None):
             return replace(state, pending={n: c for n, c in state.pending.items() if n != task.task})
         case TaskRecord(task, config) if config is not None:
-            return replace(state, pending={**state.pending, task.task: TaskConfig(offset, config)})
+            pending = {**state.pending, task.task: TaskConfig(offset, config)}
+            return replace(state, pending=pending, task_keys=max(state.task_keys, task.task + 1))
         case CommitRecord(_, tasks):
             known = {**state.tasks, **state.pending}
             kept = {n: task for n, task in known.items() if n < tasks}
             return replace(state, commit=Commit(Generation(offset), tasks), tasks=kept, pending={}, placements={})
         case TargetStateRecord(_, target):
             return replace(state, target=target or TargetState.RUNNING, target_offset=offset)
-        case TaskCountRecord(_, tasks, generation, target_):
-            return replace(state, count=TaskCount(tasks, generation, target_))
+        case TaskCountRecord(_, tasks, generation, target_, elsewhere):
+            return replace(state, count=TaskCount(tasks, generation, target_, elsewhere))
+        case ForgottenRecord(_, Forgotten.COMMIT):
+            return replace(state, commit=None, tasks={}, pending={}, placements={}, task_keys=0)
+        case ForgottenRecord(_, Forgotten.COUNT):
+            return replace(state, count=None)
+        case ForgottenRecord(_, Forgotten.FENCING):
+            ours = state.count is not None and state.count.generation is not None
+            return state if ours else replace(state, count=None)
         case PlacementRecord(task, None):
             return replace(state, placements={n: p for n, p in state.placements.items() if n != task.task})
         case PlacementRecord(task, worker, incarnation, attempt, generation) if worker is not None:
             about = (record.restarts, record.placed_ms, record.mode, record.after)
             placement = Placement(worker, incarnation, attempt, generation, *about)
-            return replace(state, placements={**state.placements, task.task: placement})
+            placements = {**state.placements, task.task: placement}
+            return replace(state, placements=placements, task_keys=max(state.task_keys, task.task + 1))
         case TopicsResetRecord(_, time_ms):
             return replace(state, topics_reset=-1 if time_ms is None else offset)
         case ConnectorLevelRecord(_, level, _):

@@ -76,12 +76,30 @@ class TaskCountRecord:
     """`tasks-count-<c>` (ours) or `tasks-fencing-<c>` (Kafka Connect's, generation None): all before is fenced.
 
     target: the client settings under which that generation's tasks produce, empty for the worker's own cluster.
+    elsewhere: whether any generation of this name had its offsets outside of the worker's topic; None: nobody knows.
     """
 
     connector: ConnectorName
     tasks: int
     generation: Generation | None
     target: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: bool | None = None
+
+
+class Forgotten(StrEnum):
+    """Which of a deleted connector's records a tombstone removes: the beginning of its key."""
+
+    COMMIT = "commit-"
+    COUNT = "tasks-count-"
+    FENCING = "tasks-fencing-"
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenRecord:
+    """The tombstone of one of a deleted connector's records."""
+
+    connector: ConnectorName
+    what: Forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +153,7 @@ ConfigRecord = (
     | TargetStateRecord
     | RestartRecord
     | TaskCountRecord
+    | ForgottenRecord
     | PlacementRecord
     | TopicsResetRecord
     | ConnectorLevelRecord
@@ -242,7 +261,9 @@ def _decode(text: str, raw: bytes | None) -> ConfigRecord:
                 return UnknownKey(text)
             return TaskRecord(task, None if raw is None else _strings(value["properties"]))
         case "commit-":
-            return CommitRecord(name, 0 if raw is None else _integer(value, "tasks"))
+            return (
+                ForgottenRecord(name, Forgotten.COMMIT) if raw is None else CommitRecord(name, _integer(value, "tasks"))
+            )
         case "target-state-":
             return TargetStateRecord(
                 name, None if raw is None else TargetState(str(value.get("state.v2") or value["state"]))
@@ -252,12 +273,16 @@ def _decode(text: str, raw: bytes | None) -> ConfigRecord:
                 return UnknownKey(text)
             return RestartRecord(name, bool(value.get("include-tasks")), bool(value.get("only-failed")))
         case "tasks-fencing-":
-            return TaskCountRecord(name, 0 if raw is None else _integer(value, "task-count"), None)
+            if raw is None:
+                return ForgottenRecord(name, Forgotten.FENCING)
+            return TaskCountRecord(name, _integer(value, "task-count"), None)
         case "tasks-count-":
             if raw is None:
-                return TaskCountRecord(name, 0, None)
+                return ForgottenRecord(name, Forgotten.COUNT)
             generation = Generation(_integer(value, "generation")) if "generation" in value else None
-            return TaskCountRecord(name, _integer(value, "tasks"), generation, _strings(value.get("target", {})))
+            elsewhere = bool(value["elsewhere"]) if "elsewhere" in value else None
+            target = _strings(value.get("target", {}))
+            return TaskCountRecord(name, _integer(value, "tasks"), generation, target, elsewhere)
         case "placement-":
             return _placement(text, rest, value, raw is None)
         case "topics-reset-":
@@ -321,11 +346,14 @@ def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
         case RestartRecord(connector, include_tasks, only_failed):
             flags = {"include-tasks": include_tasks, "only-failed": only_failed}
             return f"restart-connector-{connector}".encode(), _json(flags)
-        case TaskCountRecord(connector, tasks, None, _):
+        case TaskCountRecord(connector, tasks, None):
             return f"tasks-fencing-{connector}".encode(), _json({"task-count": tasks})
-        case TaskCountRecord(connector, tasks, generation, target):
-            counted = {"tasks": tasks, "generation": generation, "target": dict(target)}
+        case TaskCountRecord(connector, tasks, generation, target, elsewhere):
+            counted: dict[str, object] = {"tasks": tasks, "generation": generation, "target": dict(target)}
+            counted |= {} if elsewhere is None else {"elsewhere": elsewhere}
             return f"tasks-count-{connector}".encode(), _json(counted)
+        case ForgottenRecord(connector, what):
+            return f"{what}{connector}".encode(), None
         case PlacementRecord(task, None):
             return f"placement-{task}".encode(), None
         case PlacementRecord(task, worker, incarnation, attempt, generation):

@@ -78,17 +78,34 @@ def database(url: str) -> dict[str, object]:
             },
         }
     if parts.scheme in ("postgres", "postgresql"):
+        hosts, ports = _servers(parts.netloc.rpartition("@")[2])
+        # Of several servers, the one that takes writes: after a fail-over the others are standbys, or away.
+        several = {"target_session_attrs": "read-write"} if "," in hosts else {}
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": unquote(parts.path.lstrip("/")) or "ringfence",
             "USER": unquote(parts.username or ""),
             "PASSWORD": unquote(parts.password or ""),
-            "HOST": parts.hostname or "",
-            "PORT": str(parts.port or ""),
+            "HOST": hosts,
+            "PORT": ports,
             **_KEPT,
-            "OPTIONS": {"connect_timeout": "5", **dict(parse_qsl(parts.query))},
+            "OPTIONS": {"connect_timeout": "5", **several, **dict(parse_qsl(parts.query))},
         }
     raise ImproperlyConfigured(
         "RINGFENCE_DATABASE_URL must be sqlite:///path or postgres://user:password@host:port/name, "
         f"and its scheme is {parts.scheme!r}."
     )
+
+
+def _servers(given: str) -> tuple[str, str]:
+    """`a:5432,b` as libpq wants it: `a,b` and `5432,`. Raises ImproperlyConfigured."""
+    hosts, ports = [], []
+    for server in given.split(","):
+        host, colon, port = server.rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = server, ""
+        if port and not port.isdecimal():
+            raise ImproperlyConfigured(f"RINGFENCE_DATABASE_URL: {server!r} is not host:port")
+        hosts.append(unquote(host.strip("[]")))
+        ports.append(port)
+    return ",".join(hosts), ",".join(ports) if any(ports) else ""

@@ -44,7 +44,7 @@ def test_a_count_that_names_no_generation_makes_a_round_due() -> None:
 
 
 def test_a_deleted_connectors_tasks_are_fenced() -> None:
-    start = [config(), *tasks(2), TaskCountRecord(C, 2, Generation(3))]
+    start = [config(), *tasks(2), TaskCountRecord(C, 2, Generation(3), elsewhere=False)]
     due = plan(c(*start, CommitRecord(C, 0), ConnectorRecord(C, None)), "g")
     assert due is not None
     assert due.ids == ["g-c-0", "g-c-1"]
@@ -56,7 +56,7 @@ def test_a_finished_round_writes_connects_count_and_then_ours_which_ends_it() ->
     due = plan(state.connector(C), "g")
     assert due is not None
     written = finish(due, state)
-    assert written == [TaskCountRecord(C, 2, None), TaskCountRecord(C, 2, Generation(3))]
+    assert written == [TaskCountRecord(C, 2, None), TaskCountRecord(C, 2, Generation(3), elsewhere=False)]
     assert fold(written, state).connector(C).runnable
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -26,7 +27,8 @@ def _program(name: str) -> str | None:
 class Postgres:
     """A server with one empty database. It may be killed, and started again on the same address."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, primary: "Postgres | None" = None) -> None:
+        """primary: whose streaming standby this one becomes."""
         # It refuses to run as root.
         self._user: dict[str, Any] = (
             {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
@@ -37,6 +39,10 @@ class Postgres:
         self._server: subprocess.Popen[bytes] | None = None
         self.url = f"postgres://ringfence@127.0.0.1:{self._port}/ringfence"
         kept = str(root / "data")
+        if primary is not None:
+            assert self._run("pg_basebackup", *primary._where, "-D", kept, "-R", "-X", "stream") == 0
+            self.start()
+            return
         assert self._run("initdb", "-D", kept, "-U", "ringfence", "-A", "trust", "-E", "UTF8", "--no-sync") == 0
         self.start()
         assert self._run("createdb", *self._where, "ringfence") == 0
@@ -50,6 +56,21 @@ class Postgres:
         quiet = subprocess.DEVNULL
         return subprocess.run(asked, cwd=self._root, stdout=quiet, stderr=quiet, **self._user).returncode
 
+    @property
+    def port(self) -> int:
+        return int(self._port)
+
+    def new_standby(self, root: Path) -> "Postgres":
+        """A server that streams this one's changes, on a port of its own."""
+        return Postgres(root, primary=self)
+
+    def query(self, words: str) -> str:
+        """The answer's only value."""
+        asked = [str(_program("psql")), *self._where, "-d", "ringfence", "-Atc", words]
+        done = subprocess.run(asked, cwd=self._root, capture_output=True, text=True, check=False, **self._user)
+        assert done.returncode == 0, done.stderr
+        return str(done.stdout).strip()
+
     def start(self) -> None:
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
         options = [text for key, value in settings.items() for text in ("-c", f"{key}={value}")]
@@ -59,18 +80,30 @@ class Postgres:
             self._server = subprocess.Popen(asked, cwd=self._root, stdout=log, stderr=log, **self._user)
         eventually(lambda: self._run("pg_isready", *self._where) == 0, 60, file.read_text, pause=0.2)
 
+    def kill(self) -> None:
+        """SIGQUIT ("immediate" shutdown), as after a crash; its children end, too."""
+        if self._server is not None:
+            self._server.send_signal(signal.SIGQUIT)
+            self._server.wait(60)
+            self._server = None
+
     def stop(self) -> None:
         """At once, with every connection cut ("fast" shutdown)."""
         if self._server is not None:
-            self._server.send_signal(2)
+            self._server.send_signal(signal.SIGINT)
             self._server.wait(60)
             self._server = None
+
+
+def missing_programs(*more: str) -> list[str]:
+    """Which of PostgreSQL's programs this machine lacks."""
+    return [name for name in (*_PROGRAMS, *more) if _program(name) is None]
 
 
 @contextmanager
 def new_postgres() -> Iterator[Postgres]:
     """Skips the test where the machine has none."""
-    if missing := [name for name in _PROGRAMS if _program(name) is None]:
+    if missing := missing_programs():
         pytest.skip(f"PostgreSQL is not on this machine ({', '.join(missing)}): apt-get install postgresql")
     root = Path(tempfile.mkdtemp(prefix="ringfence-postgres-"))
     server = None

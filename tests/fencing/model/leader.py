@@ -11,6 +11,7 @@ from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import leader_transactional_id, task_transactional_id
 from ringfence.fencing.leader import reconcile as decisions
 from ringfence.fencing.leader.abandoned import find_abandoned
+from ringfence.fencing.leader.forgetting import forget
 from ringfence.fencing.leader.round_plan import Round, finish
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
@@ -189,6 +190,8 @@ class Leader:
             self._fence_abandoned()
         if due.placements:
             self._jobs.append(self._write(lambda state: self._due(state).placements))
+        if due.forgettable:
+            self._jobs.append(self._write(forget))
         for name in due.tasks_wanted:
             connector = self._state.connector(name)
             count = int((connector.config or {})["n"])

@@ -18,6 +18,7 @@ from ringfence.fencing.ids import NO_GENERATION, ConnectorName, Incarnation, Tas
 from ringfence.fencing.leader.abandoned import find_abandoned
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.fence import FenceResult
+from ringfence.fencing.leader.forgetting import forget
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, status_of
 from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart
 from ringfence.fencing.leader.round_plan import Round, finish
@@ -105,6 +106,8 @@ class Reconciler:
         for round_ in due.rounds:
             if self._rounds.start(round_, self._busy):
                 self._report_round(round_, "fencing", "")
+        if due.forgettable:
+            self._write(forget)
         self._tend_instances(self._term.state)
         self._report_statuses()
 

@@ -1,0 +1,77 @@
+"""PostgreSQL's primary dies and a standby that lacks the newest rows takes over: Kafka makes up for them."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import httpx
+import pytest
+
+from tests.e2e.checker import source_offsets
+from tests.e2e.conftest import await_calm, flows
+from tests.e2e.flow import OFFSETS, Flow
+from tests.e2e.rest import Rest
+from tests.e2e.up import Up
+from tests.support.postgres_pair import PostgresPair, new_postgres_pair
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+Make = Callable[..., Flow]
+
+
+@pytest.fixture
+def pair() -> Iterator[PostgresPair]:
+    with new_postgres_pair() as servers:
+        yield servers
+
+
+@pytest.fixture
+def on_pair(pair: PostgresPair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    up = Up(tmp_path_factory.mktemp("on-pair"), workers=1, settings={"RINGFENCE_DATABASE_URL": pair.url})
+    up.start()
+    try:
+        yield up
+    finally:
+        up.end()
+
+
+@pytest.fixture
+def stream(on_pair: Up) -> Iterator[Make]:
+    await_calm(on_pair)
+    yield from flows(on_pair)
+
+
+def _answers(rest: Rest, path: str, wanted: object) -> bool:
+    return bool(rest.expect(200, "GET", path) == wanted)
+
+
+def test_what_the_standby_lacks_is_read_again_from_kafka(on_pair: Up, pair: PostgresPair, stream: Make) -> None:
+    rest = on_pair.rest
+    one = stream(interval_ms=300)
+    roles = [on_pair.pid(role) for role in ("web", "worker-1")]
+    pair.await_replication()
+    pair.cut_replication()
+    late = stream("late", interval_ms=300)  # only the primary's rows and Kafka know it
+    late.await_progress(100)
+    assert pair.standby.query(f"SELECT count(*) FROM mirror_connector WHERE name = '{late.name}'") == "0"
+    pair.fail_over()
+
+    def names() -> set[str]:
+        try:
+            answer = rest.call("GET", "/connectors")
+        except httpx.TransportError:
+            return set()
+        return set(answer.json()) if answer.status_code == 200 else set()
+
+    eventually(lambda: names() >= {one.name, late.name}, 60, names, pause=0.3)
+    for flow in (one, late):
+        path = f"/connectors/{flow.name}"
+        flow.await_progress(100, timeout=60)
+        rest.settled(202, "PUT", f"{path}/pause")
+        flow.await_states("PAUSED")
+        flow.check()
+        last = source_offsets(on_pair.connection, OFFSETS, flow.name)[0]
+        shown = {"offsets": [{"partition": {"id": 0}, "offset": {"seqno": last}}]}
+        eventually(partial(_answers, rest, f"{path}/offsets", shown), 60, "the offset in the rows")
+        rest.settled(202, "PUT", f"{path}/resume")
+        flow.settle()
+    assert roles == [on_pair.pid(role) for role in ("web", "worker-1")], "a role was started again"
