@@ -29,7 +29,7 @@ from ringfence.fencing.leader.restarts import why_of
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.task import start_watch as stages
+from ringfence.fencing.task import start_watch
 from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
 from ringfence.fencing.task.clients import group_source, transactional_producer
@@ -107,7 +107,7 @@ class SourceTaskRun:
     def run(self) -> Outcome:
         """From step 1 to the end of the attempt."""
         try:
-            self._report.stage(stages.READING_CONFIG)
+            self._report.stage(start_watch.READING_CONFIG)
             self._watch.start()
             self._view.open(Deadline.after(60, self._clock))
             outcome = self._lives()
@@ -183,7 +183,7 @@ class SourceTaskRun:
         if self._spec.mode is not Mode.ENABLED:
             AtLeastOnceRun(self._spec, self._plugin, self._view, self._report, self._counters, self._clock).run()
             return True
-        self._report.stage(stages.INITIALISING)
+        self._report.stage(start_watch.INITIALISING)
         producer = self._take_id()  # 3, 4
         transactions: Transactions | None = None
         plugin: SourceTask | None = None
@@ -195,7 +195,7 @@ class SourceTaskRun:
             return transactions.group
 
         try:
-            self._report.stage(stages.READING_OFFSETS)
+            self._report.stage(start_watch.READING_OFFSETS)
             kept = TaskOffsets(self._spec, self._clock)
             self._offsets_topic = kept.topic
             self._leftovers.begin(producer, kept.topic)
@@ -270,7 +270,7 @@ class SourceTaskRun:
         return producer
 
     def _reading(self, far: str) -> None:
-        self._report.starting(stages.READING_OFFSETS, far)
+        self._report.starting(start_watch.READING_OFFSETS, far)
 
     def _ends(self) -> bool:
         return self._view.verdict is DesiredState.END
@@ -317,7 +317,7 @@ class SourceTaskRun:
         """A new epoch, which shuts out what the old producer may still send; and a look at what is really committed."""
         if transactions.group is not None:
             raise Abortable(f"{why}: the group's committed offsets tell where to go on")
-        self._report.stage(stages.RENEWING, why)
+        self._report.stage(start_watch.RENEWING, why)
         transactions.retire()
         producer = self._take_id()
         transactions.take_over(producer)

@@ -19,7 +19,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     SourceTask,
 )
-from ringfence.connectors.builtin.kafka_source import settings as names
+from ringfence.connectors.builtin.kafka_source import settings
 from ringfence.connectors.builtin.kafka_source.cluster import Cluster, consumer, source_settings, validate
 from ringfence.connectors.builtin.kafka_source.runs import Run, by_partition, of_messages, of_records
 from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
@@ -48,30 +48,30 @@ class KafkaSourceTask(SourceTask):
     def start(self, config: Mapping[str, str]) -> None:
         parsed = CONFIG_DEF.parse(config)
         self._settings = validate(source_settings(config))
-        self._alias = parsed.string(names.SOURCE_ALIAS)
-        self._batch_size = parsed.integer(names.BATCH_SIZE)
-        self._wait_s = parsed.integer(names.POLL_MS) / 1000
+        self._alias = parsed.string(settings.SOURCE_ALIAS)
+        self._batch_size = parsed.integer(settings.BATCH_SIZE)
+        self._wait_s = parsed.integer(settings.POLL_MS) / 1000
         self._raw_headers = config.get(HEADER_CONVERTER, "").rpartition(".")[2] == _RAW_HEADERS
         self._ready: deque[RecordBatch | list[SourceRecord]] = deque()
         self._rename = functools.partial(target_of, parsed)
         self._targets: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
-        assignment = parsed.string(names.ASSIGNMENT)
+        assignment = parsed.string(settings.ASSIGNMENT)
         share = share_of(config)
         self._check_open({topic for topic, _ in share})
         delivered = {one: parse_offset(self.context.offset_reader.offset(self._partition(one))) for one in share}
         grouped = self._group_offsets(assignment, group_of(config), delivered)
-        if assignment == names.GROUP:
+        if assignment == settings.GROUP:
             first = {one: last + 1 for one, last in delivered.items() if last is not None and one not in grouped}
             self._group = self.context.join_group(
                 group_of(config),
                 sorted({topic for topic, _ in share}),
-                session_timeout_ms=parsed.integer(names.SESSION_TIMEOUT_MS),
+                session_timeout_ms=parsed.integer(settings.SESSION_TIMEOUT_MS),
                 first=first,
             )
             logger.info("Reading %d partitions with consumer group %s", len(share), group_of(config))
             return
-        self._consumer = consumer(self._settings, parsed.string(names.ISOLATION))
+        self._consumer = consumer(self._settings, parsed.string(settings.ISOLATION))
         self._go_on(delivered)
         logger.info("Reading %d partitions", len(share))
 
@@ -90,7 +90,7 @@ class KafkaSourceTask(SourceTask):
     def _partition(self, one: tuple[str, int]) -> dict[str, object]:
         """The source partition; always the same object, which the record path is quick with."""
         if one not in self._partitions:
-            self._partitions[one] = {names.CLUSTER: self._alias, names.TOPIC: one[0], names.PARTITION: one[1]}
+            self._partitions[one] = {settings.CLUSTER: self._alias, settings.TOPIC: one[0], settings.PARTITION: one[1]}
             self._targets[one[0]] = self._rename(one[0])
         return self._partitions[one]
 
@@ -161,13 +161,13 @@ class KafkaSourceTask(SourceTask):
         source, target = self._partition((run.topic, run.partition)), self._targets[run.topic]
         with_headers = any(run.headers)
         if self.context.raw_batches and (self._raw_headers or not with_headers):
-            offset = {names.OFFSET: run.offsets[-1]}
+            offset = {settings.OFFSET: run.offsets[-1]}
             headers = run.headers if with_headers else None
             return RecordBatch(source, offset, target, run.values, run.keys, run.partition, run.times, headers)
         return [
             SourceRecord(
                 source,
-                {names.OFFSET: offset},
+                {settings.OFFSET: offset},
                 target,
                 value,
                 key,
@@ -207,18 +207,18 @@ class KafkaSourceTask(SourceTask):
 
 def target_of(parsed: ParsedConfig, topic: str) -> str:
     """The topic's name at the target."""
-    policy = names.POLICIES[parsed.string(names.POLICY)]
-    return Renaming(policy, parsed.string(names.SOURCE_ALIAS), parsed.string(names.SEPARATOR)).target(topic)
+    policy = settings.POLICIES[parsed.string(settings.POLICY)]
+    return Renaming(policy, parsed.string(settings.SOURCE_ALIAS), parsed.string(settings.SEPARATOR)).target(topic)
 
 
 def parse_offset(offset: SourceOffset | None) -> int | None:
     """The last record's offset out of a source offset; raises `ConnectorError` for one that is not KafkaSource's."""
     if offset is None:
         return None
-    number = offset.get(names.OFFSET)
+    number = offset.get(settings.OFFSET)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ConnectorError(
-            f"The committed source offset {dict(offset)} has no integer under {names.OFFSET!r}. "
+            f"The committed source offset {dict(offset)} has no integer under {settings.OFFSET!r}. "
             "Stop the connector and alter or reset its offsets."
         )
     return number
@@ -226,15 +226,15 @@ def parse_offset(offset: SourceOffset | None) -> int | None:
 
 def share_of(config: Mapping[str, str]) -> list[tuple[str, int]]:
     """The partitions that a task may read: its own, or with a consumer group all."""
-    if names.TASK_TOPICS in config:
-        topics = json.loads(config[names.TASK_TOPICS])
+    if settings.TASK_TOPICS in config:
+        topics = json.loads(config[settings.TASK_TOPICS])
         return [(str(topic), partition) for topic, count in topics.items() for partition in range(int(count))]
-    return [(str(topic), int(partition)) for topic, partition in json.loads(config[names.TASK_PARTITIONS])]
+    return [(str(topic), int(partition)) for topic, partition in json.loads(config[settings.TASK_PARTITIONS])]
 
 
 def group_of(config: Mapping[str, str]) -> str:
     """The consumer group of the assignment `group`."""
-    return config.get(names.GROUP_ID) or f"ringfence-{config.get('name', '')}"
+    return config.get(settings.GROUP_ID) or f"ringfence-{config.get('name', '')}"
 
 
 def _error_to_raise(error: KafkaError, doing: str) -> Exception:

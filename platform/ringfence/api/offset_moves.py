@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ringfence import dispatch
-from ringfence.api import offset_snapshots as snapshots
+from ringfence.api import offset_snapshots
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import Connector
 
@@ -44,21 +44,21 @@ def movable(row: Connector) -> bool:
 
 def alter(name: str, entries: Entries, user: str, why: str = "before the offsets were changed") -> Moved:
     """Set and delete offsets; those that no entry names stay. Raises Refused."""
-    taken = snapshots.before_a_change(name, user, why)
+    taken = offset_snapshots.before_a_change(name, user, why)
     result = dispatch.command("alter_offsets", name, {"offsets": list(entries)}, user=user)
     return Moved(result.value, taken.number if taken else None)
 
 
 def reset(name: str, user: str) -> Moved:
     """Delete every offset. Raises Refused."""
-    taken = snapshots.before_a_change(name, user, "before the offsets were reset")
+    taken = offset_snapshots.before_a_change(name, user, "before the offsets were reset")
     result = dispatch.command("reset_offsets", name, {}, user=user)
     return Moved(result.value, taken.number if taken else None)
 
 
 def restore(name: str, wanted: OffsetSnapshot, user: str) -> tuple[Moved, list[dict[str, Any]]]:
     """Make the offsets what they were; with what was changed, as a preview shows it. Raises Refused."""
-    before = snapshots.take(name, user, f"before snapshot {wanted.number} was restored")
-    changes = snapshots.changes_to(wanted.entries, before.entries)
+    before = offset_snapshots.take(name, user, f"before snapshot {wanted.number} was restored")
+    changes = offset_snapshots.changes_to(wanted.entries, before.entries)
     value = dispatch.command("alter_offsets", name, {"offsets": changes}, user=user).value if changes else None
-    return Moved(value, before.number), snapshots.preview(changes, before.entries)
+    return Moved(value, before.number), offset_snapshots.preview(changes, before.entries)

@@ -4,8 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from ringfence.client import documents, editing, output, versions, waiting
-from ringfence.client import events as happenings
+from ringfence.client import documents, editing, events, output, versions, waiting
 from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
 from ringfence.client.documents import Document
 from ringfence.client.exit_codes import ClientError, Exit
@@ -45,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reason(fence)
     add_wait(fence)
     versions.add(actions)
-    happenings.add(actions)
+    events.add(actions)
     delete = actions.add("delete", _delete, "delete a connector; its source offsets are kept", connector=True)
     add_yes(delete)
     add_wait(delete)

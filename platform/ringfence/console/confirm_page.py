@@ -99,7 +99,7 @@ def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:
     entry = request.ringfence_draft.entry_of(sheet.connector)  # type: ignore[attr-defined]
     reads = principal_of(request).may_somewhere(Verb.VIEW_CONFIG)
     context = {"sheet": sheet, "came": came, "entry": entry, "reads_audit": reads}
-    response = page(request, "console/came.html", sheet.title, **context)
+    response = page(request, "console/act_done.html", sheet.title, **context)
     response["Cache-Control"] = "no-store"
     return response
 
@@ -111,4 +111,4 @@ def _fail(request: HttpRequest, sheet: ConfirmPage, form: ReasonForm, message: s
 
 
 def _render(request: HttpRequest, sheet: ConfirmPage, form: ReasonForm, status: int = 200) -> HttpResponse:
-    return page(request, "console/sheet.html", sheet.title, status, sheet=sheet, form=form)
+    return page(request, "console/confirm.html", sheet.title, status, sheet=sheet, form=form)

@@ -17,7 +17,7 @@ from ringfence.access.verbs import Verb
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.console.open_now import OpenNow, open_now
 from ringfence.dispatch import Refused
-from ringfence.history import old_generations as live
+from ringfence.history import old_generations
 from ringfence.projection.models import Connector, GenerationRow, Task
 
 _both = require_http_methods(["GET", "POST"])
@@ -84,7 +84,7 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     def act(values: dict[str, Any]) -> ActionResult:
         result = dispatch.command("fence_now", name, {"reason": values["reason"]}, user=_user(request))
         generation = result.value.get("generation") if isinstance(result.value, dict) else None
-        fenced = [_line(each) for each in live.fenced_ids(name, result.value)]
+        fenced = [_line(each) for each in old_generations.fenced_ids(name, result.value)]
         listed = "Fenced:" if fenced else "Its tab Generations lists what was fenced."
         return ActionResult(f"The round is over, and generation {generation} starts. {listed}", fenced)
 
@@ -97,7 +97,9 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     """One transactional id: what ends a hanging transaction."""
     row = _find(name)
     try:
-        told = dispatch.transactions(name, max(_ids_of(row), task + 1), row.settings, earlier=live.earlier(row))
+        told = dispatch.transactions(
+            name, max(_ids_of(row), task + 1), row.settings, earlier=old_generations.earlier(row)
+        )
     except Refused as refused:
         # Without Kafka's word on this id nobody knows what would be ended, nor the id's name.
         raise Http404(f"Kafka could not be asked about the transactions of {name}: {refused.message}") from refused
@@ -128,7 +130,9 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     def act(values: dict[str, Any]) -> ActionResult:
         body = {"id": one["id"], "reason": values["reason"]}
         result = dispatch.command("fence_id", name, body, user=_user(request))
-        return ActionResult(f"{one['id']} is fenced.", [_line(each) for each in live.fenced_ids(name, result.value)])
+        return ActionResult(
+            f"{one['id']} is fenced.", [_line(each) for each in old_generations.fenced_ids(name, result.value)]
+        )
 
     return run(request, sheet, act)
 

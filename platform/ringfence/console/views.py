@@ -24,7 +24,7 @@ from ringfence.console.lists import links, moment
 from ringfence.console.stuck import stuck
 from ringfence.console.waiting import take_back, waiting
 from ringfence.dispatch import Refused
-from ringfence.history import old_generations as live
+from ringfence.history import old_generations
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
 from ringfence.web.state_badges import look_of
 
@@ -177,7 +177,9 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
     counts = GenerationRow.objects.filter(connector=name).values_list("tasks", flat=True)
     trouble, found = "", []
     try:
-        found = dispatch.transactions(name, max([row.task_count, *counts]), row.settings, earlier=live.earlier(row))
+        found = dispatch.transactions(
+            name, max([row.task_count, *counts]), row.settings, earlier=old_generations.earlier(row)
+        )
     except Refused as refused:
         trouble = refused.message
     table = _table(

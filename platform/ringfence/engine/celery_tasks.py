@@ -12,14 +12,10 @@ from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
-from ringfence.engine.preflight import client_overrides, topic_rules
-from ringfence.engine.preflight import report as preflight
-from ringfence.engine.preflight import validation_errors as refusals
+from ringfence.engine.preflight import client_overrides, report, topic_rules, validation_errors
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors
-from ringfence.engine.queries import hanging_transactions as hanging
-from ringfence.engine.queries import topic_tail
-from ringfence.engine.queries import transactional_ids as transactions
+from ringfence.engine.queries import hanging_transactions, topic_tail, transactional_ids
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
@@ -106,7 +102,7 @@ def plugins_validate(
         found = services.plugins.validate(plugin, config, limit.slice(10.0), exactly_once=exactly_once)
         found = client_overrides.add_to(found, config, services.config)
         found = topic_rules.add_to(found, services.topics.errors_of(given))
-        return _value(refusals.add_to(found, asked.within(limit.slice(refusals.PATIENCE_SECONDS))))
+        return _value(validation_errors.add_to(found, asked.within(limit.slice(validation_errors.PATIENCE_SECONDS))))
 
     return _answer(call)
 
@@ -132,7 +128,7 @@ def plugins_preflight(config: dict[str, str], deadline: float) -> dict[str, obje
     def call() -> dict[str, object]:
         services = _current()
         limit = _in_time(deadline)
-        found = preflight.examine(config, services.config, services.plugins, limit, services.modes)
+        found = report.examine(config, services.config, services.plugins, limit, services.modes)
         return _value([check.as_json() for check in found])
 
     return _answer(call)
@@ -146,7 +142,7 @@ def plugins_transactions(
 
     def call() -> dict[str, object]:
         limit = _in_time(deadline)
-        return _value(transactions.describe(connector, tasks, [config, *earlier], _current().config, limit))
+        return _value(transactional_ids.describe(connector, tasks, [config, *earlier], _current().config, limit))
 
     return _answer(call)
 
@@ -159,7 +155,7 @@ def plugins_hanging(
 
     def call() -> dict[str, object]:
         limit = _in_time(deadline)
-        return _value(hanging.find(connector, tasks, configs, topics, _current().config, limit))
+        return _value(hanging_transactions.find(connector, tasks, configs, topics, _current().config, limit))
 
     return _answer(call)
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ringfence.fencing.topics.events import Event as Report
-from ringfence.projection import task_metrics as measures
+from ringfence.projection import task_metrics
 from ringfence.projection.clean_text import clean
 from ringfence.projection.minutes import Minutes
 from ringfence.projection.models import Task, pack
@@ -80,7 +80,7 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     ended = _ended_transactions(task, report, gained, same=same)
     seconds = (time_ms - task.reported_ms) / 1000 if same and task.reported_ms else 0
     task.rate = gained["records"] / seconds if seconds > 0.05 else (task.rate if same else 0)
-    measures.advance(task, report, gained, seconds, same=same)
+    task_metrics.advance(task, report, gained, seconds, same=same)
     task.live_generation, task.live_attempt = attempt
     task.records_total += gained["records"]
     task.reported_ms = time_ms

@@ -2,15 +2,15 @@
 
 from django.urls import path
 
-from ringfence.web import alerts as pages
+from ringfence.web import alerts
 
 urlpatterns = [
-    path("", pages.alerts),
-    path("/rules/new", pages.new_rule),
-    path("/rules/<int:number>", pages.edit_rule),
-    path("/rules/<int:number>/delete", pages.delete_rule),
-    path("/destinations/new", pages.new_destination),
-    path("/destinations/<int:number>", pages.edit_destination),
-    path("/destinations/<int:number>/delete", pages.delete_destination),
-    path("/destinations/<int:number>/test", pages.test_destination),
+    path("", alerts.alerts),
+    path("/rules/new", alerts.new_rule),
+    path("/rules/<int:number>", alerts.edit_rule),
+    path("/rules/<int:number>/delete", alerts.delete_rule),
+    path("/destinations/new", alerts.new_destination),
+    path("/destinations/<int:number>", alerts.edit_destination),
+    path("/destinations/<int:number>/delete", alerts.delete_destination),
+    path("/destinations/<int:number>/test", alerts.test_destination),
 ]

@@ -20,7 +20,7 @@ from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
 from ringfence.access.identify import Nobody, identify_again
-from ringfence.web import request_body as bodies
+from ringfence.web import request_body
 
 THREADS = 64
 """At most so many requests at once: those that wait for the leader or for a plugin hold theirs in the meantime."""
@@ -43,11 +43,13 @@ class PooledHandler(ASGIHandler):
         if scope["type"] != "http":
             raise ValueError(f"Only HTTP is answered here, not {scope['type']}")
         try:
-            body = await bodies.read(scope["headers"], receive, functools.partial(self.in_thread, _is_known, scope))
+            body = await request_body.read(
+                scope["headers"], receive, functools.partial(self.in_thread, _is_known, scope)
+            )
         except RequestAborted:
             return
-        except bodies.Refused as refused:
-            await bodies.refuse(refused, receive, send)
+        except request_body.Refused as refused:
+            await request_body.refuse(refused, receive, send)
             return
         response = await self.in_thread(self._answer, scope, body)
         if response.streaming:

@@ -12,7 +12,7 @@ from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import object_of, plain
 from ringfence.api.v1.schema import V1Schema
 from ringfence.audit.trail import note
-from ringfence.history import idempotency_keys as repeats
+from ringfence.history import idempotency_keys
 from ringfence.http.errors import bad_request, json_error
 
 Shape = type[Serializer[Any]]
@@ -45,13 +45,13 @@ class V1View(ConnectView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """A POST with an Idempotency-Key is carried out once; see `history.repeats`."""
-        if request.method != "POST" or repeats.HEADER not in request.headers:
+        if request.method != "POST" or idempotency_keys.HEADER not in request.headers:
             return super().dispatch(request, *args, **kwargs)
-        repeat = repeats.IdempotentRequest(request, principal_of(request))
+        repeat = idempotency_keys.IdempotentRequest(request, principal_of(request))
         match repeat.begin():
             case HttpResponse() as known:
                 return known
-            case repeats.KeyRefusal(status, message):
+            case idempotency_keys.KeyRefusal(status, message):
                 return json_error(status, message)
         response = super().dispatch(request, *args, **kwargs)
         assert isinstance(response, Response)
@@ -68,7 +68,7 @@ class V1View(ConnectView):
     def headers_of(cls, method: str) -> dict[str, JsonSchema]:
         """The headers that mean something to a method."""
         own: dict[str, JsonSchema] = {name: {"type": "string"} for name in cls.header_names.get(method, ())}
-        return {**own, repeats.HEADER: repeats.SCHEMA} if method == "POST" else own
+        return {**own, idempotency_keys.HEADER: idempotency_keys.SCHEMA} if method == "POST" else own
 
     def parse_parameters(self, *names: str) -> dict[str, str]:
         """The query's parameters, each at most once."""

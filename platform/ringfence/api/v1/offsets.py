@@ -10,8 +10,7 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import offset_moves, reading, writing
-from ringfence.api import offset_snapshots as snapshots
+from ringfence.api import offset_moves, offset_snapshots, reading, writing
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal, since, until
 from ringfence.history.models import OffsetSnapshot
@@ -76,7 +75,7 @@ class Snapshots(ListView):
         why = self.parse_fields("why").get("why", "asked for") if self.raw_body.strip() else "asked for"
         if not isinstance(why, str) or len(why) > 1000:
             raise bad_request("why must be a string of up to 1000 characters.")
-        made = snapshots.take(name, self.user_name, why)
+        made = offset_snapshots.take(name, self.user_name, why)
         return Response(WholeSnapshotShape(_serialize(made)).data, status=201)
 
 
@@ -114,7 +113,7 @@ class PreviewRequestShape(serializers.Serializer[Any]):
 
 
 def _preview(row: Connector, changes: list[dict[str, Any]], current: list[dict[str, Any]]) -> dict[str, Any]:
-    preview = snapshots.preview(changes, current)
+    preview = offset_snapshots.preview(changes, current)
     return {"connector": row.name, "movable": offset_moves.movable(row), "offsets": preview}
 
 
@@ -134,9 +133,9 @@ class Preview(V1View):
         current = reading.offsets(name)["offsets"]
         match fields:
             case {"snapshot": int(number)} if not isinstance(number, bool) and number >= 0:
-                changes = snapshots.changes_to(_snapshot(name, number).entries, current)
+                changes = offset_snapshots.changes_to(_snapshot(name, number).entries, current)
             case {"reset": True}:
-                changes = snapshots.changes_to([], current)
+                changes = offset_snapshots.changes_to([], current)
             case {"offsets": _}:
                 changes = writing.offsets_of(fields)
             case _:

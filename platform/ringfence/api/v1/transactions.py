@@ -15,7 +15,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import reading
 from ringfence.api.v1.base import FLAG, V1View, require_reason
 from ringfence.api.v1.connectors import FencedShape
-from ringfence.history import old_generations as live
+from ringfence.history import old_generations
 from ringfence.http.errors import bad_request
 
 _LARGEST_ID = 300
@@ -74,7 +74,9 @@ class Transactions(V1View):
         if asked.get("open", "true") not in ("true", "false"):
             raise bad_request("open must be true or false.")
         row = reading.connector(name)
-        found = dispatch.transactions(name, live.ids(row), row.settings, earlier=live.earlier(row))
+        found = dispatch.transactions(
+            name, old_generations.ids(row), row.settings, earlier=old_generations.earlier(row)
+        )
         if "open" in asked:
             found = [each for each in found if each["open"] is (asked["open"] == "true")]
         return Response(TransactionsShape({"connector": name, "transactions": found}).data)
@@ -120,7 +122,9 @@ class Hanging(V1View):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         row = reading.connector(name)
-        found = dispatch.hanging(name, live.ids(row), [row.settings, *live.earlier(row)], live.topics(row))
+        found = dispatch.hanging(
+            name, old_generations.ids(row), [row.settings, *old_generations.earlier(row)], old_generations.topics(row)
+        )
         return Response(HangingShape({"connector": name, "hanging": found}).data)
 
     def post(self, request: Request, name: str) -> Response:
@@ -135,8 +139,16 @@ class Hanging(V1View):
                 raise bad_request(f"{key} must be an integer: GET …/transactions/hanging lists what hangs.")
         row = reading.connector(name)
         self.tell_reason(reason)
-        body = {"reason": reason, "topic": topic, **numbers, "tasks": live.ids(row), "topics": live.topics(row)}
-        result = dispatch.command("end_hanging", name, {**body, "earlier": live.earlier(row)}, user=self.user_name)
+        body = {
+            "reason": reason,
+            "topic": topic,
+            **numbers,
+            "tasks": old_generations.ids(row),
+            "topics": old_generations.topics(row),
+        }
+        result = dispatch.command(
+            "end_hanging", name, {**body, "earlier": old_generations.earlier(row)}, user=self.user_name
+        )
         ended = result.value["ended"] if isinstance(result.value, dict) else []
         return Response(HangingShape({"connector": name, "hanging": ended}).data)
 
@@ -162,5 +174,5 @@ class Fence(V1View):
         else:
             result = dispatch.command("fence_now", name, {"reason": reason}, user=self.user_name)
         generation = result.value.get("generation") if isinstance(result.value, dict) else None
-        shown = live.fenced_ids(name, result.value)
+        shown = old_generations.fenced_ids(name, result.value)
         return Response(FenceAnswerShape({"connector": name, "generation": generation, "fenced": shown}).data)

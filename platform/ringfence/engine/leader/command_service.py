@@ -16,7 +16,7 @@ from ringfence.engine.leader.offset_alteration import OffsetAlteration
 from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
-from ringfence.engine.queries import hanging_transactions as hanging
+from ringfence.engine.queries import hanging_transactions
 from ringfence.engine.queries.transactional_ids import fence_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
@@ -121,7 +121,7 @@ class CommandService:
             self._report(command, "done", f"{body['id']}: {body['reason']}")
             return {"value": {"fenced": fenced}}
         if kind == "end_hanging":
-            ended = hanging.end(state, name, body, self._leader.worker_config)
+            ended = hanging_transactions.end(state, name, body, self._leader.worker_config)
             self._report(command, "done", f"{body['topic']}-{body['partition']}: {body['reason']}")
             return {"value": ended}
         if kind == "retry_round":

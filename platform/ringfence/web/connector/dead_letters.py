@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.api import dead_letters as letters
+from ringfence.api import dead_letters as dead_letters_api
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError, bad_request
@@ -69,7 +69,11 @@ class Letter:
 @tab("dead-letters", still=True)
 def dead_letters(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """What may be asked for; the letters themselves are read when somebody asks."""
-    return {"dead_topic": letters.topic_of(row), "stages": letters.STAGES, "levels": letters.LEVELS}
+    return {
+        "dead_topic": dead_letters_api.topic_of(row),
+        "stages": dead_letters_api.STAGES,
+        "levels": dead_letters_api.LEVELS,
+    }
 
 
 @requires(POST=on_connector(Verb.VIEW_DATA).writing())
@@ -78,9 +82,9 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
     """A page of letters: `stage`, `class`, `level`, `before`. A POST, since it leaves an audit entry."""
     row = find(name)
     asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class", "level", "before")}
-    asked["level"] = asked["level"] or letters.LEVELS[0]
+    asked["level"] = asked["level"] or dead_letters_api.LEVELS[0]
     try:
-        found = letters.find_dead_letters(
+        found = dead_letters_api.find_dead_letters(
             row, stage=asked["stage"], by=asked["class"], before=asked["before"], level=asked["level"]
         )
     except (ConnectError, Refused) as error:
@@ -109,13 +113,13 @@ def replay(request: HttpRequest, name: str) -> HttpResponse:
         stage, by = str(request.POST.get("stage", "")), str(request.POST.get("class", ""))
         user = principal_of(request).name
         if chosen is not None:
-            done = letters.replay(row, user, places=chosen, reason=reason)
+            done = dead_letters_api.replay(row, user, places=chosen, reason=reason)
         else:
-            done = letters.replay(row, user, stage=stage, by=by, reason=reason)
+            done = dead_letters_api.replay(row, user, stage=stage, by=by, reason=reason)
     except (ConnectError, Refused) as error:
         return _ask(request, row, record_failure(request, error, reason), problem=error.message, reason=reason)
-    note(request, letters.audit_text(done, reason))
-    said = letters.count_outcomes(done["results"])
+    note(request, dead_letters_api.audit_text(done, reason))
+    said = dead_letters_api.count_outcomes(done["results"])
     rows = [(each, _BECAME[each["became"]]) for each in done["results"]]
     response = ask(request, row, "letters_replayed", {"said": said, "rows": rows, "left": done["left"]})
     if is_fragment(request):
@@ -140,16 +144,16 @@ def _parse_chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
         chosen.append(((int(partition), int(offset)), topic))
     if not chosen:
         raise bad_request("No letter is chosen: tick some first.")
-    if len(chosen) > letters.MOST_PLACES:
-        raise bad_request(f"At most {letters.MOST_PLACES} letters can be replayed at a time.")
+    if len(chosen) > dead_letters_api.MOST_PLACES:
+        raise bad_request(f"At most {dead_letters_api.MOST_PLACES} letters can be replayed at a time.")
     return chosen
 
 
 def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -> HttpResponse:
     """The question, with what it is about carried along."""
     asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class")}
-    shown: dict[str, Any] = {"asked": asked, "every": _every(request), "most": letters.MOST_PLACES, **more}
-    shown["dead_topic"] = letters.topic_of(row)
+    shown: dict[str, Any] = {"asked": asked, "every": _every(request), "most": dead_letters_api.MOST_PLACES, **more}
+    shown["dead_topic"] = dead_letters_api.topic_of(row)
     if not shown["every"]:
         try:
             chosen = _parse_chosen(request)

@@ -12,8 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.api import jsonbody, offset_moves, reading, writing
-from ringfence.api import offset_snapshots as snapshots
+from ringfence.api import jsonbody, offset_moves, offset_snapshots, reading, writing
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
@@ -104,7 +103,7 @@ def snapshot(request: HttpRequest, name: str) -> HttpResponse:
     """Keep the offsets of this moment."""
     row = find(name)
     try:
-        taken = snapshots.take(name, principal_of(request).name, "asked for")
+        taken = offset_snapshots.take(name, principal_of(request).name, "asked for")
     except (ConnectError, Refused) as error:
         return render_refused(request, error)
     count = len(taken.entries)
@@ -168,7 +167,7 @@ def _question(request: HttpRequest, name: str, kind: str, wanted: OffsetSnapshot
         current = reading.offsets(name)["offsets"]
     except Refused as refused:
         return ask(request, row, "offsets_nothing", {"problem": refused.message}, refused.status)
-    changes = snapshots.changes_to(wanted.entries if wanted else [], current)
+    changes = offset_snapshots.changes_to(wanted.entries if wanted else [], current)
     if not changes:
         text = "The offsets are those of the snapshot already." if wanted else "No offset is committed yet."
         return ask(request, row, "offsets_nothing", {"nothing": text})
@@ -192,7 +191,7 @@ def _ask(
         "wanted": wanted,
         "changes": json.dumps(list(changes)) if kind == "offsets" else "",
         "expected": _digest(current),
-        "rows": [_row(each) for each in snapshots.preview(changes, current)[:SHOWN_CHANGES]],
+        "rows": [_row(each) for each in offset_snapshots.preview(changes, current)[:SHOWN_CHANGES]],
         "count": len(changes),
         "gone": sum(each["offset"] is None for each in changes),
         "total": len(current),
@@ -216,16 +215,16 @@ def _changes(
         case "offsets":
             return _real(writing.offsets_of({"offsets": _json(request, "changes")}), current)
         case "reset":
-            return snapshots.changes_to([], current)
+            return offset_snapshots.changes_to([], current)
         case "snapshot" if wanted is not None:
-            return snapshots.changes_to(wanted.entries, current)
+            return offset_snapshots.changes_to(wanted.entries, current)
         case _:
             raise bad_request("It is not said what to do: offsets, reset, or the number of a snapshot that is kept.")
 
 
 def _real(entries: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Those that differ from what is committed."""
-    shown = snapshots.preview(entries, current)
+    shown = offset_snapshots.preview(entries, current)
     return [{"partition": each["partition"], "offset": each["after"]} for each in shown if each["changes"]]
 
 

@@ -11,7 +11,7 @@ from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
 from ringfence.projection import minutes
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
-from ringfence.web.connector import task_heatmap as strip
+from ringfence.web.connector import task_heatmap
 from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of
 from ringfence.web.sparklines import line, rates
@@ -49,7 +49,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     masker, config, tasks = Masker([row.class_name]), row.settings, tasks_of(row)
     states = {(name, task.number): (task.state, task.since_ms) for task in tasks}
     hour = minutes.strips([name], now, now={(name, minutes.ITSELF): (row.state, row.since_ms), **states})
-    shown = tasks[: strip.SHOWN]
+    shown = tasks[: task_heatmap.SHOWN]
     offsets = SourceOffset.objects.filter(connector=name).order_by("-updated_ms", "partition")
     history = list(GenerationRow.objects.filter(connector=name).order_by("-generation")[:SHOWN_GENERATIONS])
     looks = {task.number: task_look(task.state) for task in shown}
@@ -57,14 +57,14 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
         **facts(row, tasks, masker),
         "tasks": tasks,
         "picture": line(rates(tasks, now)),
-        "hour": line(strip.rates(hour, name)),
+        "hour": line(task_heatmap.rates(hour, name)),
         "hour_records": sum(cell.records for cell in minutes.join_strips([*hour.values()])),
         "strips": [
             (each, looks.get(each.task) if each.task is not None else None)
-            for each in strip.strips(hour, name, [task.number for task in shown])
+            for each in task_heatmap.strips(hour, name, [task.number for task in shown])
         ],
-        "strip_rows": strip.table(hour, name),
-        "strip_box": f"0 0 {strip.WIDTH} {strip.HEIGHT}",
+        "strip_rows": task_heatmap.table(hour, name),
+        "strip_box": f"0 0 {task_heatmap.WIDTH} {task_heatmap.HEIGHT}",
         "latencies": latencies(tasks),
         "open": [task for task in tasks if task.open_since_ms and task.state in ("RUNNING", "PAUSED")],
         "offsets": [(pretty(each.partition), pretty(each.offset), each.updated_ms) for each in offsets[:SHOWN_OFFSETS]],
