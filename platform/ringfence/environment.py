@@ -62,6 +62,17 @@ def server_token(given: str) -> str:
     return given
 
 
+def idle_minutes(given: str) -> int:
+    """RINGFENCE_SESSION_IDLE_MINUTES, 0 for no limit. Raises ImproperlyConfigured."""
+    if not given:
+        return 12 * 60
+    if not given.isdecimal():
+        raise ImproperlyConfigured(
+            f"RINGFENCE_SESSION_IDLE_MINUTES={given}: an integer is expected, such as 60; 0: no limit"
+        )
+    return int(given)
+
+
 def database(url: str) -> dict[str, object]:
     """Django's database settings for a URL. Raises ImproperlyConfigured with what is expected."""
     parts = urlsplit(url)

@@ -8,6 +8,7 @@ RINGFENCE_TOKEN          a token that may do everything, to begin with; at least
 RINGFENCE_BEHIND_PROXY   1 where a proxy stands before it: its X-Forwarded-For and X-Forwarded-Proto are believed
 RINGFENCE_SECURE_COOKIES 1 where browsers come over TLS only: cookies are never sent in clear then
 RINGFENCE_ALLOWED_HOSTS  comma separated host names to answer to; needed only behind a name of its own
+RINGFENCE_SESSION_IDLE_MINUTES  a session that nobody has used for so long ends; 720 by default, 0: after two weeks
 RINGFENCE_SECRET_KEY     signs sessions; without it a random one, so that sessions end with the process
 RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; where alerts by mail go through
 RINGFENCE_MAIL_FROM      their sender
@@ -20,7 +21,7 @@ import secrets
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ringfence.environment import database, host_of, is_loopback, server_token
+from ringfence.environment import database, host_of, idle_minutes, is_loopback, server_token
 
 PACKAGE = Path(__file__).resolve().parent  # holds templates/ and static/: in a checkout as links to the top folders
 
@@ -128,6 +129,7 @@ SESSION_ENGINE = "ringfence.access.sessions"
 SESSION_COOKIE_NAME = "ringfence_session"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_IDLE_MINUTES = idle_minutes(os.environ.get("RINGFENCE_SESSION_IDLE_MINUTES", ""))
 CSRF_COOKIE_NAME = "ringfence_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_FAILURE_VIEW = "ringfence.http.error_pages.csrf_failure"

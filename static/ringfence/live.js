@@ -87,6 +87,7 @@
   document.body.addEventListener("htmx:configRequest", (event) => {
     const { elt, parameters } = event.detail;
     if (!elt.matches("[data-live]")) return;
+    event.detail.headers["X-Ringfence-Background"] = "1";  // nobody asked: it keeps no session alive
     if (elt.matches("[data-own-query]")) for (const [key, value] of new URLSearchParams(location.search)) parameters[key] = value;
     if (elt.matches("[data-fresh]") && Date.now() < state.atUntil) parameters.at = state.at;
   });
@@ -117,7 +118,7 @@
       wanted.names.forEach((name) => query.append("row", name));
       wanted = null;
       try {
-        const answer = await fetch(`${list.dataset.rows}?${query}`, { headers: { "HX-Request": "true" } });
+        const answer = await fetch(`${list.dataset.rows}?${query}`, { headers: { "HX-Request": "true", "X-Ringfence-Background": "1" } });
         if (!answer.ok) throw new Error(String(answer.status));
         const made = document.createElement("template");
         made.innerHTML = await answer.text();

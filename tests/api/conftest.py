@@ -47,6 +47,7 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     masking._asked_in_vain.clear()
     root._cache.until = 0.0
     root._cache.was_healthy = False
+    root._ready_cache.until = 0.0
     return fake
 
 

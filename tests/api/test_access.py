@@ -20,7 +20,7 @@ from tests.support.topics import connector_status
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
 JSON = "application/json"
-OPEN = {"health", "ui/login"}
+OPEN = {"health", "health/live", "health/ready", "ui/login"}
 SIGNED = ("connectors/<name:name>/fence", "put")
 
 
@@ -122,7 +122,7 @@ def test_every_route_that_changes_something_is_a_write_with_its_own_verb() -> No
             assert need.writes or harmless or need.reach in (Reach.PUBLIC, Reach.SIGNED), (
                 f"{method} {route} leaves no audit entry"
             )
-            assert not (need.writes and need.verbs[0] in ("view", "view-config")), f"{method} {route}"
+            assert not (need.writes and need.verbs[:1] in (("view",), ("view-config",))), f"{method} {route}"
 
 
 def test_bearer_and_basic_carry_the_token(client: Client, outside: None) -> None:

@@ -10,7 +10,8 @@ from django.contrib.auth import get_user
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from ringfence.access import throttle, tokens
+from ringfence.access import logins, throttle, tokens
+from ringfence.access.address import address_of
 from ringfence.access.local import needs_no_login
 from ringfence.access.models import Grant, Token
 from ringfence.access.principal import ALL_RIGHTS, EVERYBODY_HERE, Principal, Right
@@ -26,27 +27,25 @@ class Nobody:
     wait: int = 0
 
 
-def address_of(request: HttpRequest) -> str:
-    """Where a request comes from; behind a proxy of ours, what the proxy says, which it puts last."""
-    forwarded = request.headers.get("X-Forwarded-For", "")
-    if settings.BEHIND_PROXY and forwarded:
-        return forwarded.rpartition(",")[2].strip()
-    return str(request.META.get("REMOTE_ADDR") or "")
-
-
 def identify(request: HttpRequest) -> Principal | Nobody:
     """A header counts before a session, so that a script in a browser's shell is what its token says."""
     if needs_no_login(request):
         return EVERYBODY_HERE
     if "Authorization" in request.headers:
         return _by_header(request)
-    return _by_session(request)
+    who = _by_session(request)
+    if isinstance(who, Nobody):
+        return who
+    if logins.is_idle(request):
+        return Nobody()
+    logins.note_use(request, who)
+    return who
 
 
 def identify_again(request: HttpRequest) -> Principal | Nobody:
     """The same now, of a request whose session and account were read before, or not at all."""
     fresh = HttpRequest()
-    fresh.META, fresh.COOKIES = request.META, request.COOKIES
+    fresh.META, fresh.COOKIES, fresh.path_info = request.META, request.COOKIES, request.path_info
     fresh.scope = getattr(request, "scope", {})  # type: ignore[attr-defined]
     engine = import_module(settings.SESSION_ENGINE)
     fresh.session = engine.SessionStore(fresh.COOKIES.get(settings.SESSION_COOKIE_NAME))

@@ -71,6 +71,19 @@ class Token(models.Model):
         return "expired" if 0 < self.expires_ms <= time.time() * 1000 else "valid"
 
 
+class LoginSession(models.Model):
+    """A session in the words of people (`ringfence.access.logins`). `key_hash`: that of Django's row; `via`: what
+    began it. Times are milliseconds; `seen_ms`: its last use, to a minute."""
+
+    key_hash = models.CharField(max_length=40, unique=True)
+    account = models.TextField(db_index=True)
+    via = models.TextField()
+    address = models.TextField()
+    agent = models.TextField()
+    created_ms = models.BigIntegerField()
+    seen_ms = models.BigIntegerField()
+
+
 class Throttle(models.Model):
     """Failed tries to come in, of an address or for an account, since `since_ms`."""
 

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
-from ringfence.access.identify import address_of
+from ringfence.access.address import address_of
 from ringfence.access.principal import Principal
 from ringfence.access.routes import SIGNED, on_connector, somewhere
 from ringfence.access.verbs import Verb

@@ -1,14 +1,15 @@
-"""`GET /` and `GET /health`."""
+"""`GET /`, `GET /health`, and the probes of a web process: `/health/live`, `/health/ready`."""
 
 import time
 
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
+from redis.exceptions import RedisError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ringfence import __version__, dispatch
+from ringfence import __version__, dispatch, redis_clock
 from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.api.base import ConnectView, options_response
 from ringfence.dispatch import Refused
@@ -55,6 +56,17 @@ class _Cache:
 _cache = _Cache()
 
 
+class _ReadyCache:
+    """The same for `/health/ready`."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self.found: list[dict[str, object]] = []
+
+
+_ready_cache = _ReadyCache()
+
+
 def health() -> tuple[int, str, str]:
     """(HTTP status, status, message): 200 only when the leader answers a ping and the database answers (KIP-1017)."""
     if time.monotonic() < _cache.until:
@@ -86,6 +98,56 @@ def _missing() -> tuple[str, bool]:
     except Refused as refused:
         return f"No leader answers yet. {refused.message}", False
     return "", False
+
+
+def dependencies() -> list[dict[str, object]]:
+    """What this web process needs to answer (`required`), and what it can do without for a while."""
+    return [
+        {"name": "database", "ok": _database_answers(), "required": True},
+        {"name": "redis", "ok": _redis_answers(), "required": False},
+    ]
+
+
+def _database_answers() -> bool:
+    try:
+        ClusterInfo.objects.exists()
+    except DatabaseError:
+        return False
+    return True
+
+
+def _redis_answers() -> bool:
+    try:
+        redis_clock.now()
+    except RedisError:
+        return False
+    return True
+
+
+class Live(ConnectView):
+    """This process answers requests: for a liveness probe, which starts it again where it does not."""
+
+    access = {"GET": PUBLIC}
+
+    def get(self, request: Request) -> Response:
+        return Response({"status": "alive"})
+
+
+class Ready(ConnectView):
+    """Requests may be sent here: for a readiness probe and for load balancers. With `?verbose=true` it tells the
+    cluster's health (`GET /health`), too, which decides nothing: another web process would say the same."""
+
+    access = {"GET": PUBLIC}
+
+    def get(self, request: Request) -> Response:
+        if time.monotonic() >= _ready_cache.until:
+            _ready_cache.found, _ready_cache.until = dependencies(), time.monotonic() + _CACHED_SECONDS
+        found = list(_ready_cache.found)
+        ready = all(one["ok"] for one in found if one["required"])
+        if self.flag("verbose"):
+            found.append({"name": "cluster", "ok": health()[0] == 200, "required": False})
+        told = {"status": "ready" if ready else "not ready", "dependencies": found}
+        return Response(told, status=200 if ready else 503)
 
 
 class Health(ConnectView):

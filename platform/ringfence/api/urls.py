@@ -8,6 +8,8 @@ from ringfence.api.v1 import schema
 urlpatterns = [
     path("", root.root),
     path("health", root.Health.as_view()),
+    path("health/live", root.Live.as_view()),
+    path("health/ready", root.Ready.as_view()),
     path("connectors", connectors.Connectors.as_view()),
     path("connectors/<name:name>", connectors.Connector.as_view()),
     path("connectors/<name:name>/config", connectors.Config.as_view()),

@@ -9,7 +9,7 @@ from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from ringfence.access.identify import address_of
+from ringfence.access.address import address_of
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.audit.facts import AuditContext, facts
@@ -49,13 +49,14 @@ class Draft:
     view runs, 3 its answer completes the entry. A process that dies between leaves it UNKNOWN, which is what it is.
     """
 
-    def __init__(self, request: HttpRequest, who: Principal, verb: Verb) -> None:
+    def __init__(self, request: HttpRequest, who: Principal, verb: Verb | None) -> None:
+        """verb: None where the write concerns no connector and needs none; the view names it (`tell`)."""
         self._verb = verb
         self._common = {
             "user": who.name[:_LONGEST],
             "via": who.via,
             "address": address_of(request),
-            "action": verb.value,
+            "action": verb.value if verb else "write",
             "request": f"{request.method} {request.get_full_path()}"[:_LONGEST],
         }
         self._entries: dict[str, tuple[int, AuditContext]] = {}
@@ -66,7 +67,7 @@ class Draft:
     def about(self, connector: str) -> None:
         """This connector is about to be changed, or at least somebody asks for it."""
         if connector not in self._entries:
-            before = facts(self._verb, connector) if connector else _NO_FACTS
+            before = facts(self._verb, connector) if connector and self._verb else _NO_FACTS
             self._entries[connector] = (self._begin(connector, before), before)
 
     def _begin(self, connector: str, before: AuditContext) -> int:
@@ -93,7 +94,7 @@ class Draft:
                 status, said = self.items.get(connector, (response.status_code, message))
                 outcome = Outcome.of(status)
                 values: dict[str, Any] = {"outcome": outcome, "status": status, "message": said[:_LONGEST]}
-                if connector and outcome in (Outcome.DONE, Outcome.UNKNOWN):
+                if connector and self._verb and outcome in (Outcome.DONE, Outcome.UNKNOWN):
                     after = facts(self._verb, connector)
                     values["after"] = json.dumps(after.shown, ensure_ascii=False)
                     values["changed"] = json.dumps(before.changed_keys(after), ensure_ascii=False)

@@ -41,6 +41,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, Allowed], ...]], ...] = (
             ("Accounts", "/console/auth/user/", "group", _administers),
             ("Roles", "/console/access/grant/", "badge", _administers),
             ("Tokens", "/console/access/token/", "key", _administers),
+            ("Sessions", "/console/sessions/", "devices", lambda who: who is not NOBODY),
             ("Audit trail", "/console/audit/auditentry/", "history", _reads),
         ),
     ),

@@ -5,7 +5,7 @@ import logging
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from ringfence.http.errors import DATABASE_AWAY, json_error
+from ringfence.http.errors import explain_database_error, json_error
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,7 @@ def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpRespon
 def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
     """In plain words that the database does not answer."""
     log.error("The database does not answer: %s", error)
-    text = DATABASE_AWAY.format(error=type(error).__name__)
-    return answer(request, 503, "The database does not answer", text)
+    return answer(request, 503, "The database does not answer", explain_database_error(error))
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

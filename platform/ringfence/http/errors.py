@@ -14,12 +14,26 @@ from ringfence.encryption import NoKey
 
 RETRY_AFTER_SECONDS = "1"
 
-DATABASE_AWAY = (
+_AWAY = (
     "The database does not answer ({error}). Connectors go on running. Check RINGFENCE_DATABASE_URL and that the "
     "database is up, then try again."
 )
+_FULL = (
+    "The database cannot write: its disk is full. Nothing was changed, and connectors go on running. Make room on that "
+    "disk, then try again."
+)
+_FULL_SQLSTATE = "53100"
+_FULL_WORDS = ("database or disk is full", "No space left on device")
 
 log = logging.getLogger(__name__)
+
+
+def explain_database_error(error: Exception) -> str:
+    """Why the database refuses, without its own words, which may quote a statement's values."""
+    cause = error.__cause__
+    if getattr(cause, "sqlstate", "") == _FULL_SQLSTATE or any(words in str(error) for words in _FULL_WORDS):
+        return _FULL
+    return _AWAY.format(error=type(error).__name__)
 
 
 class ConnectError(APIException):
@@ -59,7 +73,7 @@ def handle(error: Exception, context: dict[str, object]) -> Response | None:
             return Response(body(403, error.message), status=403)
         case OperationalError() | InterfaceError():
             log.error("The database does not answer: %s", error)
-            message = DATABASE_AWAY.format(error=type(error).__name__)
+            message = explain_database_error(error)
             return Response(body(503, message), status=503, headers={"Retry-After": RETRY_AFTER_SECONDS})
         case NoKey():
             log.error("%s", error)

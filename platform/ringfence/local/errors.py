@@ -1,5 +1,7 @@
 """The one error of this package: something outside of the code is missing or in the way."""
 
+import errno
+
 
 class LocalError(Exception):
     """Something the person at the keyboard can put right.
@@ -9,3 +11,10 @@ class LocalError(Exception):
 
     code = 1
     """The exit code."""
+
+
+def explain_os_error(error: OSError) -> str:
+    """What the operating system refused, with the remedy where it is known."""
+    if error.errno == errno.ENOSPC:
+        return "the disk is full: make room on it"
+    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"

@@ -1,13 +1,12 @@
 """Start roles in order, start again what dies, stop all in reverse order."""
 
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ringfence.local import log_rotation
-from ringfence.local.errors import LocalError
+from ringfence.local.errors import LocalError, explain_os_error
 from ringfence.local.process import wait_until
 from ringfence.local.roles import Role, how_it_ended, last_line
 
@@ -22,22 +21,23 @@ _ROTATE_SECONDS = 30.0
 Say = Callable[[str], None]
 
 
-def say(line: str) -> None:
-    """One line to the person at the terminal."""
-    print(line, flush=True)
+def say(line: str, end: str = "\n") -> None:
+    """One line to the person at the terminal, or into a file on a disk that may be full."""
+    with contextlib.suppress(OSError):
+        print(line, end=end, flush=True)
 
 
 @contextlib.contextmanager
 def stage(title: str, since: float | None = None) -> Iterator[None]:
     """Print `title …` and, when the block is through, how many seconds it took (from `since`, where given)."""
     begin = time.monotonic() if since is None else since
-    print(f"{title} … ", end="", flush=True)
+    say(f"{title} … ", end="")
     try:
         yield
     except BaseException:
-        print(flush=True)
+        say("")
         raise
-    print(f"{time.monotonic() - begin:.1f} s", flush=True)
+    say(f"{time.monotonic() - begin:.1f} s")
 
 
 @dataclass(slots=True)
@@ -78,7 +78,10 @@ class Supervisor:
     def _rotate_logs(self) -> None:
         for watched in self._watched:
             if process := watched.role.process():
-                log_rotation.rotate(process.log)
+                try:
+                    log_rotation.rotate(process.log)
+                except OSError as error:
+                    say(f"{process.log} cannot be rotated: {explain_os_error(error)}")
 
     def tend_until(self, condition: Callable[[], bool], timeout: float) -> bool:
         """`tend` until `condition` holds; whether it did within `timeout` seconds.
@@ -140,8 +143,9 @@ class Supervisor:
     def _relaunch(self, watched: _Watched, now: float) -> None:
         try:
             watched.role.launch()
-        except LocalError as error:
-            print(f"{watched.role.name}: {error} (tried again in {watched.pause:.1f} s)", file=sys.stderr, flush=True)
+        except (LocalError, OSError) as error:
+            reason = explain_os_error(error) if isinstance(error, OSError) else error
+            say(f"{watched.role.name}: {reason} (tried again in {watched.pause:.1f} s)")
             watched.restart_at = now + watched.pause
             watched.pause = min(watched.pause * 2, LONGEST_PAUSE)
         else:

@@ -73,7 +73,7 @@ class AccessMiddleware(MiddlewareMixin):
         name = str(kwargs["name"]) if need.reach is Reach.CONNECTOR else None
         draft = None
         if need.writes:
-            draft = Draft(request, who, need.verbs[0])
+            draft = Draft(request, who, need.verbs[0] if need.verbs else None)
             request.ringfence_draft = draft  # type: ignore[attr-defined]
             if need.reach is not Reach.SOMEWHERE:  # or the view says which connectors it is about
                 draft.about(name or "")

@@ -11,11 +11,11 @@ from django.middleware.csrf import rotate_token
 from django.views.generic import FormView
 
 from ringfence.access import throttle, tokens
+from ringfence.access.address import address_of
 from ringfence.access.identify import (
     MASTER_KEY,
     TOKEN_KEY,
     Nobody,
-    address_of,
     by_secret,
     is_master,
     master_mark,

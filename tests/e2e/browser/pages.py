@@ -46,6 +46,7 @@ PAGES = {
     "console, stuck": "/console/stuck/",
     "console, accounts": "/console/auth/user/",
     "console, grants": "/console/access/grant/",
+    "console, sessions": "/console/sessions/",
     "console, tokens": "/console/access/token/",
     "console, new account": "/console/accounts/new/",
     "console, audit": "/console/audit/auditentry/",
@@ -77,6 +78,7 @@ NO_PAGES = frozenset(
         # The same form or sheet, made by the same template as those that are listed.
         "ui/alerts/rules/<int:number>",
         "ui/alerts/destinations/<int:number>",
+        "console/sessions/<int:number>/end/",
         "console/accounts/<name:name>/disable/",
         "console/accounts/<name:name>/enable/",
         "console/accounts/<name:name>/grant/",

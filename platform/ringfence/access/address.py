@@ -1,0 +1,12 @@
+"""Where a request comes from."""
+
+from django.conf import settings
+from django.http import HttpRequest
+
+
+def address_of(request: HttpRequest) -> str:
+    """Behind a proxy of ours, what the proxy says, which it puts last."""
+    forwarded = request.headers.get("X-Forwarded-For", "")
+    if settings.BEHIND_PROXY and forwarded:
+        return forwarded.rpartition(",")[2].strip()
+    return str(request.META.get("REMOTE_ADDR") or "")

@@ -1,0 +1,94 @@
+"""Who is logged in: a row for each session, with its last use, so that an idle session ends and each can be ended.
+
+Django keeps what a session holds; this table keeps what people need to know to tell one session from another.
+"""
+
+import time
+from typing import Final
+
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpRequest
+
+from ringfence.access.address import address_of
+from ringfence.access.models import LoginSession
+from ringfence.access.principal import Principal
+from ringfence.access.sessions import hash_key
+
+BACKGROUND: Final = "X-Ringfence-Background"
+"""What pages send with requests that nobody asked for: an open page alone keeps no session alive."""
+_BACKGROUND_PATHS = ("/ui/events",)
+_NOTED_EVERY_MS = 60_000
+_LONGEST_AGENT = 300
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def is_idle(request: HttpRequest, now_ms: int | None = None) -> bool:
+    """Whether this request's session was unused for longer than RINGFENCE_SESSION_IDLE_MINUTES. Then it is ended."""
+    row = LoginSession.objects.filter(key_hash=hash_key(request.session.session_key or "")).first()
+    limit_ms = settings.SESSION_IDLE_MINUTES * 60_000
+    if row is None or not limit_ms or (now_ms or _now_ms()) - row.seen_ms <= limit_ms:
+        return False
+    end(row)
+    request.session.flush()
+    return True
+
+
+def note_use(request: HttpRequest, who: Principal, now_ms: int | None = None) -> None:
+    """Note that the session's owner does something; at most once a minute. A session that has no row yet gets one."""
+    key, now = request.session.session_key, now_ms or _now_ms()
+    if not key:
+        return
+    changed = LoginSession.objects.filter(key_hash=hash_key(key))
+    if is_background(request):
+        if changed.exists():
+            return
+    elif changed.filter(seen_ms__lte=now - _NOTED_EVERY_MS).update(seen_ms=now, address=address_of(request)):
+        return
+    LoginSession.objects.bulk_create(
+        [
+            LoginSession(
+                key_hash=hash_key(key),
+                account=who.name,
+                via=who.via,
+                address=address_of(request),
+                agent=request.headers.get("User-Agent", "")[:_LONGEST_AGENT],
+                created_ms=now,
+                seen_ms=now,
+            )
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def is_background(request: HttpRequest) -> bool:
+    """Whether the page asks by itself, and not a person."""
+    return BACKGROUND in request.headers or request.path_info in _BACKGROUND_PATHS
+
+
+def visible_to(who: Principal, everybody: bool) -> QuerySet[LoginSession]:
+    """The sessions that live, newest use first: one's own, or all."""
+    alive = Session.objects.filter(session_key=OuterRef("key_hash"))
+    rows = LoginSession.objects.filter(Exists(alive)).order_by("-seen_ms", "pk")
+    return rows if everybody else rows.filter(account=who.name)
+
+
+def end(row: LoginSession) -> None:
+    """From the next request on nobody is logged in with it; its open pages notice within seconds."""
+    Session.objects.filter(session_key=row.key_hash).delete()
+    row.delete()
+
+
+def is_current(row: LoginSession, request: HttpRequest) -> bool:
+    """Whether the request was sent with this very session."""
+    return row.key_hash == hash_key(getattr(request.session, "session_key", "") or "")
+
+
+def prune() -> int:
+    """Delete the rows of sessions that are gone; how many."""
+    alive = Session.objects.filter(session_key=OuterRef("key_hash"))
+    return LoginSession.objects.filter(~Exists(alive)).delete()[0]

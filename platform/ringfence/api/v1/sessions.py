@@ -1,0 +1,73 @@
+"""`/api/v1/sessions`: who is logged in with a browser; each session can be ended."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access import logins
+from ringfence.access.models import LoginSession
+from ringfence.access.routes import ANYONE
+from ringfence.access.verbs import Verb
+from ringfence.api.v1.base import V1View
+from ringfence.api.v1.listing import ListView, equal
+from ringfence.audit.trail import tell
+from ringfence.http.errors import not_found
+
+
+class SessionShape(serializers.Serializer[Any]):
+    """`via`: what it was begun with; `seen_ms`: when it was used last, to a minute; `current`: this request's own."""
+
+    id = serializers.IntegerField()
+    account = serializers.CharField()
+    via = serializers.CharField()
+    address = serializers.CharField()
+    agent = serializers.CharField()
+    created_ms = serializers.IntegerField()
+    seen_ms = serializers.IntegerField()
+    current = serializers.BooleanField()
+
+
+class Sessions(ListView):
+    """One's own sessions, and everybody's with `admin` everywhere."""
+
+    access = {"GET": ANYONE}
+    shape = SessionShape
+    filters = {"account": equal("account")}
+    orders = {"seen_ms": "seen_ms", "created_ms": "created_ms", "account": "account"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return logins.visible_to(self.principal, self.principal.may_everywhere(Verb.ADMIN))
+
+    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        fields = ("id", "account", "via", "address", "agent", "created_ms", "seen_ms")
+        return [
+            {
+                **{field: getattr(row, field) for field in fields},
+                "current": logins.is_current(row, self.request._request),
+            }
+            for row in rows
+        ]
+
+
+class SessionOf(V1View):
+    """End a session: one's own, or anybody's with `admin` everywhere."""
+
+    access = {"DELETE": ANYONE.writing()}
+    shape = SessionShape
+    codes = {"DELETE": 204}
+
+    def delete(self, request: Request, number: int) -> Response:
+        self.parse_parameters()
+        rows = logins.visible_to(self.principal, self.principal.may_everywhere(Verb.ADMIN))
+        row: LoginSession | None = rows.filter(pk=number).first()
+        if row is None:
+            raise not_found(f"There is no session {number}: it may have ended")
+        before = {"account": row.account, "address": row.address}
+        tell(request._request, before=before, after=None, action="end session")
+        logins.end(row)
+        return Response(status=204)

@@ -1,0 +1,105 @@
+"""Sessions end when nobody uses them, are listed for their owner, and can be ended."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+
+from ringfence.access.logins import BACKGROUND
+from ringfence.access.models import Grant, LoginSession
+from ringfence.audit.models import AuditEntry
+
+PASSWORD = "a long enough password"
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(autouse=True)
+def outside() -> Iterator[None]:
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="", ALLOWED_HOSTS=["*"], SESSION_IDLE_MINUTES=60):
+        yield
+
+
+def log_in(name: str, what: str = "viewer", agent: str = "Firefox") -> Client:
+    """A browser of this account's, which is made where it is not there yet."""
+    if not User.objects.filter(username=name).exists():
+        user = User.objects.create_user(name, password=PASSWORD)
+        Grant.objects.create(user=user, what=what)
+    browser = Client(headers={"host": "localhost", "user-agent": agent})
+    browser.get("/ui/login")
+    assert browser.post("/ui/login", {"name": name, "secret": PASSWORD}).status_code == 302
+    assert browser.get("/connectors").status_code == 200
+    return browser
+
+
+def grow_idle(minutes: float) -> None:
+    """As if that much time had passed since the last use."""
+    LoginSession.objects.update(seen_ms=int(time.time() * 1000 - minutes * 60_000))
+
+
+def test_an_idle_session_ends() -> None:
+    browser = log_in("ann")
+    grow_idle(59)
+    assert browser.get("/connectors").status_code == 200
+    grow_idle(61)
+    assert browser.get("/connectors").status_code == 401
+    assert browser.get("/ui/connectors").status_code == 302
+    assert not LoginSession.objects.exists()
+    grow_idle(0)
+    assert browser.get("/connectors").status_code == 401, "it came back"
+
+
+def test_what_an_open_page_asks_by_itself_is_no_use() -> None:
+    browser = log_in("ann")
+    for minutes in (20, 45, 61):
+        grow_idle(minutes)
+        answer = browser.get("/connectors", headers={BACKGROUND: "1"})
+        assert answer.status_code == (200 if minutes < 60 else 401)
+
+
+def test_no_limit_where_none_is_wanted() -> None:
+    browser = log_in("ann")
+    grow_idle(60 * 24 * 10)
+    with override_settings(SESSION_IDLE_MINUTES=0):
+        assert browser.get("/connectors").status_code == 200
+
+
+def test_one_sees_and_ends_ones_own_and_nobody_elses() -> None:
+    ann, elsewhere, bob = log_in("ann"), log_in("ann", agent="Safari"), log_in("bob")
+    found = ann.get("/api/v1/sessions").json()["results"]
+    assert {(one["account"], one["agent"], one["current"]) for one in found} == {
+        ("ann", "Firefox", True),
+        ("ann", "Safari", False),
+    }
+    (other,) = [one["id"] for one in found if not one["current"]]
+    token = {"X-CSRFToken": ann.cookies["ringfence_csrf"].value}
+    of_bob = LoginSession.objects.get(account="bob").pk
+    assert ann.delete(f"/api/v1/sessions/{of_bob}", headers=token).status_code == 404
+    assert ann.delete(f"/api/v1/sessions/{other}", headers=token).status_code == 204
+    assert ann.delete(f"/api/v1/sessions/{other}", headers=token).status_code == 404
+    assert elsewhere.get("/connectors").status_code == 401
+    assert [browser.get("/connectors").status_code for browser in (ann, bob)] == [200, 200]
+    entry = AuditEntry.objects.filter(action="end session", status=204).get()
+    assert (entry.user, entry.connector) == ("ann", "")
+
+
+def test_an_administrator_sees_and_ends_all() -> None:
+    boss, bob = log_in("boss", "admin"), log_in("bob")
+    assert {one["account"] for one in boss.get("/api/v1/sessions").json()["results"]} == {"boss", "bob"}
+    assert b"bob" in boss.get("/console/sessions/").content
+    assert b"boss" not in bob.get("/console/sessions/").content.split(b"<table")[-1]
+    of_bob = LoginSession.objects.get(account="bob").pk
+    assert bob.get(f"/console/sessions/{LoginSession.objects.get(account='boss').pk}/end/").status_code == 404
+    page = boss.get(f"/console/sessions/{of_bob}/end/")
+    assert page.status_code == 200
+    done = boss.post(f"/console/sessions/{of_bob}/end/", {"reason": "laptop lost"})
+    assert done.status_code == 200, done.content
+    assert bob.get("/connectors").status_code == 401
+    assert AuditEntry.objects.get(action="end session").message == "laptop lost"
+
+
+def test_a_logout_leaves_nothing_in_the_list() -> None:
+    ann, again = log_in("ann"), log_in("ann")
+    ann.post("/ui/logout")
+    assert len(again.get("/api/v1/sessions").json()["results"]) == 1
