@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 Moves = Sequence[tuple[Partition, Offset | None]]
 
 _WRITE_SECONDS = 30.0
-_LONGEST_PAUSE = 30.0
+_BACKOFF = Backoff(0.25, 30)
 _LAST_SECONDS = 5.0
 
 
@@ -97,18 +98,19 @@ class OffsetsCopy:
             raise
 
     def _run(self) -> None:
-        pause = 0.0
+        failures, pause = 0, 0.0
         try:
             while self._wait(pause):
                 try:
                     self._copy()
-                    pause = 0.0
+                    failures, pause = 0, 0.0
                 except FencingError as error:
-                    pause = min(_LONGEST_PAUSE, max(0.25, pause * 2))
+                    failures += 1
+                    pause = _BACKOFF.pause(failures)
                     log.warning("Offsets were committed, and their copy to %s failed: %s", self._topic, error)
                     self._told(
                         f"Committed offsets could not be copied to {self._topic}: {error}. The task goes on, its own "
-                        f"offsets topic has them; the copy is tried again in {pause:g} s"
+                        f"offsets topic has them; the copy is tried again in {pause:.1f} s"
                     )
         finally:
             self._writer.close()

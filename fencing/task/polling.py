@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from ringfence.connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.task.report import TaskReport
 from ringfence.fencing.task.transactions import Counters
 from ringfence.fencing.task.view import DesiredState, TaskView
 from ringfence.fencing.topics.status import State
 
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 60.0
+_BACKOFF = Backoff(0.1, 60)
 
 
 class Polling:
@@ -24,7 +24,7 @@ class Polling:
         self._report = report
         self._counters = counters
         self._clock = clock
-        self._pause = _FIRST_PAUSE_S
+        self._failures = 0
 
     def poll(self, due_in: Callable[[], float] | None = None) -> Sequence[SourceRecord] | RecordBatch | None:
         """The next batch; nothing, after a growing pause, where the plugin asks to be called again.
@@ -35,11 +35,13 @@ class Polling:
             batch = self._counters.measures.poll(self._plugin.poll, self._clock)
         except RetriableError as error:
             self._report.stage("the source asks to be called again", str(error))
-            pause = self._pause if due_in is None else max(0.0, min(self._pause, due_in()))
+            self._failures += 1
+            pause = _BACKOFF.pause(self._failures)
+            if due_in is not None:
+                pause = max(0.0, min(pause, due_in()))
             self._view.wait_while(frozenset({DesiredState.RUN}), pause)
-            self._pause = min(_LONGEST_PAUSE_S, self._pause * 2)
             return None
-        self._pause = _FIRST_PAUSE_S
+        self._failures = 0
         if batch:
             self._counters.last_poll = self._clock.wall()
         return batch

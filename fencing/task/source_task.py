@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from ringfence.connectors.api import SourceTask
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
@@ -54,6 +55,7 @@ from ringfence.fencing.topics.status import State
 log = logging.getLogger(__name__)
 
 _ATTEMPTS_WITHOUT_PROGRESS = 5
+_BACKOFF = Backoff(0.05, 10)
 _NEVER_BETTER = {"MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION"}
 _NEVER_BETTER |= {"_FATAL", TRANSACTION_TIMED_OUT}
 
@@ -164,7 +166,7 @@ class SourceTaskRun:
                 )
             log.warning("Task %s starts again from its committed offsets: %s", self._spec.task, trouble)
             self._report.stage("starting again", str(trouble))
-            self._view.wait_while(frozenset({DesiredState.RUN}), min(10.0, 0.05 * 2 ** min(without_progress, 8)))
+            self._view.wait_while(frozenset({DesiredState.RUN}), _BACKOFF.pause(without_progress + 1))
 
     def _await_start(self) -> DesiredState:
         """Steps 1 and 2, and a pause before the start."""

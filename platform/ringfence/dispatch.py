@@ -24,6 +24,7 @@ from ringfence import messages, redis_clock
 from ringfence.celery import REDIS_URL
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.projection import positions, topic_memory
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
@@ -43,7 +44,7 @@ _RESULT_LOST = (
 )
 _RESULT_KEY = "celery-task-meta-"
 _AWAY_SECONDS = 5.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
+_BACKOFF = Backoff(0.05, 0.5)
 _READ_EARLY, _REPLAY_EARLY = 3.0, 5.0
 _TOO_LATE_SECONDS = 2.0
 """With less time than this a command is not sent again: "nothing was changed" is a better answer than "unknown"."""
@@ -223,15 +224,16 @@ def _turn(lane: Lane) -> Iterator[None]:
 
 def _repeat(ask: Callable[[], dict[str, Any]], deadline: Deadline) -> dict[str, Any]:
     """Asks again while the answer is that nothing was changed and that the reason passes."""
-    pause = _FIRST_PAUSE
+    failures = 0
     while True:
         try:
             return ask()
         except Refused as refused:
+            failures += 1
+            pause = _BACKOFF.pause(failures)
             if not refused.passing or deadline.remaining <= pause + _TOO_LATE_SECONDS:
                 raise
         time.sleep(pause)
-        pause = min(_LONGEST_PAUSE, pause * 2)
 
 
 def client(url: str) -> Celery:

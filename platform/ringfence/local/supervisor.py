@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ringfence.fencing.backoff import Backoff
 from ringfence.local import log_rotation
 from ringfence.local.errors import LocalError, explain_os_error
 from ringfence.local.process import wait_until
 from ringfence.local.roles import Role, how_it_ended, last_line
 
-FIRST_PAUSE = 0.2
-LONGEST_PAUSE = 30.0
+BACKOFF = Backoff(0.2, 30)
 # A role that has run for so long has recovered: its next end is a new story.
 CALM_SECONDS = 60.0
 ENDS_WHILE_STARTING = 3
@@ -45,7 +45,7 @@ class _Watched:
     role: Role
     launched_at: float
     ends: int = 0
-    pause: float = FIRST_PAUSE
+    failures: int = 0  # ends, and starts that did not succeed
     restart_at: float | None = None
 
 
@@ -134,20 +134,22 @@ class Supervisor:
         if code is None:
             return
         if now - watched.launched_at > CALM_SECONDS:
-            watched.ends, watched.pause = 0, FIRST_PAUSE
+            watched.ends = watched.failures = 0
         watched.ends += 1
-        say(f"{watched.role.name} {how_it_ended(code)}, it is started again in {watched.pause:.1f} s")
-        watched.restart_at = now + watched.pause
-        watched.pause = min(watched.pause * 2, LONGEST_PAUSE)
+        watched.failures += 1
+        pause = BACKOFF.pause(watched.failures)
+        say(f"{watched.role.name} {how_it_ended(code)}, it is started again in {pause:.1f} s")
+        watched.restart_at = now + pause
 
     def _relaunch(self, watched: _Watched, now: float) -> None:
         try:
             watched.role.launch()
         except (LocalError, OSError) as error:
             reason = explain_os_error(error) if isinstance(error, OSError) else error
-            say(f"{watched.role.name}: {reason} (tried again in {watched.pause:.1f} s)")
-            watched.restart_at = now + watched.pause
-            watched.pause = min(watched.pause * 2, LONGEST_PAUSE)
+            watched.failures += 1
+            pause = BACKOFF.pause(watched.failures)
+            say(f"{watched.role.name}: {reason} (tried again in {pause:.1f} s)")
+            watched.restart_at = now + pause
         else:
             watched.launched_at = now
             watched.restart_at = None

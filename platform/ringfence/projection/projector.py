@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection, transaction
 
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost
 from ringfence.fencing.kafka.admin import cluster_id, end_offsets
@@ -45,7 +46,8 @@ _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
 _STALL_SECONDS = 15.0
 _WATCH_SECONDS = 1.0
-_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
+_BACKOFF = Backoff(0.2, 5)
+_AFTER_A_DEFECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +156,10 @@ class Projector:
                 if not self._told:
                     log.warning("The projection waits: %s: %s", type(error).__name__, error)
                     self._told = True
-                stop.wait(_PAUSES[min(failures, len(_PAUSES)) - 1])
+                stop.wait(_BACKOFF.pause(failures))
             except Exception:
                 log.exception("The projection met an error of its own; it starts over in five seconds")
-                stop.wait(_PAUSES[-1])
+                stop.wait(_AFTER_A_DEFECT_SECONDS)
             finally:
                 close_old_connections()
         connection.close()

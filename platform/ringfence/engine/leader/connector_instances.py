@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ConnectorState
 
 log = logging.getLogger(__name__)
+
+_BACKOFF = Backoff(1, 60)
 
 _OFFSETS_SECONDS = 60.0
 
@@ -86,8 +89,7 @@ class Instances:
             trace = error.trace or error.message
             with self._lock:
                 times = self._failed.get(name, (0, "", 0.0, 0))[3]
-                pause = min(60.0, 1.0 * 2**times)
-                self._failed[name] = (config_offset, trace, time.monotonic() + pause, times + 1)
+                self._failed[name] = (config_offset, trace, time.monotonic() + _BACKOFF.pause(times + 1), times + 1)
                 self._running.pop(name, None)
                 self._restarting.discard(name)
             return TaskSet(name, config_offset, None, trace)

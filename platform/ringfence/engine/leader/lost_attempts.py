@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.next_placement import Place, status_of
@@ -11,7 +12,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, StatusState
 
 _FORGIVEN_SECONDS = 60.0
-_LONGEST_SECONDS = 30.0
+_BACKOFF = Backoff(1.0, 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +57,4 @@ class LostAttempts:
                     continue
                 recent = loss is not None and now - loss.not_before < _FORGIVEN_SECONDS
                 times = loss.times + 1 if loss is not None and recent else 0
-                pause = 0.0 if times == 0 else min(_LONGEST_SECONDS, 0.5 * 2**times)
-                self._losses[task] = _Loss(attempt, times, now + pause)
+                self._losses[task] = _Loss(attempt, times, now + _BACKOFF.pause(times))

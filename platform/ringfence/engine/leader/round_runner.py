@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from ringfence.engine.leader.offset_migration import OffsetMigration
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Generation
@@ -23,6 +24,8 @@ from ringfence.fencing.leader.round_plan import Round
 from ringfence.fencing.topics.connector_logs import about
 
 log = logging.getLogger(__name__)
+
+_BACKOFF = Backoff(0.25, 30)
 
 _THREADS = 32  # most wait: for old tasks, or for a cluster that does not answer while others' rounds go on
 
@@ -106,7 +109,7 @@ class RoundRunner:
         """Note a failure; the round is started again after growing pauses. Returns the pause in seconds."""
         key = (round_.connector, round_.generation)
         times, _ = self._not_before.get(key, (0, 0.0))
-        pause: float = min(30.0, 0.25 * 2.0**times)
+        pause = _BACKOFF.pause(times + 1)
         self._not_before[key] = (times + 1, time.monotonic() + pause)
         log.warning("The fencing round of %s failed, again in %.2f s: %s", round_.connector, pause, error)
         return pause

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout
 from ringfence.engine.plugins.process import ChildProcess
+from ringfence.fencing.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
 Offsets = Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]]
 
 RESTART_TIMEOUT_SECONDS = 30.0
-_PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_BACKOFF = Backoff(0.5, 30)
 """Seconds before a process is started again, by how many ended within the last minute."""
 
 
@@ -187,7 +188,7 @@ class LiveConnectors:
                 if self._closed:
                     return
                 if self._child is None:
-                    pause = _PAUSES[max(0, min(len(self._ends), len(_PAUSES)) - 1)]
+                    pause = _BACKOFF.pause(len(self._ends) - 1)  # none after the first end
                     self._changed.wait_for(lambda: self._closed, pause)
                 waiting = self._waiting()
             if waiting is not None and not self._closed:

@@ -1,0 +1,25 @@
+"""Pauses between attempts that fail."""
+
+import random
+from dataclasses import dataclass
+
+_MOST_DOUBLINGS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Each pause is twice the one before, up to a longest one; all in seconds.
+
+    Up to a fifth of each pause is taken off at random, so that tasks that failed together do not try again together.
+    """
+
+    first: float
+    longest: float
+    jitter: float = 0.2
+
+    def pause(self, failures: int) -> float:
+        """The pause after this many failures in a row: 0.0 after none."""
+        if failures < 1:
+            return 0.0
+        full = min(self.longest, self.first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
+        return full * random.uniform(1 - self.jitter, 1)  # noqa: S311
