@@ -74,6 +74,15 @@ class PartitionReader:
         with self._gate:
             self._consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in positions.items()])
 
+    def ends(self) -> dict[int, int]:
+        """The read_uncommitted ends as the brokers' last answers had them; without those that are not known yet."""
+        with self._gate:
+            marks = {
+                p: self._consumer.get_watermark_offsets(TopicPartition(self.topic, p), cached=True)
+                for p in self.positions
+            }
+        return {p: mark[1] for p, mark in marks.items() if mark[1] >= 0}
+
     def poll(self, timeout: float, limit: int) -> list[LogRecord]:
         """At most `limit` records; empty after `timeout` seconds without any, or when only the position moved."""
         return [record_of(message) for message in self.messages(timeout, limit)]

@@ -213,7 +213,7 @@ class TaskView:
     def _turn_once(self) -> None:
         try:
             with self._turn:
-                self._take(self._log.poll(0.05))
+                self._take(self._log.follow(0.05))
                 self._note_reading()
             self._compare(self._watch.look(time.monotonic()))
         except Retriable as error:

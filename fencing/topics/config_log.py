@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Unreadable
+from ringfence.fencing.errors import Retriable, Unreadable
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
@@ -85,14 +85,21 @@ class ConfigLog:
         return self.state
 
     def poll(self, timeout: float) -> bool:
-        """Take in what has come; whether anything did."""
-        records = self._log.poll(timeout)
-        if records:
+        """Take in what has come; whether anything did. Somebody's open transaction does not hold it."""
+        before = self._log.ahead
+        records = self._log.follow(timeout)
+        changed = bool(records) or self._log.ahead is not before
+        if changed:
             self._take(records)
-        return bool(records)
+        return changed
 
     def _take(self, records: Iterable[LogRecord]) -> None:
-        self._stable = fold(self._stable, records, self.topic)
+        began = self._log.positions
+        try:
+            self._stable = fold(self._stable, records, self.topic)
+        except Retriable:
+            self._log.restart(began)  # what was read in vain comes again
+            raise
         ahead = [record for record in self._log.ahead if record.offset >= self.position]
         self.state = fold(self._stable, ahead, self.topic)
 

@@ -17,6 +17,9 @@ Why that misses nothing that matters to a reader who has fenced or initialised t
 
 A reader that has not done so sees what was committed, up to markers that are on their way. It may name its own
 producer id (`own`): then the reading waits for that one's markers.
+
+Whoever follows a topic (`follow`) does so as a read_committed client. Where somebody's open transaction has held that
+one for a second, what is committed behind it is read raw into `ahead`.
 """
 
 import time
@@ -42,6 +45,8 @@ PATIENCE_SECONDS = 0.05
 _HURRIED_MS = 5
 _MARKER_SECONDS = 0.005
 _STALL_SECONDS = 2.0
+_HELD_SECONDS = 1.0
+_AHEAD_SECONDS = 10.0
 
 
 def _every(_key: bytes | None) -> bool:
@@ -78,6 +83,8 @@ class TopicLog:
         self._positions = {p: (start or {}).get(p, 0) for p in self.partitions}
         self._reader: PartitionReader | None = None  # made by the first `poll`: many logs are read once
         self._closed = False
+        self._still: dict[int, tuple[int, float]] = {}
+        self._looked: dict[int, int] = {}
         self.ahead: list[LogRecord] = []
         """What the last `catch_up` found committed beyond `positions`, in the order of each partition."""
 
@@ -106,6 +113,40 @@ class TopicLog:
             self._reader = PartitionReader(self._connection, self.topic, self._positions, isolation=self._isolation)
         return self._reader.poll(timeout, limit)
 
+    def follow(self, timeout: float, limit: int = 500) -> list[LogRecord]:
+        """`poll`; and where an open transaction holds it, `ahead` is what is committed behind that one by now.
+
+        So a caller takes the records and then looks at `ahead`. Raises `Retriable` where a broker does not answer:
+        `ahead` is as before then.
+        """
+        records = self.poll(timeout, limit)
+        if not self._is_held():
+            return records
+        self._still.clear()  # so that a look that fails is made again a second later
+        looked = self._still_ends()
+        records += self.catch_up(Deadline.after(_AHEAD_SECONDS), limit=limit)
+        self._looked = looked
+        return records
+
+    def _still_ends(self) -> dict[int, int]:
+        """The ends of the partitions that stand before them."""
+        assert self._reader is not None
+        positions = self._reader.positions
+        return {p: end for p, end in self._reader.ends().items() if positions[p] < end}
+
+    def _is_held(self) -> bool:
+        """Whether some partition has stood still before an end that has not been looked at."""
+        if self._isolation is Isolation.UNCOMMITTED:
+            return False
+        now, positions, behind = time.monotonic(), self.positions, self._still_ends()
+        self._still = {
+            p: known if (known := self._still.get(p)) and known[0] == positions[p] else (positions[p], now)
+            for p in behind
+        }
+        return any(
+            now - since >= _HELD_SECONDS and behind[p] != self._looked.get(p) for p, (_, since) in self._still.items()
+        )
+
     def read_to_end(self, deadline: Deadline, limit: int = 1000) -> Iterator[LogRecord]:
         """Every committed record before the end as it stands now, each once over all calls, in order.
 
@@ -132,20 +173,21 @@ class TopicLog:
         """Every committed record up to the LSO or the end as it stands now; then `ahead` holds the rest up to the end.
 
         `positions` stand at the LSO afterwards, or at the end. Raises `Retriable` where the end is not reached in time:
-        the message says how far it got. `give_up` is asked between reads. own: a producer id whose markers are waited
-        for; wanted: by key, which records are worth a look; ends: where somebody has just asked for them; told: called
-        with positions and ends between reads.
+        the message says how far it got. `give_up` is asked between reads; `ahead` is empty where it says yes. own: a
+        producer id whose markers are waited for; wanted: by key, which records are worth a look; ends: where somebody
+        has just asked for them; told: called with positions and ends between reads.
         """
-        self.ahead = []
         if ends is None:
             ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
             self._check_identity(deadline)
         patience = Deadline.after(self._patience_s)
         yield from self._read_committed(ends, deadline, patience, give_up, limit, wanted, told)
         behind = {p: position for p, position in self.positions.items() if position < ends[p]}
-        if behind and not give_up():
-            self.ahead = self._read_raw(behind, ends, deadline, own, wanted)
-            told(ends, ends)
+        if not behind or give_up():
+            self.ahead = []
+            return
+        self.ahead = self._read_raw(behind, ends, deadline, own, wanted)
+        told(ends, ends)
 
     def _read_committed(
         self,

@@ -346,7 +346,7 @@ def _wait_for_rows(answer: Mapping[str, Any], deadline: Deadline) -> None:
 
 def _wait_for(role: str, partition: int, end: int, deadline: Deadline) -> None:
     pause = 0.002
-    while positions.applied_offset(role, partition) < end:
+    while positions.shown_offset(role, partition) < end:
         if deadline.expired:
             raise Refused(
                 500,

@@ -13,12 +13,13 @@ from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import Place, TopicSpec, create_topics, offsets_at
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.partitions import partition_of
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConnectorRecord, encode
-from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import Broker, new_kafka
 from tests.support.waiting import eventually
@@ -176,6 +177,80 @@ def test_the_config_topic_is_folded_in_order_whatever_is_open_on_it(
     eventually(lambda: log.poll(0.2) or log.position == 4)
     assert version(log) == "new"
     log.close()
+
+
+def test_whoever_follows_the_config_topic_is_held_by_nobody(
+    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+) -> None:
+    """A worker that waits for placements, and a task that waits for news of a pause: `follow` is what both do."""
+    name = ConnectorName("c")
+    foreign, leader = begin(connection, f"{topic}-foreign"), begin(connection, f"{topic}-leader")
+
+    def write(producer: TransactionalProducer, version: str) -> None:
+        producer.begin()
+        key, value = encode(ConnectorRecord(name, {"v": version}))
+        producer.produce(topic, value, key, 0)
+        assert producer.flush(20) == 0
+
+    write(leader, "1")
+    leader.commit(Deadline.after(20))
+    log = ConfigLog(connection, topic)
+    log.refresh(Deadline.after(20), own=leader.producer_id)
+    left_open(foreign, topic)
+
+    def version() -> str:
+        log.poll(0.2)
+        return (log.state.connector(name).config or {})["v"]
+
+    for number in ("2", "3"):
+        write(leader, number)
+        leader.commit(Deadline.after(20))
+        eventually(lambda number=number: version() == number, 20)  # type: ignore[misc]
+        assert log.position == 2, "it was not held: this has shown nothing"
+    foreign.abort(Deadline.after(20))
+    eventually(lambda: log.poll(0.2) or log.position > 6, 20)
+    assert version() == "3"
+    log.close()
+
+
+def test_what_was_read_in_vain_comes_again(
+    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer]
+) -> None:
+    """A reading that does not reach the end in time has taken nothing: the next one begins where it began."""
+    leader = begin(connection, f"{topic}-leader")
+    leader.begin()
+    for number in range(3):
+        key, value = encode(ConnectorRecord(ConnectorName(f"c{number}"), {"v": "1"}))
+        leader.produce(topic, value, key, 0)
+    leader.commit(Deadline.after(20))
+    begin(connection, f"{topic}-leader")
+    log = ConfigLog(connection, topic)
+    real = log._log.catch_up
+
+    def in_vain(*args: object, **more: object) -> Iterator[LogRecord]:
+        yield from real(*args, **more)  # type: ignore[arg-type]
+        raise Retriable("not in time")
+
+    log._log.catch_up = in_vain  # type: ignore[method-assign]
+    with pytest.raises(Retriable):
+        log.refresh(Deadline.after(20))
+    log._log.catch_up = real  # type: ignore[method-assign]
+    assert len(log.refresh(Deadline.after(20)).connectors) == 3
+    log.close()
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 25])
+def test_a_key_is_looked_for_where_producers_put_it(
+    connection: Connection, topic: str, unique: Callable[[str], str], partitions: int
+) -> None:
+    many = unique("many")
+    create_topics(connection, [TopicSpec(many, partitions)], Deadline.after(20))
+    keys = [b"", b"k", *(f'["c",{{"file":"{number}é"}}]'.encode() for number in range(40))]
+    PlainProducer(connection).write(many, [(key, b"v") for key in keys], Deadline.after(20))
+    log = TopicLog(connection, many)
+    found = {record.key: record.partition for record in log.catch_up(Deadline.after(20))}
+    log.close()
+    assert found == {key: partition_of(key, partitions) for key in keys}
 
 
 @pytest.fixture(scope="module")

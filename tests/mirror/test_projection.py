@@ -21,7 +21,7 @@ from ringfence.projection.models import (
     TopicPosition,
     Worker,
 )
-from ringfence.projection.positions import Superseded, applied_offset
+from ringfence.projection.positions import Superseded, shown_offset
 from ringfence.projection.projector import Projection
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 
@@ -55,7 +55,7 @@ def test_a_connector_appears_with_its_tasks_and_generation() -> None:
     assert [task.settings for task in Task.objects.order_by("number")] == [{"task.id": "0"}, {"task.id": "1"}]
     made = GenerationRow.objects.get()
     assert (made.generation, made.tasks, made.stage) == (3, 2, "done")
-    assert applied_offset("config", 0) == 5
+    assert shown_offset("config", 0) == 5
 
 
 def test_a_generation_without_its_count_waits_for_its_fence() -> None:
@@ -216,7 +216,7 @@ def test_markers_move_the_position_without_a_record() -> None:
     assert not projection.behind({0: 0})
     assert projection.behind({0: 7})
     projection.apply([], {0: 7})
-    assert applied_offset("config", 0) == 7
+    assert shown_offset("config", 0) == 7
 
 
 def test_a_topic_that_was_replaced_is_read_from_its_beginning_once_somebody_accepts_it() -> None:
@@ -230,7 +230,7 @@ def test_a_topic_that_was_replaced_is_read_from_its_beginning_once_somebody_acce
     project("config", new, "id-2", TopicIds(1, {"config": Topic_("config-topic", "id-2")}))
     assert list(Connector.objects.values_list("name", flat=True)) == ["new"]
     assert TopicPosition.objects.get().topic_id == "id-2"
-    assert applied_offset("config", 0) == 1
+    assert shown_offset("config", 0) == 1
 
 
 def test_workers_and_leader_are_shown() -> None:

@@ -18,7 +18,7 @@ from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.projection import positions, topic_memory
 from ringfence.projection.change_notifications import Notice
-from ringfence.projection.models import ClusterInfo, Connector, Event
+from ringfence.projection.models import ClusterInfo, Connector, Event, GenerationRow, SourceOffset, TopicPosition
 from ringfence.projection.projector import Projector
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
@@ -96,10 +96,10 @@ def write_config(config: WorkerConfig, *records: codec.ConfigRecord) -> int:
 def test_what_is_written_shows_and_the_position_passes_it(config: WorkerConfig) -> None:
     with projecting(config) as notices:
         end = write_config(config, connector("c"), *generation("c", 2, 1))
-        until(lambda: positions.applied_offset("config", 0) >= end)
+        until(lambda: positions.shown_offset("config", 0) >= end)
         row = Connector.objects.get()
         assert (row.name, row.task_count, row.fencing) == ("c", 2, False)
-        until(lambda: positions.applied_offset("config", 0) == end + 1)  # the commit marker, too
+        until(lambda: positions.shown_offset("config", 0) == end + 1)  # the commit marker, too
         assert any("c" in notice.changed for notice in notices)
         assert ClusterInfo.objects.get().kafka_cluster_id
 
@@ -111,6 +111,36 @@ def test_a_second_projector_goes_on_where_the_first_stood(config: WorkerConfig) 
     write_config(config, connector("b"), ConnectorRecord(ConnectorName("a"), None))
     with projecting(config):
         until(lambda: list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["b"])
+
+
+def test_somebody_elses_open_transaction_holds_no_rows(config: WorkerConfig) -> None:
+    """On neither topic that is written in transactions. What comes behind it is shown, once more when it has ended."""
+    foreign = Producer({"bootstrap.servers": config.bootstrap, "transactional.id": f"{config.config_topic}-foreign"})
+    foreign.init_transactions(20)
+    with projecting(config):
+        end = write_config(config, connector("a"))
+        until(lambda: positions.shown_offset("config", 0) > end)
+        foreign.begin_transaction()
+        for topic in (config.config_topic, config.offsets_topic):
+            foreign.produce(topic, key=b"foreign", value=b"{}", partition=0)
+        assert foreign.flush(20) == 0
+        end = write_config(config, connector("b"), *generation("b", 2, end + 3))
+        offsets = Producer({"bootstrap.servers": config.bootstrap})
+        offsets.produce(config.offsets_topic, key=b'["b",{"p":1}]', value=b'{"at":7}', partition=0)
+        assert offsets.flush(20) == 0
+        until(lambda: positions.shown_offset("config", 0) >= end)
+        until(lambda: positions.shown_offset("offsets", 0) == 2)
+        assert Connector.objects.get(name="b").task_count == 2
+        assert SourceOffset.objects.get().offset == '{"at":7}'
+        held = TopicPosition.objects.get(role="config")
+        assert held.applied_offset < held.shown_offset, "it was not held: this has shown nothing"
+        later = write_config(config, ConnectorRecord(ConnectorName("b"), None))
+        until(lambda: positions.shown_offset("config", 0) >= later)
+        assert list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["a"]
+        foreign.abort_transaction(20)
+        until(lambda: TopicPosition.objects.get(role="config").applied_offset > later)
+        assert list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["a"]
+        assert GenerationRow.objects.filter(connector="b").count() == 1
 
 
 def test_two_projectors_at_once_count_each_event_once(config: WorkerConfig) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import TopicLost
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_identity, topic_ids
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, end_offsets, topic_identity, topic_ids
+from ringfence.fencing.kafka.partitions import partition_of
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.stores import offsets_topic_spec
 from ringfence.fencing.topics.names import Topics
@@ -133,9 +134,13 @@ def recall(
 
 
 def _records(connection: Connection, topic: str, key: bytes, deadline: Deadline) -> list[bytes | None]:
-    """The values under a key, oldest first."""
-    reader = TopicLog(connection, topic, deadline=deadline)
+    """The values under a key, oldest first. Only its own partition is read: the offsets topic may hold millions."""
+    _, partitions = topic_identity(connection, topic, deadline)
+    ends = end_offsets(connection, topic, partitions, deadline)
+    start = {**ends, partition_of(key, len(partitions)): 0}
+    reader = TopicLog(connection, topic, start, deadline=deadline)
     try:
-        return [record.value for record in (*reader.catch_up(deadline), *reader.ahead) if record.key == key]
+        found = reader.catch_up(deadline, wanted=lambda each: each == key, ends=ends)
+        return [record.value for record in (*found, *reader.ahead)]
     finally:
         reader.close()

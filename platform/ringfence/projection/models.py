@@ -21,13 +21,18 @@ def pack(value: object) -> str:
 
 
 class TopicPosition(models.Model):
-    """How far a topic's partition is applied: the next offset. `role`: config, offsets, status or events."""
+    """How far a topic's partition is applied: the next offset. `role`: config, offsets, status or events.
+
+    shown_offset: where that is further, the rows show what was committed up to there, beside a transaction of somebody
+    else that was still open at `applied_offset`.
+    """
 
     role = models.CharField(max_length=16)
     partition = models.IntegerField()
     topic = models.TextField()
     topic_id = models.TextField()
     applied_offset = models.BigIntegerField()
+    shown_offset = models.BigIntegerField(default=0)
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["role", "partition"], name="one_position")]

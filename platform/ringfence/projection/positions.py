@@ -69,7 +69,18 @@ def hold(role: str, partition: int, offset: int) -> None:
         raise Superseded(f"{role}-{partition} does not stand at {offset} any more")
 
 
-def applied_offset(role: str, partition: int) -> int:
-    """The next offset to be applied, 0 where nothing is."""
-    row = TopicPosition.objects.filter(role=role, partition=partition).values_list("applied_offset", flat=True)
-    return next(iter(row), 0)
+def show(role: str, applied: Mapping[int, int], shown: Mapping[int, int]) -> None:
+    """The rows show more than is applied: up to `shown`. Inside the transaction that writes them.
+
+    Raises Superseded where a partition does not stand at `applied`.
+    """
+    for partition, offset in shown.items():
+        here = TopicPosition.objects.filter(role=role, partition=partition, applied_offset=applied.get(partition, 0))
+        if not here.update(shown_offset=offset):
+            raise Superseded(f"{role}-{partition} does not stand at {applied.get(partition, 0)} any more")
+
+
+def shown_offset(role: str, partition: int) -> int:
+    """Everything that is committed before it shows in the rows; 0 where nothing does."""
+    rows = TopicPosition.objects.filter(role=role, partition=partition).values_list("applied_offset", "shown_offset")
+    return max((max(row) for row in rows), default=0)

@@ -3,6 +3,8 @@
 For each topic: 1 read the stored position and topic id, 2 a topic id that differs: see below,
 3 read committed records from the position, 4 write the rows and move the position by compare-and-set in one database
 transaction, 5 tell the open pages. A lost compare-and-set means that another projector runs: start over from 1.
+Where somebody's open transaction holds the reading, the rows also show what is committed behind it; the position stays
+before it, so that it is read again in its order once that transaction has ended.
 
 A config or offsets topic with another id than before is read only where a person has accepted it
 (`fencing.topics.topic_ids`);
@@ -42,6 +44,8 @@ Notify = Callable[[Notice], None]
 
 _WAIT_SECONDS = 0.05
 _BATCH = 500
+_OFFSETS_BATCH = 10_000
+"""Of the offsets topic, where many records of a batch are of the same source partition, and one row each."""
 _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
 _STALL_SECONDS = 15.0
@@ -118,6 +122,27 @@ class Projection:
                 touched = _ROWS[self.role].write(new) if new else set()
         self._state = state
         self._stand = Stand(self.topic, self.topic_id, {**known, **reached})
+        return touched
+
+    def show(self, ahead: Sequence[Record], reached: Mapping[int, int]) -> set[str]:
+        """Write the rows of what is committed behind an open transaction; the position stays. Raises Superseded.
+
+        `reached`: where the reader stands, before that transaction. The records come again through `apply`.
+        """
+        if not ahead:
+            return set()
+        shown: dict[int, int] = {}
+        for record in ahead:
+            shown[record.partition] = max(shown.get(record.partition, 0), record.offset + 1)
+        here = {p: max(reached.get(p, 0), self._stand.next_offset(p)) for p in shown}
+        with transaction.atomic():
+            positions.move(self.role, self.topic, self.topic_id, self._stand.offsets or {}, here)
+            positions.show(self.role, here, shown)
+            if self.role == "config":
+                touched = config_rows.write(config_rows.fold(self._state, ahead, self.topic))
+            else:
+                touched = _ROWS[self.role].write(ahead)
+        self._stand = Stand(self.topic, self.topic_id, {**(self._stand.offsets or {}), **here})
         return touched
 
     def remove_others(self) -> set[str]:
@@ -208,7 +233,7 @@ class Projector:
         connection_ = self._config.connection("ringfence-projection")
         config_topic = self._config.config_topic
         end = end_offsets(connection_, config_topic, [0], Deadline.after(30))[0]
-        compared = False
+        compared = busy = False
         watch = TopicWatch(connection_, {one.topic: one.topic_id for _, one in logs.values()}, _WATCH_SECONDS)
         roles = {one.topic: role for role, (_, one) in logs.items()}
         while not stop.is_set():
@@ -224,14 +249,22 @@ class Projector:
             move_idle = now >= idle_at
             if move_idle:
                 idle_at = now + _IDLE_MOVE_SECONDS
+            wait, busy = 0.0 if busy else _WAIT_SECONDS, False
             for role, (reader, projection) in logs.items():
-                records = reader.poll(_WAIT_SECONDS if role == "config" else 0.0, _BATCH)
+                limit = _OFFSETS_BATCH if role == "offsets" else _BATCH
+                before = reader.ahead
+                records = reader.follow(wait if role == "config" else 0.0, limit)
+                busy = busy or len(records) >= limit // 2  # more is there: nobody waits
                 reached = reader.positions
                 # Markers move the position without a record: a waiter of the config topic wants to know at once.
                 if records or ((role == "config" or move_idle) and projection.behind(reached)):
                     names = projection.apply(records, reached)
                     touched[role] |= names
                     changed, other = changed or bool(records), other or (bool(records) and not names)
+                if reader.ahead is not before:
+                    ahead = [one for one in reader.ahead if one.offset >= reached[one.partition]]
+                    touched[role] |= projection.show(ahead, reached)
+                    changed = True
             if changed:
                 self._recover()
                 state = touched["config"] | touched["status"]
