@@ -22,6 +22,9 @@ _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
 _DEFAULT_MAX_TIMEOUT_MS: Final = 900_000
 _DENIED: Final = frozenset({"ClusterAuthorizationFailedError", "TopicAuthorizationFailedError"})
 
+GROUP_OFFSETS: Final = "__consumer_offsets"
+"""Kafka's own topic of the consumer groups' offsets, which transactions write, too (KIP-98)."""
+
 Key = tuple[str, int, int, int]
 
 

@@ -4,8 +4,10 @@ Two things fence an older leader: the epoch of the transactional id `connect-clu
 group generation (KIP-447): every transaction also commits the group's offset on the config topic, with the metadata
 that was captured inside the rebalance callback while this member owned the partition.
 
-A term: 1 the metadata, 2 `init_transactions`, 3 one transaction with the metadata before anything else, 4 the config
-topic to the end. Then writes, each with a precondition that is checked at the end of the log.
+A term: 1 the metadata, 2 `init_transactions`, and what hangs of the id's older epochs on the config topic is ended
+(invariant 13): the marker of this leader's next commit would make it visible, 3 one transaction with the metadata
+before anything else, 4 the config topic to the end. Then writes, each with a precondition that is checked at the end of
+the log.
 """
 
 import logging
@@ -19,6 +21,8 @@ from ringfence.fencing.kafka.membership import GroupMetadata
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.older_epochs import end_leftovers
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConfigRecord, encode
@@ -89,6 +93,7 @@ class Term:
                     self._connection, leader_transactional_id(self._group_id), linger_ms=0
                 )
                 self._producer.init(deadline)  # 2
+                self._end_leftovers(self._producer)
                 self._transaction((), deadline)  # 3
                 state = self._log.refresh(deadline, self._producer.producer_id)  # 4
                 self._claimed = True
@@ -99,6 +104,11 @@ class Term:
                 log.info("Claiming the config topic: %s", error)
             if deadline.expired:
                 raise Retriable("The config topic could not be claimed in time; it is tried again")
+
+    def _end_leftovers(self, producer: TransactionalProducer) -> None:
+        """Raises `Retriable` where something hangs and may not be ended: the message says how a person can."""
+        ways = [AdminAccess("the worker's credentials", self._connection)]
+        end_leftovers([self._topic], {producer.producer_id: producer.epoch}, ways)
 
     def _check(self) -> None:
         if self._over is not None:

@@ -25,6 +25,7 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
+from ringfence.fencing.kafka.hanging import GROUP_OFFSETS
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.leader.restarts import why_of
 from ringfence.fencing.modes import Mode
@@ -221,7 +222,7 @@ class SourceTaskRun:
             self._report.stage("starting the plugin")
             plugin.start(self._plugin.config)  # 7
             self._report.stage("looking for hanging transactions")
-            self._leftovers.clear({kept.topic})
+            self._leftovers.clear({kept.topic} | ({GROUP_OFFSETS} if transactions.group is not None else set()))
             self._report.producer(producer)
             self._report.running(State.RUNNING)
             with timeouts_explained(self._open_s, self._timeout_ms):

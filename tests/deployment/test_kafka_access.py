@@ -145,6 +145,7 @@ def without(words: str) -> str:
         ("connectors allow Write,Create Topic literal *", "producer Write Topic connect-offsets"),
         ("connectors deny Write Topic literal connect-configs", "producer kept out of the config topic"),
         ("worker allow DescribeConfigs Cluster literal kafka-cluster", "transaction timeout"),
+        ("worker allow ClusterAction Cluster literal kafka-cluster", "hanging transactions"),
     ],
 )
 def test_a_missing_line_is_found_and_put_back(guarded: Guarded, tmp_path: Path, missing: str, named: str) -> None:

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable
 
+from confluent_kafka import Consumer
+
 from ringfence.engine.leader.hanging_watch import Found, look, places_of
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.hanging import Hanging, HangingProber
+from ringfence.fencing.kafka.hanging import GROUP_OFFSETS, Hanging, HangingProber
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
@@ -16,6 +18,7 @@ from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append
+from tests.support.waiting import eventually
 
 NOBODYS = 887_654_321
 YEARS_AGO_MS = 1_500_000_000_000
@@ -64,3 +67,38 @@ def test_it_ends_its_own_and_old_ones_and_names_the_rest(trusting: EmbeddedKafka
         assert [one.producer_id for one in prober.open_on([topic, offsets])] == [live.producer_id]
     live.commit(Deadline.after(30))
     live.close()
+
+
+def test_the_leaders_own_is_ended_at_once_also_on_the_topic_of_the_groups(
+    trusting: EmbeddedKafka, unique: Callable[[str], str]
+) -> None:
+    """Its commits write there, too. What others left there is theirs: it is neither ended nor reported."""
+    where, group, configs = Connection(trusting.bootstrap), unique("g"), unique("configs")
+    create_topics(where, [TopicSpec(configs)], Deadline.after(30))
+    given = {
+        "CONNECT_BOOTSTRAP_SERVERS": trusting.bootstrap,
+        "CONNECT_GROUP_ID": group,
+        "CONNECT_CONFIG_STORAGE_TOPIC": configs,
+    }
+    consumer = Consumer({**where.librdkafka(), "group.id": unique("any")})  # its topic is made with the first group
+    consumer.subscribe([configs])
+    eventually(lambda: consumer.poll(0.2) is not None or bool(consumer.assignment()), 60, "a group")
+    consumer.close()
+    with Fencer(where) as fencer:
+        (ours, theirs) = fencer.fence([leader_transactional_id(group), unique("theirs")], Deadline.after(30))
+    now_ms = int(time.time() * 1000)
+    append(where.bootstrap, configs, ours.producer_id, ours.epoch, now_ms, ours.transactional_id)
+    for each in (ours, theirs):
+        append(where.bootstrap, GROUP_OFFSETS, each.producer_id, each.epoch, now_ms, each.transactional_id, key=b"\0\1")
+    (place,) = places_of(ClusterState(), {}, WorkerConfig.from_environment(given))
+    found = look(place, group, lambda _cluster, _one: 0.0)
+    mine = [one for one in found if one.one.producer_id == ours.producer_id]
+    assert {one.one.topic for one in mine} == {configs, GROUP_OFFSETS}
+    assert all(one.ended for one in mine)
+    assert theirs.producer_id not in {one.one.producer_id for one in found}
+    with HangingProber(where) as prober:
+        left = {one.producer_id for one in prober.open_on([configs, GROUP_OFFSETS])}
+        assert ours.producer_id not in left
+        assert theirs.producer_id in left
+        for one in prober.open_on([GROUP_OFFSETS]):
+            prober.abort(one)

@@ -40,7 +40,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.broker
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-USERS = [f"u{number}" for number in range(12)]
+USERS = [f"u{number}" for number in range(14)]
 GROUP, OFFSETS, DATA = "g", "offsets", "data"
 IDS, TOPIC = ResourceType.TRANSACTIONAL_ID, ResourceType.TOPIC
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
@@ -174,6 +174,25 @@ def test_a_user_without_any_right_learns_all_of_it(worker: WorkerConfig, users: 
     rows = {name for name in ALL if "fresh" not in name}
     assert failed | {"producer Write Topic offsets", "producer Write Topic data"} >= rows
     assert {check.result for check in found.values()} == {Result.OK, Result.FAILED, Result.UNKNOWN}
+
+
+def test_who_may_end_hanging_transactions_is_found_out(worker: WorkerConfig, users: Iterator[str]) -> None:
+    """The connector's admin client or the worker's principal; nothing is written to find out."""
+    user, weak = next(users), next(users)
+    assert ask(worker, user=user)["hanging transactions"].result is Result.OK, "the worker may"
+    alone = WorkerConfig({**worker.settings, "sasl.jaas.config": login(weak)})
+    grant(worker, weak, (TOPIC, OFFSETS, READ, ALLOW), (TOPIC, DATA, READ, ALLOW))
+
+    def told(words: str) -> bool:
+        return words in ask(alone, user=user)["hanging transactions"].message
+
+    eventually(lambda: told("the worker's principal has no ClusterAction or Alter"), pause=0.3)
+    found = ask(alone, user=user)["hanging transactions"]
+    assert (found.result, found.refuses) == (Result.FAILED, False)
+    assert "the admin's principal has no Read on topic offsets" in found.message
+    assert "Read on data, offsets, and ClusterAction or Alter on the Cluster" in found.remedy
+    grant(worker, weak, (ResourceType.BROKER, "kafka-cluster", AclOperation.CLUSTER_ACTION, ALLOW))
+    eventually(lambda: told("The worker's principal may find and end"), pause=0.3)
 
 
 def test_a_worker_that_may_not_ask_gets_unknown_not_ok(worker: WorkerConfig, users: Iterator[str]) -> None:

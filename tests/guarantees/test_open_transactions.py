@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.hanging import HangingProber
@@ -63,6 +65,48 @@ def test_a_commit_that_the_broker_refuses_is_aborted(stage: Stage) -> None:
     assert not outcome.left_open
     assert not transaction_of(stage).open
     assert stage.offset() == 0
+
+
+def started(stage: Stage, attempt: int) -> float:
+    """Seconds from a placement to the first record of that attempt."""
+    before, began = len(stage.visible()), time.monotonic()
+    running = stage.start(Script(limit=before + 1), {"topic": stage.data}, attempt)
+    stage.wait_for(before + 1)
+    took = time.monotonic() - began
+    running.run.end()
+    running.ended()
+    return took
+
+
+def test_a_neighbour_starts_beside_a_record_over_the_limit(
+    stage: Stage, broker: Broker, unique: Callable[[str], str]
+) -> None:
+    """In two seconds, though the other's transactions reach their offsets topic, and may stay open for ten minutes."""
+    create_topics(
+        stage.connection, [TopicSpec(f"{stage.data}-small", config={"max.message.bytes": "500"})], Deadline.after(30)
+    )
+    neighbour = Stage(Connection(broker.bootstrap), unique("neighbour"))
+    neighbour.topics = replace(neighbour.topics, offsets=stage.topics.offsets)
+    neighbour.connector = ConnectorName("neighbour")
+    neighbour.task = TaskId(neighbour.connector, 0)
+    try:
+        neighbour.configure({"topic": neighbour.data})
+        neighbour.count()
+        alone = min(started(neighbour, number) for number in (1, 2))
+        config = {"topic": stage.data, **LONG}
+        stage.configure(config)
+        stage.count()
+        script = Script(limit=1)
+        bad = stage.start(script, config, kind=TooLarge)
+        eventually(lambda: bool(script.instances), 60, "the first record over the limit")
+        beside = [started(neighbour, number) for number in (3, 4)]
+        bad.ended(120)
+        behind = started(neighbour, 5)
+    finally:
+        neighbour.close()
+    print(f"alone {alone:.2f} s, beside {beside[0]:.2f} and {beside[1]:.2f} s, behind {behind:.2f} s")
+    assert not transaction_of(stage).open
+    assert max(*beside, behind) < max(2.0, 3 * alone)  # a busy machine is slower alone, too
 
 
 def hang(stage: Stage, topic: str, partition: int, value: bytes, key: bytes | None = None) -> None:

@@ -1,5 +1,6 @@
 """Only the current leader can write the config topic (invariant 3): by epoch, and by group generation."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -8,13 +9,16 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fenced, NotLeader, Retriable
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.hanging import HangingProber
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.term import Term
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord, decode
+from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord, decode, encode
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import Broker
+from tests.support.hanging import append
 from tests.support.waiting import eventually
 
 NAME = ConnectorName("c")
@@ -223,3 +227,36 @@ def test_a_leader_that_lost_its_seat_in_the_middle_of_a_commit_says_that_it_does
     assert term.in_doubt  # it was written: a command that is sent again would be carried out twice
     term.close()
     assert written(connection, topic) == [wish(TargetState.PAUSED)]
+
+
+def test_what_hangs_of_an_older_leader_neither_becomes_visible_nor_stops_its_successor(
+    trusting: EmbeddedKafka, unique: Callable[[str], str]
+) -> None:
+    """A write that comes late, behind the end of its transaction: the next commit's marker would make it visible."""
+    connection, topic = Connection(trusting.bootstrap), unique("configs")
+    create_topics(connection, [TopicSpec(topic)], Deadline.after(20))
+    candidate = Candidate(connection, f"{topic}-group", topic, "first")
+    eventually(lambda: bool(candidate.polled()), 30, "the member owns the topic")
+    older = TransactionalProducer(connection, leader_transactional_id(f"{topic}-group"))
+    older.init(Deadline.after(20))
+    key, value = encode(wish(TargetState.STOPPED))
+    assert value is not None
+    append(
+        connection.bootstrap,
+        topic,
+        older.producer_id,
+        older.epoch,
+        int(time.time() * 1000),
+        leader_transactional_id(f"{topic}-group"),
+        key=key,
+        value=value,
+    )
+    older.close()
+    term = term_of(connection, topic, candidate.captured[-1], lambda: True)
+    term.claim(Deadline.after(20))
+    term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
+    term.close()
+    candidate.seat.close()
+    assert written(connection, topic) == [wish(TargetState.PAUSED)]
+    with HangingProber(connection) as prober:
+        assert prober.open_on([topic]) == []

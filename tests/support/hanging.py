@@ -54,7 +54,8 @@ def append(
         topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
         max_version=11,
     )
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    # The one client that the broker lets write to its own topics.
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="__admin_client")
 
     async def send() -> int:
         answer = await admin._manager.send(request)

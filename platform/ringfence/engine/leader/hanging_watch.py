@@ -4,6 +4,9 @@ It ends those that are safe to end: no coordinator holds them, and either they b
 group, whose coordinator has just said that it holds no such transaction, or this leader has seen them hang for longer
 than any transaction may be open. Its own clock counts: the times in a partition are those of the records, which may be
 years old in a live transaction. The others are reported, and stand on the Overview page.
+
+Leader and tasks also commit offsets of consumer groups in their transactions, so the groups' own topic is looked at,
+where the principal may read it. All programs of the cluster share it: only what is ours is ended there, or reported.
 """
 
 import logging
@@ -18,9 +21,9 @@ from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.hanging_transactions import SLACK_MS, topics_of
 from ringfence.engine.queries.transactional_ids import clusters, first_that_may
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import FencingError
-from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.hanging import Hanging, HangingProber, Key
+from ringfence.fencing.errors import Fatal, FencingError
+from ringfence.fencing.ids import ConnectorName, leader_transactional_id
+from ringfence.fencing.kafka.hanging import GROUP_OFFSETS, Hanging, HangingProber, Key
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import by_hand
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -104,7 +107,7 @@ def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) 
 
     def ask(way: AdminAccess) -> list[Found]:
         with HangingProber(way.connection) as prober:
-            hanging = prober.hanging(place.topics, (), Deadline.after(_ASK_SECONDS))
+            hanging = [*prober.hanging(place.topics, (), Deadline.after(_ASK_SECONDS)), *_of_groups(prober, group_id)]
             limit_ms = prober.longest_ms() + SLACK_MS if hanging else 0
             cluster = way.connection.bootstrap
             return [
@@ -115,8 +118,19 @@ def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) 
     return first_that_may(place.ways, ask, "Hanging transactions cannot be looked for")
 
 
+def _of_groups(prober: HangingProber, group_id: str) -> list[Hanging]:
+    """What hangs of ours on the consumer groups' topic; [] where this principal may not read it, as most may not."""
+    try:
+        hanging = prober.hanging([GROUP_OFFSETS], (), Deadline.after(_ASK_SECONDS))
+    except Fatal as error:
+        log.debug("Topic %s is not looked at: %s", GROUP_OFFSETS, error)
+        return []
+    return [one for one in hanging if _is_ours(one, group_id)]
+
+
 def _is_ours(one: Hanging, group_id: str) -> bool:
-    return one.transactional_id.startswith(f"{group_id}-")
+    """A task's, or the leader's."""
+    return one.transactional_id.startswith(f"{group_id}-") or one.transactional_id == leader_transactional_id(group_id)
 
 
 def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess, wait_ms: float) -> Found:

@@ -13,7 +13,7 @@ from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS
 from ringfence.connectors.egress import Refused
 from ringfence.connectors.kafka_settings.java_names import Role, servers
 from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
-from ringfence.engine.preflight import findings
+from ringfence.engine.preflight import findings, hanging_rights
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.findings import Check, Result
 from ringfence.fencing.errors import FencingError, Invalid
@@ -231,6 +231,20 @@ def _as_consumer(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator
     )
 
 
+def _hanging(prober: Prober, asker: Asker, offsets: str, *, alone: bool) -> Check:
+    topics = [offsets, *([asker.topic] if asker.topic else [])]
+    principals = {"admin": hanging_rights.rights_of(prober, topics)}
+    found = hanging_rights.judge(principals)
+    if alone or found.result is Result.OK:
+        return found
+    try:
+        with _probers.lease(asker.worker.connection(f"ringfence-preflight-{asker.connector}")) as other:
+            principals["worker"] = hanging_rights.rights_of(other, topics)
+    except FencingError:
+        return found  # why the worker's principal could not be asked is said by its own checks
+    return hanging_rights.judge(principals)
+
+
 def _as_admin(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
     ids, offsets = asker.ids, stores.effective.name
     if asker.transactional:
@@ -240,6 +254,7 @@ def _as_admin(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Ch
         yield findings.check_granted("admin", "Write", "TransactionalId", may, "name", decides=alone)
         may = prober.describe_ids(ids)[0]
         yield findings.check_granted("admin", "Describe", "TransactionalId", may, "name", decides=alone)
+        yield _hanging(prober, asker, offsets, alone=alone)
     seen = prober.topic(offsets)
     yield findings.check_granted("admin", "Describe", "Topic", {offsets: seen.describe}, OFFSETS_STORAGE_TOPIC)
     if stores.own is not None:  # it is created before the first task starts

@@ -1,0 +1,43 @@
+"""Whether a principal may end hanging transactions (KIP-664): WriteTxnMarkers takes Alter or ClusterAction on the
+Cluster. Asked with a marker for nobody's producer on a topic that is not there: the broker checks the permission first.
+"""
+
+import secrets
+from typing import Final
+
+from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
+
+from ringfence.fencing.kafka.probes import NOBODYS_PRODUCER, Permission, Prober
+
+_CLUSTER_DENIED: Final = 31
+_UNKNOWN_TOPIC: Final = 3
+
+
+def may_write_markers(prober: Prober) -> Permission:
+    """Raises what the prober raises."""
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    request = WriteTxnMarkersRequest(
+        markers=[
+            marker(
+                producer_id=NOBODYS_PRODUCER,
+                producer_epoch=0,
+                transaction_result=False,
+                topics=[
+                    marker.WritableTxnMarkerTopic(
+                        name=f"ringfence-no-such-topic-{secrets.token_hex(8)}", partition_indexes=[0]
+                    )
+                ],
+                coordinator_epoch=0,
+            )
+        ]
+    )
+    answer = prober._run(prober._all({"": request}))[""]
+    codes = {
+        partition.error_code
+        for one in (answer.markers if answer else ())
+        for topic in one.topics
+        for partition in topic.partitions
+    }
+    if _CLUSTER_DENIED in codes:
+        return Permission.NO
+    return Permission.YES if codes == {_UNKNOWN_TOPIC} else Permission.UNKNOWN

@@ -1,0 +1,53 @@
+"""Preflight: whether somebody may find and end a connector's hanging transactions (KIP-664).
+
+The connector's admin client is asked first, then, on the worker's own cluster, the worker's principal: just as fencing
+rounds and tasks do it. Without either, `read_committed` consumers wait before such a transaction until a person acts.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ringfence.engine.preflight.findings import Check, Result
+from ringfence.fencing.kafka.marker_probe import may_write_markers
+from ringfence.fencing.kafka.probes import Permission, Prober
+
+NAME: Final = "hanging transactions"
+
+Rights = Mapping[str, Permission]
+"""Read on each topic, and the right to write markers under `Cluster`."""
+
+CLUSTER: Final = "Cluster"
+
+
+def rights_of(prober: Prober, topics: Sequence[str]) -> Rights:
+    """Of topics that are not there nobody needs any."""
+    seen = {name: prober.topic(name) for name in topics}
+    reads = {name: one.read for name, one in seen.items() if one.exists is not False}
+    return {**reads, CLUSTER: may_write_markers(prober)}
+
+
+def judge(principals: Mapping[str, Rights]) -> Check:
+    """Pure. principals: whoever acts, in that order."""
+    for principal, rights in principals.items():
+        if set(rights.values()) == {Permission.YES}:
+            return Check(NAME, Result.OK, f"The {principal}'s principal may find and end hanging transactions.")
+    missing = [
+        f"the {principal}'s principal has no {_describe(name)}"
+        for principal, rights in principals.items()
+        for name, may in rights.items()
+        if may is Permission.NO
+    ]
+    topics = sorted({name for rights in principals.values() for name in rights if name != CLUSTER})
+    remedy = (
+        f"Grant the {' or the '.join(reversed(list(principals)))}'s principal Read on {', '.join(topics)}, and "
+        "ClusterAction or Alter on the Cluster."
+    )
+    denied = all(Permission.NO in rights.values() for rights in principals.values())
+    if not denied:
+        return Check(NAME, Result.UNKNOWN, "Whether hanging transactions can be ended could not be found out.", remedy)
+    text = f"Hanging transactions of this connector are not found, or not ended: {'; '.join(missing)}."
+    return Check(NAME, Result.FAILED, text, remedy)
+
+
+def _describe(name: str) -> str:
+    return "ClusterAction or Alter on the Cluster" if name == CLUSTER else f"Read on topic {name}"
