@@ -6,9 +6,9 @@ A setting whose effect is not there yet is refused with the reason, never ignore
 from typing import Final
 
 from ringfence.connectors.api import (
-    AllOf,
     Choices,
     ConfigDef,
+    ConfigException,
     ConfigType,
     Importance,
     NoControlCharacters,
@@ -35,6 +35,13 @@ TASKS_MAX: Final = "tasks.max"
 TASKS_MAX_ENFORCE: Final = "tasks.max.enforce"
 
 _COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"
+
+
+def is_connector_name(name: str, value: object) -> None:
+    """A validator: raises `ConfigException` for a name that is empty or has control characters, in Connect's words."""
+    if not str(value):
+        raise ConfigException.invalid(name, value, "String may not be empty")
+    NoControlCharacters()(name, value)
 
 
 def _is_converter(name: str, value: object) -> None:
@@ -64,7 +71,7 @@ def _identity(keys: ConfigDef) -> None:
         keys.define(
             NAME,
             ConfigType.STRING,
-            validator=AllOf(NonEmpty(), NoControlCharacters()),
+            validator=is_connector_name,
             importance=_HIGH,
             documentation="The connector's name. No other connector of this cluster may have it.",
             group=_COMMON,

@@ -51,9 +51,12 @@ class NoControlCharacters:
     """A string without ISO control characters, such as line breaks."""
 
     def __call__(self, name: str, value: object) -> None:
-        bad = sorted({f"U+{ord(char):04X}" for char in str(value) if ord(char) < 0x20 or 0x7F <= ord(char) <= 0x9F})
+        codes = [ord(char) for char in str(value)]
+        bad = sorted({code for code in codes if code < 0x20 or 0x7F <= code <= 0x9F})
         if bad:
-            raise ConfigException.invalid(name, repr(value), f"String may not contain control characters: {bad}")
+            listed = ", ".join(map(str, bad))
+            reason = f"String may not contain control sequences but had the following ASCII chars: {listed}"
+            raise ConfigException.invalid(name, repr(value)[1:-1], reason)
 
 
 class UniqueItems:

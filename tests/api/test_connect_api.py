@@ -76,7 +76,7 @@ def test_an_invalid_config_comes_before_the_conflict(client: Client) -> None:
         b'{"name": "c"}',
         b'{"name": "c", "config": null}',
         b'{"name": "c", "config": []}',
-        b'{"name": 5, "config": {}}',
+        b'{"name": [], "config": {}}',
         b'{"name": "", "config": {"connector.class": "VerifiableSource", "topic": "t"}}',
         b'{"name": "a\\u0007b", "config": {"connector.class": "VerifiableSource", "topic": "t"}}',
         b'{"name": "c", "config": {}, "extra": 1}',
@@ -171,7 +171,9 @@ def test_a_patch_beside_another_change_is_done_anew(client: Client, leader: Fake
 
 def test_status_and_its_parts(client: Client, leader: FakeLeader) -> None:
     create(client)
-    assert client.get("/connectors/c/status").status_code == 404
+    first = {"state": "UNASSIGNED", "worker_id": "", "version": None}
+    assert body(client.get("/connectors/c/status")) == {"name": "c", "connector": first, "tasks": [], "type": "source"}
+    assert body(client.get("/connectors?expand=status"))["c"]["status"]["connector"] == first
     leader.start("c", tasks=11)
     told = body(client.get("/connectors/c/status"))
     assert told["name"] == "c"
@@ -421,3 +423,67 @@ def test_statuses_of_a_connector_that_came_first_show_once_it_is_known(client: C
     assert client.get("/connectors/c/status").status_code == 404
     create(client)
     assert body(client.get("/connectors/c/status"))["connector"]["state"] == "RUNNING"
+
+
+def refusal(*errors: str) -> str:
+    """The message of an invalid configuration."""
+    first = f"Connector configuration is invalid and contains the following {len(errors)} error(s):"
+    last = "You can also find the above list of errors at the endpoint "
+    return "\n".join([first, *errors, last + "`/connector-plugins/{connectorType}/config/validate`"])
+
+
+EMPTY = "Invalid value  for configuration name: String may not be empty"
+CONTROL = (
+    r"Invalid value a\x07b for configuration name: "
+    "String may not contain control sequences but had the following ASCII chars: 7"
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "error"),
+    [
+        ("post", "/connectors", {"config": CONFIG}, EMPTY),
+        ("post", "/connectors", {"name": None, "config": CONFIG}, EMPTY),
+        ("post", "/connectors", {"name": " \x01", "config": CONFIG}, EMPTY),
+        ("post", "/connectors", {"name": "a\x07b", "config": CONFIG}, CONTROL),
+        ("put", "/connectors/%20/config", CONFIG, EMPTY),
+        ("put", "/connectors//config", CONFIG, EMPTY),
+        ("put", "/connectors/a%07b/config", CONFIG, CONTROL),
+        ("get", "/connectors/a%07b/status", None, CONTROL),
+    ],
+)
+def test_a_refused_name_has_the_message_of_an_invalid_configuration(
+    client: Client, leader: FakeLeader, method: str, path: str, sent: Any, error: str
+) -> None:
+    response = getattr(client, method)(path, sent, content_type=JSON)
+    assert (response.status_code, body(response)["message"]) == (400, refusal(error))
+    assert leader.asked == []
+
+
+def test_all_nulls_are_named_in_the_message_of_an_invalid_configuration(client: Client) -> None:
+    told = body(client.put("/connectors/c/config", {**CONFIG, "a": None, "b": None}, content_type=JSON))
+    null = "Null value can not be supplied as the configuration value for {}."
+    assert told["message"] == refusal(null.format("a"), null.format("b"))
+
+
+def test_a_null_for_the_name_in_a_configuration_counts_as_none(client: Client) -> None:
+    assert client.put("/connectors/c/config", {**CONFIG, "name": None}, content_type=JSON).status_code == 201
+
+
+def test_the_last_of_several_offsets_of_one_partition_counts(client: Client, leader: FakeLeader) -> None:
+    create(client)
+    entries = [{"partition": {"a": 1, "b": 2}, "offset": {"n": 1}}, {"partition": {"b": 2, "a": 1}, "offset": {"n": 2}}]
+    client.patch("/connectors/c/offsets", {"offsets": entries}, content_type=JSON)
+    assert [entry["offset"] for entry in leader.asked[-1][2]["offsets"]] == [{"n": 2}]
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "1e400"])
+def test_numbers_that_no_reader_of_offsets_could_hold_are_refused(
+    client: Client, leader: FakeLeader, number: str
+) -> None:
+    create(client)
+    sent = '{"offsets": [{"partition": {"a": 1}, "offset": {"n": NUMBER}}]}'.replace("NUMBER", number)
+    response = client.patch("/connectors/c/offsets", sent, content_type=JSON)
+    assert response.status_code == 400
+    assert f"field n contains {number}, which is beyond a" in body(response)["message"]
+    assert leader.asked[-1][0] == "create"

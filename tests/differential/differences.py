@@ -15,7 +15,10 @@ VALIDATED = "validate"
 
 @dataclass(frozen=True, order=True)
 class Difference:
-    """`aspect`: status, media type, a path of the body, or a fact of a setting; `theirs` and `ours`: "" for none."""
+    """`aspect`: status, media type, refusal, a path of the body, or a fact of a setting.
+
+    `theirs` and `ours`: "" for none.
+    """
 
     case: str
     aspect: str
@@ -33,6 +36,8 @@ def found(theirs: Side, ours: Side) -> set[Difference]:
             differences.add(Difference(case, "status", str(their.status), str(our.status)))
         if their.media_type != our.media_type:
             differences.add(Difference(case, "media type", their.media_type, our.media_type))
+        if their.status == our.status and their.refusal != our.refusal:
+            differences.add(Difference(case, "refusal", their.refusal, our.refusal))
         if their.status == our.status:
             theirs_only, ours_only = _by_path(their.body - our.body), _by_path(our.body - their.body)
             for path in theirs_only.keys() | ours_only.keys():

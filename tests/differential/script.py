@@ -19,6 +19,9 @@ def script(source: Path, topic: str) -> list[Step]:
         *_loggers(),
         *_missing(),
         *_bad_bodies(config),
+        *_refused_names(config),
+        *_nulls(config),
+        *_wrong_converters(config),
         *_life(config),
         *_offsets(str(source)),
         *_end(config),
@@ -176,6 +179,69 @@ def _bad_bodies(config: dict[str, str]) -> list[Step]:
     ]
 
 
+def _refused_names(config: dict[str, str]) -> list[Step]:
+    new = "/connectors"
+    control = {"name": "a\x01b\n", "config": config}
+    return [
+        Ask("create with a null name", "POST", new, body={"name": None, "config": config}),
+        Ask("create with an empty name", "POST", new, body={"name": "", "config": config}),
+        Ask("create with a blank name", "POST", new, body={"name": " \t", "config": config}),
+        Ask("create with control characters that are trimmed", "POST", new, body={"name": "\x01", "config": config}),
+        Ask("create with control characters in the name", "POST", new, body=control),
+        Ask("create with a name in the config only", "POST", new, body={"config": {**config, "name": "x"}}),
+        Ask("configure a blank name", "PUT", f"{new}/%20/config", body=config),
+        Ask("get a blank name", "GET", f"{new}/%20"),
+        Ask("configure a name with control characters", "PUT", f"{new}/a%01b/config", body=config),
+        Ask("get a name with control characters", "GET", f"{new}/a%01b"),
+        Ask("pause a name with control characters", "PUT", f"{new}/a%0Ab/pause"),
+        Ask("configure without a name", "PUT", f"{new}//config", body=config),
+        Ask("no refused name was created", "GET", new),
+    ]
+
+
+def _nulls(config: dict[str, str]) -> list[Step]:
+    new, validate = "/connectors", f"{PLUGIN}/config/validate"
+    full = {**config, "name": "v"}
+
+    def errors(body: Any) -> Any:
+        return {entry["value"]["name"]: "wrong" for entry in body["configs"] if entry["value"]["errors"]}
+
+    return [
+        Ask("create with a null", "POST", new, body={"name": "null", "config": {**config, "unknown": None}}),
+        Ask("configure with a null", "PUT", f"{new}/null/config", body={**config, "unknown": None}),
+        Ask("validate an unknown null", "PUT", validate, body={**full, "unknown": None}, pick=errors),
+        Ask("validate a null name", "PUT", validate, body={**config, "name": None}, pick=errors),
+    ]
+
+
+def _wrong_converters(config: dict[str, str]) -> list[Step]:
+    validate, json = f"{PLUGIN}/config/validate", "org.apache.kafka.connect.json.JsonConverter"
+    header = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+    def errors(body: Any) -> Any:
+        found = {entry["value"]["name"]: len(entry["value"]["errors"]) for entry in body["configs"]}
+        return {"count": {str(body["error_count"]): 1}, **{name: {str(n): 1} for name, n in found.items() if n}}
+
+    def ask(what: str, settings: dict[str, str]) -> Ask:
+        return Ask(
+            f"validate a converter {what}", "PUT", validate, body={**config, "name": "v", **settings}, pick=errors
+        )
+
+    return [
+        ask("that is unknown", {"value.converter": "x.Y"}),
+        ask("for headers", {"value.converter": header}),
+        ask("with a wrong setting", {"value.converter": json, "value.converter.schemas.enable": "maybe"}),
+        ask("with a wrong format", {"key.converter": json, "key.converter.decimal.format": "nope"}),
+        ask("of headers with a wrong setting", {"header.converter": json, "header.converter.schemas.cache.size": "x"}),
+        Ask(
+            "create with a wrong converter",
+            "POST",
+            "/connectors",
+            body={"name": "bad", "config": {**config, "value.converter": json, "value.converter.schemas.enable": "x"}},
+        ),
+    ]
+
+
 def _life(config: dict[str, str]) -> list[Step]:
     charset = "application/json; charset=utf-8"
     return [
@@ -232,6 +298,12 @@ def _offsets(file: str) -> list[Step]:
     def change(offset: object) -> object:
         return {"offsets": [{"partition": partition, "offset": offset}]}
 
+    def twice(*each: object) -> object:
+        return {"offsets": [{"partition": partition, "offset": offset} for offset in each]}
+
+    def positions(body: Any) -> Any:
+        return {str(entry["offset"]["position"]): 1 for entry in body["offsets"]}
+
     return [
         Until(offsets, lambda body: bool(body["offsets"])),
         Ask("get offsets", "GET", offsets),
@@ -247,6 +319,13 @@ def _offsets(file: str) -> list[Step]:
         Ask("alter nothing", "PATCH", offsets, body={}),
         Ask("alter offsets from broken JSON", "PATCH", offsets, raw=b"{"),
         Ask("alter offsets to a bad one", "PATCH", offsets, body=change({"position": "x"})),
+        Ask("alter one offset twice", "PATCH", offsets, body=twice({"position": "x"}, {"position": 4})),
+        Ask("the last of both counts", "GET", offsets, pick=positions),
+        Ask("alter one offset twice, the last wrong", "PATCH", offsets, body=twice({"position": 4}, {"position": "x"})),
+        Ask("the longest offset", "PATCH", offsets, body=change({"position": 2**63 - 1})),
+        Ask("an offset beyond a long", "PATCH", offsets, body=change({"position": 2**63})),
+        Ask("a field beyond a long", "PATCH", offsets, body=change({"position": 1, "more": 2**64})),
+        Ask("offsets after those", "GET", offsets, pick=positions),
         Ask("delete an offset", "PATCH", offsets, body=change(None)),
         Ask("reset offsets", "DELETE", offsets),
         Ask("no offsets are left", "GET", offsets),

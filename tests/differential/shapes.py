@@ -9,12 +9,16 @@ import httpx
 
 @dataclass(frozen=True)
 class Answer:
-    """One server's answer to one request. `body`: the paths of its values with their types; `text` for the log."""
+    """One server's answer to one request. `body`: the paths of its values with their types; `text` for the log.
+
+    `refusal`: the first and the last line of the message of a refused configuration, which clients show or cut off.
+    """
 
     status: int
     media_type: str
     body: frozenset[str]
     text: str
+    refusal: str = ""
 
     @classmethod
     def of(cls, response: httpx.Response, by_name: bool = False) -> "Answer":
@@ -23,10 +27,16 @@ class Answer:
         if not response.content:
             return cls(response.status_code, "" if response.status_code in (202, 204) else media_type, frozenset(), "")
         try:
-            body = frozenset(paths(response.json(), by_name=by_name))
+            value = response.json()
         except ValueError:
-            body = frozenset({"$: text"})
-        return cls(response.status_code, media_type, body, response.text)
+            return cls(response.status_code, media_type, frozenset({"$: text"}), response.text)
+        body = frozenset(paths(value, by_name=by_name))
+        return cls(response.status_code, media_type, body, response.text, _refusal(value))
+
+
+def _refusal(body: Any) -> str:
+    lines = str(body.get("message", "")).splitlines() if isinstance(body, dict) else []
+    return f"{lines[0]} … {lines[-1]}" if len(lines) > 1 and lines[0].startswith("Connector configuration") else ""
 
 
 def paths(value: Any, at: str = "$", *, by_name: bool = False) -> Iterator[str]:

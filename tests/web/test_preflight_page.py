@@ -51,6 +51,6 @@ def test_what_refuses_the_configuration_looks_worse_than_a_warning(
 
 
 def test_trouble_is_said_in_place(client: Client, leader: FakeLeader) -> None:
-    assert "must be a non-empty text" in client.post("/ui/new/preflight", {**FORM, "name": ""}).content.decode()
+    assert "Fill in Name" in client.post("/ui/new/preflight", {**FORM, "name": ""}).content.decode()
     leader.refusal = Refused(503, "Redis does not answer")
     assert "Redis does not answer" in client.post("/ui/new/preflight", FORM).content.decode()

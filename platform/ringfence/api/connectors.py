@@ -13,7 +13,7 @@ from ringfence.access.routes import SIGNED, on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import offset_moves, reading, writing
 from ringfence.api.base import ConnectView
-from ringfence.api.jsonbody import config_of, object_of
+from ringfence.api.jsonbody import config_of, object_of, text_of
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.http.errors import bad_request
@@ -21,11 +21,20 @@ from ringfence.http.errors import bad_request
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 _CREATE_FIELDS = {"name", "config", "initial_state"}
+_JAVA_TRIMS = "".join(map(chr, range(0x21)))
+"""What `String.trim` takes off."""
 
 
 def _create(request: Request, name: str, who: Principal) -> Response:
     location = request.build_absolute_uri(f"/connectors/{quote(name, safe='')}")
     return Response(reading.info_of(name, who), status=201, headers={"Location": location})
+
+
+def _without_null_name(config: object) -> object:
+    """A null for the name counts as none, as in Kafka Connect: the path or the request names the connector."""
+    if isinstance(config, dict) and config.get("name", "") is None:
+        return {key: value for key, value in config.items() if key != "name"}
+    return config
 
 
 class Connectors(ConnectView):
@@ -40,14 +49,12 @@ class Connectors(ConnectView):
         if unknown := sorted(set(body) - _CREATE_FIELDS):
             raise bad_request(f"Unknown field(s) {', '.join(unknown)}: name, config and initial_state are expected.")
         name, state = body.get("name"), body.get("initial_state")
-        if name is not None and not isinstance(name, str):
-            raise bad_request("name must be a string.")
         initial_state = "RUNNING" if state is None else str(state).upper()
         if initial_state not in writing.INITIAL_STATES:
             raise bad_request(f"initial_state must be one of {', '.join(writing.INITIAL_STATES)}.")
-        stripped = str(name or "").strip()
+        stripped = "" if name is None else text_of(name, "name").strip(_JAVA_TRIMS)
         self.authorise(Verb.EDIT, stripped)
-        writing.create(stripped, config_of(body.get("config")), initial_state, self.principal)
+        writing.create(stripped, config_of(_without_null_name(body.get("config"))), initial_state, self.principal)
         return _create(request, stripped, self.principal)
 
 
@@ -73,7 +80,7 @@ class Config(ConnectView):
         return Response(reading.info_of(name, self.principal)["config"])
 
     def put(self, request: Request, name: str) -> Response:
-        if writing.configure(name, config_of(self.json_body()), self.principal):
+        if writing.configure(name, config_of(_without_null_name(self.json_body())), self.principal):
             return _create(request, name, self.principal)
         return Response(reading.info_of(name, self.principal))
 
@@ -195,7 +202,7 @@ class Offsets(ConnectView):
         return Response(reading.offsets(name))
 
     def patch(self, request: Request, name: str) -> Response:
-        entries = writing.offsets_of(self.json_body())
+        entries = writing.last_of_each(writing.offsets_of(self.json_body()))
         moved = offset_moves.alter(name, entries, self.user_name)
         return Response({"message": moved.message(f"The offsets of connector {name} have been altered.")})
 

@@ -14,6 +14,11 @@ def segments(raw_path: str) -> str:
     return "/".join(parts)
 
 
+def decode_segment(segment: str) -> str:
+    """A name as `segments` left it in a path."""
+    return segment.replace("%2F", "/").replace("%25", "%")
+
+
 def has_control(text: str) -> bool:
     return any(unicodedata.category(character) == "Cc" for character in text)
 
@@ -24,7 +29,7 @@ class NameConverter:
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        name = value.replace("%2F", "/").replace("%25", "%")
+        name = decode_segment(value)
         if has_control(name):
             raise ValueError("control characters are in no connector's name")
         return name

@@ -6,7 +6,7 @@ Numbers keep their source text (`1.50` stays `1.50`), since every config value i
 import json
 from collections.abc import Mapping
 
-from ringfence.http.errors import bad_request
+from ringfence.http.errors import bad_request, invalid_config
 
 MAX_CONFIG_BYTES = 1_000_000
 """A config must fit into one record of the config topic, next to its tasks' configs."""
@@ -50,16 +50,30 @@ def text_of(value: object, what: str) -> str:
         case str():
             return str(value)
         case None:
-            raise bad_request(f"Null value can not be supplied as the configuration value for {what}.")
+            raise bad_request(null_error(what))
         case _:
             raise bad_request(f"The value of {what} must be a string, a number or a boolean, not a nested value.")
 
 
 def config_of(value: object) -> dict[str, str]:
     """A connector configuration: a flat object of strings, below the size limit."""
-    config = {key: text_of(item, key) for key, item in object_of(value, "The connector configuration").items()}
-    check_size(config)
+    config = config_with_nulls(value)
+    if nulls := [key for key, item in config.items() if item is None]:
+        raise invalid_config([null_error(key) for key in nulls])
+    return {key: item for key, item in config.items() if item is not None}
+
+
+def config_with_nulls(value: object) -> dict[str, str | None]:
+    """The same, where a null is for the validation to refuse."""
+    given = object_of(value, "The connector configuration")
+    config = {key: None if item is None else text_of(item, key) for key, item in given.items()}
+    check_size({key: item or "" for key, item in config.items()})
     return config
+
+
+def null_error(setting: str) -> str:
+    """What a validation says of a null."""
+    return f"Null value can not be supplied as the configuration value for {setting}."
 
 
 def check_size(config: Mapping[str, str]) -> None:

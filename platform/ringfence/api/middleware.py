@@ -1,21 +1,37 @@
 """How paths are read, before any route is looked for. Who may come in: `ringfence.middleware.access`."""
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.deprecation import MiddlewareMixin
 
-from ringfence.api.converters import segments
+from ringfence.api.converters import decode_segment, segments
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.common_settings import is_connector_name
+from ringfence.http.errors import invalid_config, json_error
 
 CONSOLE = "/console/"
 """Below it paths end with a slash, as Django's admin writes them."""
+CONNECTORS = "/connectors/"
 
 
 class PathMiddleware(MiddlewareMixin):
     """Keeps an encoded slash apart from a real one, and takes a trailing slash off instead of redirecting."""
 
-    def process_request(self, request: HttpRequest) -> None:
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
         raw = getattr(request, "scope", {}).get("raw_path")
         path = segments(raw.decode("ascii", "replace")) if raw else request.path_info.replace("%", "%25")
         if not path.startswith((settings.STATIC_URL, CONSOLE)):
             path = path.rstrip("/") or "/"
         request.path_info = path
+        return _refusal_of(path)
+
+
+def _refusal_of(path: str) -> HttpResponse | None:
+    """A 400 in Kafka Connect's words for a connector that could never have the name that the path has."""
+    if not path.startswith(CONNECTORS):
+        return None
+    try:
+        is_connector_name("name", decode_segment(path.removeprefix(CONNECTORS).partition("/")[0]))
+    except ConfigException as error:
+        return json_error(400, invalid_config([str(error)]).message)
+    return None

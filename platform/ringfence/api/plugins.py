@@ -14,7 +14,7 @@ from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import topic_grants, writing
 from ringfence.api.base import ConnectView
-from ringfence.api.jsonbody import config_of
+from ringfence.api.jsonbody import config_with_nulls
 from ringfence.connectors.catalog import find_part, parts
 from ringfence.dispatch import Refused
 from ringfence.http.errors import bad_request
@@ -68,10 +68,11 @@ class PluginValidate(ConnectView):
     access = {"PUT": somewhere(Verb.EDIT)}
 
     def put(self, request: Request, name: str) -> Response:
-        config = config_of(self.json_body())
+        given = config_with_nulls(self.json_body())
+        config = {key: value for key, value in given.items() if value is not None}
         self.authorise_masks(config)
         config = unmask(config, writing.read_stored_settings(config.get("name", "")))
-        found = dispatch.validate(name, config)
+        found = dispatch.validate(name, {**given, **config})
         class_name = config.get("connector.class", name)
         writing.remember_secrets(class_name, found)
         found = topic_grants.add_to(found, config, self.principal)

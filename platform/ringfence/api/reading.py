@@ -61,14 +61,12 @@ def info_of(name: str, who: Principal) -> Json:
     return info(row, [task.number for task in tasks(name)], Masker([row.class_name]), who)
 
 
-def status(row: Connector, rows: Sequence[Task | TaskRow], masker: Masker) -> Json | None:
-    """`ConnectorStateInfo`; None where nobody has reported a status yet."""
+def status(row: Connector, rows: Sequence[Task | TaskRow], masker: Masker) -> Json:
+    """`ConnectorStateInfo`; UNASSIGNED until somebody has reported a status: the connector is there already."""
     if row.unreadable:
         state, trace = "FAILED", row.unreadable
-    elif row.state:
-        state, trace = row.state, row.trace
     else:
-        return None
+        state, trace = row.state or "UNASSIGNED", row.trace
     # Read only where there is something to take secrets out of.
     config = row.settings if trace or any(task.trace for task in rows) else {}
     return {
@@ -94,10 +92,9 @@ def _state(state: str, worker: str, version: str, trace: str) -> Json:
 
 def status_of(name: str) -> Json:
     row = Connector.objects.filter(name=name, known=True).first()
-    body = status(row, tasks(name), Masker([row.class_name])) if row else None
-    if body is None:
+    if row is None:
         raise not_found(f"No status found for connector {name}")
-    return body
+    return status(row, tasks(name), Masker([row.class_name]))
 
 
 def task_status_of(name: str, number: int) -> Json:
@@ -122,8 +119,6 @@ def expand(expansions: Iterable[str], who: Principal) -> Json:
         parts: Json = {}
         if "status" in wanted:
             parts["status"] = status(row, of.get(row.name, []), masker)
-            if parts["status"] is None:
-                continue  # as Kafka Connect: one without a status is about to come or to go
         if "info" in wanted:
             parts["info"] = info(row, [task.number for task in of.get(row.name, [])], masker, who)
         body[row.name] = parts

@@ -1,35 +1,40 @@
 """What the API and the pages change: checked here as Kafka Connect does, carried out by the leader."""
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, topic_grants
-from ringfence.api.converters import has_control
 from ringfence.api.jsonbody import check_size, object_of, plain, text_of
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.common_settings import is_connector_name
 from ringfence.dispatch import CommandResult, Refused
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.source_offsets import Partition, canonical
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.history import versions
-from ringfence.http.errors import ConnectError, bad_request
+from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
 from ringfence.projection.models import Connector
 
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
 _PATCH_ATTEMPTS = 3
+_LONG = 1 << 63
+_SHOWN_DIGITS = 40
 
 
 def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
     """The configuration with the connector's name in it. A 400 where it names another or the name is impossible."""
-    if not name:
-        raise bad_request("The connector's name must be a non-empty text.")
-    if has_control(name):
-        raise bad_request("The connector's name must not contain control characters.")
     given = config.get("name", name)
-    if given.strip() != name:
+    if name not in (given, given.strip()):
         raise bad_request(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
+    try:
+        is_connector_name("name", name.strip())
+    except ConfigException as error:
+        raise invalid_config([str(error)]) from error
     return {**config, "name": name}
 
 
@@ -54,12 +59,7 @@ def validate(config: dict[str, str], by: Principal) -> None:
     count = int(found.get("error_count") or 0)
     if count:
         errors = [error for entry in found["configs"] for error in entry["value"].get("errors", [])]
-        lines = "\n".join(Masker([class_name]).scrub(str(error), config) for error in errors)
-        raise bad_request(
-            f"Connector configuration is invalid and contains the following {count} error(s):\n{lines}\n"
-            "You can also find the above list of errors at the endpoint "
-            "`/connector-plugins/{connectorType}/config/validate`"
-        )
+        raise invalid_config([Masker([class_name]).scrub(str(error), config) for error in errors], count)
 
 
 def remember_secrets(class_name: str, validation: Mapping[str, Any]) -> None:
@@ -153,8 +153,33 @@ def offsets_of(body: object) -> list[dict[str, object]]:
         offset = item.get("offset")
         if offset is not None:
             offset = object_of(offset, "The offset of each entry")
+        for numbers in (partition, offset or {}):
+            _check_numbers(numbers)
         result.append({"partition": plain(partition), "offset": plain(offset)})
     return result
+
+
+def last_of_each(entries: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+    """Of several entries for one source partition the last one, as Kafka Connect takes them."""
+    return list({canonical(cast(Partition, entry["partition"])): entry for entry in entries}.values())
+
+
+def _check_numbers(fields: Mapping[str, object]) -> None:
+    """Refuse numbers that no reader of the offsets topic could take for a long or a double."""
+    for name, value in fields.items():
+        number = plain(value)
+        if isinstance(number, int) and not -_LONG <= number < _LONG:
+            reason = f"{_shorten(value)}, which is beyond a long (64 bits)"
+        elif isinstance(number, float) and not math.isfinite(number):
+            reason = f"{_shorten(value)}, which is beyond a double"
+        else:
+            continue
+        raise bad_request(f"Offsets may only contain primitive types as values, but field {name} contains {reason}.")
+
+
+def _shorten(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN_DIGITS else f"{text[:_SHOWN_DIGITS]}…"
 
 
 def mask_validation(validation: dict[str, Any], class_name: str, config: Mapping[str, str]) -> dict[str, Any]:

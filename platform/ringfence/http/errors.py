@@ -1,6 +1,7 @@
 """Errors as Kafka Connect's clients expect them: always `{"error_code", "message"}` as JSON, never an HTML page."""
 
 import logging
+from collections.abc import Sequence
 
 from django.db import InterfaceError, OperationalError
 from django.http import JsonResponse
@@ -47,6 +48,16 @@ class ConnectError(APIException):
 
 def bad_request(message: str) -> ConnectError:
     return ConnectError(status.HTTP_400_BAD_REQUEST, message)
+
+
+def invalid_config(errors: Sequence[str], count: int | None = None) -> ConnectError:
+    """A refused configuration in Kafka Connect's form of message. `count`: how many errors it has, by default all."""
+    lines = "\n".join(errors)
+    return bad_request(
+        f"Connector configuration is invalid and contains the following {count or len(errors)} error(s):\n{lines}\n"
+        "You can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`"
+    )
 
 
 def not_found(message: str) -> ConnectError:

@@ -94,6 +94,8 @@ def complete(request: HttpRequest, draft: FormState) -> dict[str, str]:
 
     Raises ConnectError, Forbidden.
     """
+    if not draft.name:
+        raise bad_request("The connector has no name yet. Fill in Name.")
     named = writing.with_name(draft.name, draft.config)
     authorise(request, Verb.EDIT, draft.name)
     if not has_mask(named):
