@@ -37,10 +37,8 @@ _DEFAULTS = {
     "config.storage.replication.factor": "3",
     "offset.storage.replication.factor": "3",
     "status.storage.replication.factor": "3",
-    "events.storage.replication.factor": "3",
     "offset.storage.partitions": "25",
     "status.storage.partitions": "5",
-    "events.storage.partitions": "4",
     "offset.flush.interval.ms": "60000",
     "offset.flush.timeout.ms": "5000",
     "offsets.view.max.bytes": "536870912",
@@ -86,6 +84,9 @@ class WorkerConfig:
         for name, value in env.items():
             if name.startswith("CONNECT_"):
                 settings[name.removeprefix("CONNECT_").lower().replace("_", ".")] = value
+        for what in ("replication.factor", "partitions"):
+            # Kafka Connect's settings name no events topic: one broker's worth of them must be enough.
+            settings.setdefault(f"events.storage.{what}", settings[f"status.storage.{what}"])
         config = cls(settings)
         if config.mode not in list(Mode):
             raise Invalid(f"exactly.once.source.support={config.mode}: use disabled, preparing or enabled")

@@ -288,7 +288,8 @@ def test_the_workers_settings_are_sound(worker: tuple[Service, WorkerConfig]) ->
     service, config = worker
     known = worker_config._DEFAULTS.keys()
     logins = {"security.protocol", "sasl.mechanism", "sasl.jaas.config", "producer.sasl.jaas.config"}
-    assert not [key for key in config.settings if key not in known | logins and not key.startswith("spark.")]
+    followed = {"events.storage.replication.factor", "events.storage.partitions"}  # the status topic's
+    assert not [key for key in config.settings if key not in known | logins | followed and not key.startswith("spark.")]
     assert logins <= config.settings.keys()
     assert config.mode == "enabled"
     assert f"CLIENT://{config.bootstrap}" in environment(SERVICES["kafka"])["KAFKA_ADVERTISED_LISTENERS"].split(",")

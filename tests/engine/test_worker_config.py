@@ -1,10 +1,13 @@
 """Worker settings: Kafka Connect's keys from file and environment."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ringfence.engine.platform_topics import specs
 from ringfence.fencing.errors import Invalid
+from ringfence.fencing.topics.topic_ids import EVENTS
 from ringfence.worker_config import WorkerConfig
 
 
@@ -15,6 +18,14 @@ def test_environment_variables_are_kafka_connects_and_overlay_the_file(tmp_path:
     assert config.group_id == "from-env"
     assert config.bootstrap == "broker:9092"
     assert config.config_topic == "connect-configs"
+
+
+def test_the_events_topic_follows_the_status_topic_where_it_has_no_settings() -> None:
+    given = {"CONNECT_STATUS_STORAGE_REPLICATION_FACTOR": "1", "CONNECT_STATUS_STORAGE_PARTITIONS": "2"}
+    followed = specs(WorkerConfig.from_environment(given))[EVENTS]
+    assert (followed.replication, followed.partitions) == (1, 2)
+    own = {**given, "CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR": "3", "CONNECT_EVENTS_STORAGE_PARTITIONS": "7"}
+    assert specs(WorkerConfig.from_environment(own))[EVENTS] == replace(followed, replication=3, partitions=7)
 
 
 @pytest.mark.parametrize(
