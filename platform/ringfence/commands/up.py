@@ -28,6 +28,7 @@ READY_SECONDS = 180.0
 WEB_GRACE = 10.0
 WORKER_GRACE = 30.0
 _DEFAULT_HTTP = "127.0.0.1:8083"
+_USUAL_HTTP = "usual http"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,9 +147,7 @@ class _Signals:
 def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor) -> Running:
     """Everything up to the ready line."""
     given = environment.read_environment(args.config)
-    http = args.http or http_address(given.get("RINGFENCE_HTTP") or instance.recall("http") or _DEFAULT_HTTP)
-    if not port_is_free(*http):
-        raise LocalError(f"Port {http[1]} is in use on {http[0]}: choose another with --http {http[0]}:PORT")
+    http = _http(args.http or given.get("RINGFENCE_HTTP"), instance)
     door = Door.of(given, text(http), instance, no_login=args.no_login, login=args.login)
     say(f"data, logs and process ids: {instance.root}")
     if os.geteuid() == 0:
@@ -200,7 +199,25 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
         if not supervisor.tend_until(health.is_good, READY_SECONDS):
             raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")
     instance.remember("http", text(http))
+    say(f"Kafka is at {env['CONNECT_BOOTSTRAP_SERVERS']}; `ringfence topics tail TOPIC` reads a topic")
     return Running(_url(http), env["CONNECT_BOOTSTRAP_SERVERS"], instance, door)
+
+
+def _http(wanted: Address | str | None, instance: Instance) -> Address:
+    """Where to listen: as `wanted`, else where it usually does; if that port is taken, on a free one, this once.
+
+    Raises LocalError if another process has the port that somebody asked for.
+    """
+    usual = instance.recall(_USUAL_HTTP) or instance.recall("http") or _DEFAULT_HTTP
+    http = wanted if isinstance(wanted, tuple) else http_address(wanted or usual)
+    if port_is_free(*http):
+        instance.remember(_USUAL_HTTP, text(http))
+        return http
+    if wanted:
+        raise LocalError(f"Port {http[1]} is in use on {http[0]}: choose another with --http {http[0]}:PORT")
+    other = http[0], free_port()
+    say(f"Port {http[1]} is in use, perhaps by another `ringfence up` or `make demo`: this one takes port {other[1]}")
+    return other
 
 
 def _kafka(wanted: Address | None, instance: Instance) -> EmbeddedKafka:
