@@ -32,7 +32,7 @@ from ringfence.connectors.api.connector import (
 )
 from ringfence.connectors.api.errors import ConnectorError, RetriableError
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
-from ringfence.connectors.api.records import RecordBatch, SourceRecord
+from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
 from ringfence.connectors.api.structs import SchemaAndValue, Struct
 from ringfence.connectors.api.task import GroupInput, InputRecord, SourceTask, SourceTaskContext, TransactionContext
@@ -56,6 +56,7 @@ __all__ = [
     "NoControlCharacters",
     "NonEmpty",
     "OffsetReader",
+    "OffsetRecord",
     "OneOf",
     "ParsedConfig",
     "Password",

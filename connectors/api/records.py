@@ -79,6 +79,19 @@ class SourceRecord:
         return f"SourceRecord(topic={self.topic!r}, key={self.key!r}, source_offset={self.source_offset!r})"
 
 
+class OffsetRecord(SourceRecord):
+    """Moves a source partition on where there is nothing to write: its offset is committed, and no record is (KIP-910).
+
+    `poll` returns it among other records, in its place. Neither transforms nor converters see it. Use it for what a
+    source has read and left out, so that it need not be read again: a heartbeat, a page without rows, a finished file.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, source_partition: SourcePartition, source_offset: SourceOffset | None) -> None:
+        super().__init__(source_partition, source_offset, "", None)
+
+
 class RecordBatch:
     """The fast path: many records of one source partition for one topic, as ready bytes.
 

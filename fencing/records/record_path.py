@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Final, Protocol
 
-from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
@@ -241,6 +241,8 @@ class RecordPath:
                     offsets.append((partition, offset))
                 partition = record.source_partition
             offset = record.source_offset
+            if record.__class__ is OffsetRecord:
+                continue
             try:
                 out = record if transform is None else transform(record)
                 if out is None:

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,10 @@ def _program(name: str) -> str | None:
 class Postgres:
     """A server with one empty database. It may be killed, and started again on the same address."""
 
-    def __init__(self, root: Path, primary: "Postgres | None" = None) -> None:
-        """primary: whose streaming standby this one becomes."""
+    def __init__(
+        self, root: Path, primary: "Postgres | None" = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """primary: whose streaming standby this one becomes; settings: of the server, beside those that all have."""
         # It refuses to run as root.
         self._user: dict[str, Any] = (
             {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
@@ -36,6 +38,7 @@ class Postgres:
         if self._user:
             shutil.chown(root, self._user["user"], self._user["group"])
         self._root, self._port = root, str(free_port())
+        self._settings = settings or {}
         self._server: subprocess.Popen[bytes] | None = None
         self.url = f"postgres://ringfence@127.0.0.1:{self._port}/ringfence"
         kept = str(root / "data")
@@ -73,6 +76,7 @@ class Postgres:
 
     def start(self) -> None:
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
+        settings |= self._settings
         options = [text for key, value in settings.items() for text in ("-c", f"{key}={value}")]
         asked = [str(_program("postgres")), "-D", str(self._root / "data"), "-p", self._port, *options]
         file = self._root / "log"
@@ -101,14 +105,14 @@ def missing_programs(*more: str) -> list[str]:
 
 
 @contextmanager
-def new_postgres() -> Iterator[Postgres]:
+def new_postgres(settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
     """Skips the test where the machine has none."""
     if missing := missing_programs():
         pytest.skip(f"PostgreSQL is not on this machine ({', '.join(missing)}): apt-get install postgresql")
     root = Path(tempfile.mkdtemp(prefix="ringfence-postgres-"))
     server = None
     try:
-        server = Postgres(root)
+        server = Postgres(root, settings=settings)
         yield server
     finally:
         if server is not None:

@@ -15,6 +15,7 @@ from ringfence.connectors.api import (
     ConnectorError,
     GroupInput,
     OffsetReader,
+    OffsetRecord,
     RecordBatch,
     RetriableError,
     SourceConnector,
@@ -182,7 +183,7 @@ class _Reading:
 def _single(batch: Sequence[SourceRecord] | RecordBatch | None) -> Iterable[SourceRecord]:
     """The records of a batch; the offset of a `RecordBatch` belongs to its last one."""
     if not isinstance(batch, RecordBatch):
-        yield from batch or ()
+        yield from (record for record in batch or () if not isinstance(record, OffsetRecord))
         return
     last = len(batch) - 1
     for number, value in enumerate(batch.values):

@@ -1,0 +1,1 @@
+"""PostgresSource: the changes of a PostgreSQL database, by logical replication, in Debezium's records."""

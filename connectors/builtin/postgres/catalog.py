@@ -1,0 +1,76 @@
+"""What the database says about its tables and types, beyond what the replication stream tells."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.postgres.types import PgType
+
+Query = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
+"""Runs one statement with parameters and returns all rows."""
+
+
+class CatalogColumn(NamedTuple):
+    """`default`: the expression's text; `dimensions`: declared, of an array; `generated`: not in the stream."""
+
+    name: str
+    oid: int
+    typmod: int
+    required: bool
+    default: str | None
+    dimensions: int
+    generated: bool
+
+
+class CatalogTable(NamedTuple):
+    """`key`: the columns of the primary key, else of the first unique index, in its order."""
+
+    columns: tuple[CatalogColumn, ...]
+    key: tuple[str, ...]
+
+
+_COLUMNS: Final = """
+SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attndims,
+       a.attgenerated <> ''
+FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+"""
+_KEY: Final = """
+SELECT array_agg(a.attname::text ORDER BY k.place)
+FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+  AND k.place <= i.indnkeyatts
+GROUP BY i.indexrelid, i.indisprimary
+ORDER BY i.indisprimary DESC, i.indexrelid
+LIMIT 1
+"""
+_TYPE: Final = """
+SELECT t.oid::int8, t.typname, t.typtype, t.typbasetype::int8, t.typtypmod, t.typelem::int8,
+       array(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)
+FROM pg_type t WHERE t.oid = %s
+"""
+_NAME: Final = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
+"""
+
+
+def read_table(query: Query, oid: int) -> CatalogTable:
+    """The table as it is now; without columns where it is no longer there."""
+    columns = tuple(CatalogColumn(*row) for row in query(_COLUMNS, [oid]))
+    keys = query(_KEY, [oid])
+    return CatalogTable(columns, tuple(keys[0][0]) if keys else ())
+
+
+def read_type(query: Query, oid: int) -> PgType:
+    """Raises `ConnectorError` for a type that was dropped."""
+    rows = query(_TYPE, [oid])
+    if not rows:
+        raise ConnectorError(
+            f"The type with the oid {oid} is not in the database any more, so rows that were written with it cannot be "
+            "read. Leave its column out with column.exclude.list, and restart the task."
+        )
+    found, name, kind, base, base_typmod, element, labels = rows[0]
+    return PgType(found, name, kind, base, base_typmod, element, tuple(labels))

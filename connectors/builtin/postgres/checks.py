@@ -1,0 +1,154 @@
+"""What has to be right at the server before the connector starts, with the SQL that mends it."""
+
+from collections.abc import Mapping
+
+import psycopg
+
+from ringfence.connectors.api import ConfigException, ConnectorError
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import slots
+from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
+from ringfence.connectors.builtin.postgres.task import captured_tables, selection_of
+
+Errors = dict[str, list[str]]
+
+
+def find_errors(config: Mapping[str, str]) -> Errors:
+    """By setting. Nothing where settings are wrong in themselves: those errors are reported already."""
+    try:
+        parsed = names.CONFIG_DEF.parse(config)
+    except ConfigException:
+        return {}
+    try:
+        session = Session(Server(parsed, config.get("name", "")))
+        try:
+            return _Checks(session, parsed.string(names.USER), parsed.string(names.DATABASE)).run(
+                slot=parsed.string(names.SLOT),
+                publication=parsed.string(names.PUBLICATION),
+                mode=parsed.string(names.AUTOCREATE),
+                tables=captured_tables(session, selection_of(parsed)),
+            )
+        finally:
+            session.close()
+    except ConnectorError as error:
+        return {names.HOST: [str(error)]}
+    except psycopg.Error as error:
+        return {names.HOST: [f"The database server refuses what the connector asks for: {one_line(error)}."]}
+
+
+class _Checks:
+    """The questions, each with its answer for people."""
+
+    def __init__(self, session: Session, user: str, database: str) -> None:
+        self._session = session
+        self._user = user
+        self._database = database
+        self._errors: Errors = {}
+
+    def run(self, *, slot: str, publication: str, mode: str, tables: list[tuple[str, str]]) -> Errors:
+        self._server()
+        self._user_rights(tables)
+        self._slot(slot)
+        self._check_publication(publication, mode)
+        if not tables:
+            self._say(names.TABLES, "No table of the database matches the include and exclude lists. Correct them.")
+        return self._errors
+
+    def _say(self, setting: str, text: str) -> None:
+        self._errors.setdefault(setting, []).append(text)
+
+    def _setting(self, name: str) -> str:
+        ((value,),) = self._session.query("SELECT current_setting(%s)", [name])
+        return str(value)
+
+    def _server(self) -> None:
+        if self._session.connection.info.server_version < 140000:
+            self._say(names.HOST, "The server is older than PostgreSQL 14, which this connector needs. Upgrade it.")
+        if self._setting("wal_level") != "logical":
+            self._say(
+                names.HOST,
+                f"The server runs with wal_level={self._setting('wal_level')}. As a superuser: ALTER SYSTEM SET "
+                "wal_level = logical; then restart the server. (On managed servers it is a parameter, such as "
+                "rds.logical_replication=1.)",
+            )
+
+    def _user_rights(self, tables: list[tuple[str, str]]) -> None:
+        rows = self._session.query(
+            "SELECT rolreplication OR rolsuper OR EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'rds_replication' "
+            "AND pg_has_role(current_user, r.oid, 'member')) FROM pg_roles WHERE rolname = current_user"
+        )
+        user = _quote(self._user)
+        if not rows or not rows[0][0]:
+            self._say(
+                names.USER, f"The user {self._user} may not replicate. As a superuser: ALTER ROLE {user} REPLICATION;"
+            )
+        closed = [
+            (schema, table)
+            for schema, table in tables
+            if not self._session.query(
+                "SELECT has_table_privilege(format('%%I.%%I', %s::text, %s::text), 'SELECT')", [schema, table]
+            )[0][0]
+        ]
+        if closed:
+            schema, table = closed[0]
+            self._say(
+                names.USER,
+                f"The user {self._user} may not read {len(closed)} of the tables, {schema}.{table} among them. As "
+                f"their owner: GRANT USAGE ON SCHEMA {_quote(schema)} TO {user}; GRANT SELECT ON "
+                f"{_quote(schema)}.{_quote(table)} TO {user};",
+            )
+
+    def _slot(self, name: str) -> None:
+        slot = slots.find_slot(self._session, name)
+        if slot is not None:
+            try:
+                slots.check_slot(name, slot, self._database, None)
+            except ConnectorError as error:
+                self._say(names.SLOT, str(error))
+            return
+        ((free,),) = self._session.query(
+            "SELECT current_setting('max_replication_slots')::int - count(*) FROM pg_replication_slots"
+        )
+        if free <= 0:
+            self._say(
+                names.SLOT,
+                "All replication slots of the server are taken. Drop one that nobody needs (SELECT slot_name, active "
+                "FROM pg_replication_slots), or: ALTER SYSTEM SET max_replication_slots = 20; and restart the server.",
+            )
+
+    def _check_publication(self, name: str, mode: str) -> None:
+        known = self._session.query(
+            "SELECT pubinsert, pubupdate, pubdelete FROM pg_publication WHERE pubname = %s", [name]
+        )
+        quoted = _quote(name)
+        if known:
+            if not all(known[0]):
+                self._say(
+                    names.PUBLICATION,
+                    f"The publication {name} leaves out inserts, updates or deletes. As its owner: ALTER PUBLICATION "
+                    f"{quoted} SET (publish = 'insert, update, delete, truncate');",
+                )
+            return
+        ((superuser, creator),) = self._session.query(
+            "SELECT rolsuper, has_database_privilege(current_database(), 'CREATE') FROM pg_roles "
+            "WHERE rolname = current_user"
+        )
+        wanted = f"CREATE PUBLICATION {quoted} FOR ALL TABLES;"
+        if mode == names.DISABLED:
+            self._say(names.PUBLICATION, f"There is no publication {name}. As a superuser: {wanted}")
+        elif mode == names.ALL_TABLES and not superuser:
+            self._say(
+                names.PUBLICATION,
+                f"There is no publication {name}, and only a superuser can create one for all tables: {wanted} Or set "
+                f"{names.AUTOCREATE}={names.FILTERED}, if the user owns the tables.",
+            )
+        elif not creator:
+            self._say(
+                names.PUBLICATION,
+                f"There is no publication {name}, and the user {self._user} may not create one. As a superuser: GRANT "
+                f"CREATE ON DATABASE {_quote(self._database)} TO {_quote(self._user)}; or {wanted}",
+            )
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,46 @@
+"""Default values of columns, from the expressions in the catalog to values of the column's schema, as Debezium has it.
+
+A literal becomes its value. What is calculated for each row (a function, a sequence) becomes the type's zero where the
+column is required, since a schema can hold only a constant; consumers never see it in place of a real value.
+"""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+from ringfence.connectors.api import SchemaType
+from ringfence.connectors.builtin.postgres.types import ColumnType
+
+_LITERAL: Final = re.compile(r"^\(?B?'((?:[^']|'')*)'(?:::.*)?\)?$", re.DOTALL)
+_NUMBER: Final = re.compile(r"^\(?(-?\d+(?:\.\d+)?)\)?(?:::.*)?$")
+_WORDS: Final = {"true": b"t", "false": b"f"}
+_NO_DEFAULTS: Final = frozenset({SchemaType.ARRAY, SchemaType.STRUCT, SchemaType.MAP, SchemaType.BYTES})
+
+
+def default_of(expression: str | None, type_: ColumnType, required: bool) -> object:
+    """The schema's default; None for none."""
+    if expression is None or expression.upper().startswith("NULL"):
+        return None
+    schema = type_.schema
+    if schema.type in _NO_DEFAULTS and schema.name != "org.apache.kafka.connect.data.Decimal":
+        return None
+    text = _literal(expression)
+    if text is None:
+        return type_.zero if required else None
+    try:
+        value = type_.read(text)
+    except (ValueError, ArithmeticError, IndexError):
+        return type_.zero if required else None
+    if isinstance(value, Decimal):
+        return value.quantize(Decimal(1).scaleb(-int(schema.parameters["scale"])))
+    return value
+
+
+def _literal(expression: str) -> bytes | None:
+    if (word := _WORDS.get(expression)) is not None:
+        return word
+    if found := _LITERAL.match(expression):
+        return found[1].replace("''", "'").encode()
+    if found := _NUMBER.match(expression):
+        return found[1].encode()
+    return None

@@ -1,0 +1,53 @@
+"""The source offset of the stream: where to go on, and of what.
+
+`{"lsn_commit": 26678520}` is the end of the last transaction that is wholly in Kafka, and `system_id` the identity of
+the database cluster. Within a transaction that is split, `xid` and `seq` say how many of its changes are in Kafka, too:
+a transaction is decoded in the same order each time. `txId` and `ts_usec` are for people, as in Debezium.
+"""
+
+from typing import Final, NamedTuple
+
+from ringfence.connectors.api import ConnectorError, SourceOffset
+
+LSN: Final = "lsn_commit"
+XID: Final = "xid"
+SEQ: Final = "seq"
+SYSTEM: Final = "system_id"
+_DEBEZIUM: Final = "lsn_proc"
+
+
+class Position(NamedTuple):
+    """`xid`, `seq`: of a split transaction, the first behind `lsn`; 0 where the position is between two."""
+
+    lsn: int
+    xid: int = 0
+    seq: int = 0
+    system: str | None = None
+
+
+def position_of(offset: SourceOffset) -> Position:
+    """Raises `ConnectorError` for an offset that is not this connector's."""
+    numbers = [offset.get(LSN), offset.get(XID, 0), offset.get(SEQ, 0)]
+    if any(not isinstance(number, int) or isinstance(number, bool) or number < 0 for number in numbers):
+        raise ConnectorError(
+            f"The offset {dict(offset)} must have a position in the write-ahead log under {LSN!r}, as an integer. "
+            "Stop the connector and alter or reset its offsets."
+        )
+    if _DEBEZIUM in offset:
+        raise ConnectorError(
+            "The offset was written by Debezium, which counts within transactions in another way. See docs/postgres.md "
+            "for how to take over a connector of Debezium's."
+        )
+    system = offset.get(SYSTEM)
+    lsn, xid, seq = (number for number in numbers if isinstance(number, int))
+    return Position(lsn, xid, seq, system if isinstance(system, str) else None)
+
+
+def between(lsn: int, system: str, xid: int, time_us: int) -> SourceOffset:
+    """Behind a whole transaction."""
+    return {LSN: lsn, SYSTEM: system, "txId": xid, "ts_usec": time_us}
+
+
+def within(start: SourceOffset, xid: int, seq: int) -> SourceOffset:
+    """In a transaction that begins at the offset `start`, behind `seq` of its changes."""
+    return {LSN: start[LSN], SYSTEM: start[SYSTEM], XID: xid, SEQ: seq}

@@ -1,0 +1,218 @@
+"""From the messages of the stream to batches of records: where source transactions begin and end, and what to skip.
+
+It knows nothing of connections: it is told what arrives, and asks the catalog through `Describe`.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord
+from ringfence.connectors.builtin.postgres import offsets
+from ringfence.connectors.builtin.postgres.offsets import Position, between, within
+from ringfence.connectors.builtin.postgres.pgoutput import (
+    Begin,
+    Change,
+    Commit,
+    LogicalMessage,
+    Reading,
+    Relation,
+    Truncate,
+    decode,
+)
+from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
+from ringfence.connectors.builtin.postgres.selection import Selection
+from ringfence.connectors.builtin.postgres.tables import Table
+
+logger = logging.getLogger(__name__)
+
+Describe = Callable[[Relation], Table]
+
+
+class _Ignored:
+    """A relation that is not read: its rows are not decoded."""
+
+    readers: Final = ()
+
+
+class TransactionReader:
+    """Collects records until `take` has enough; `records` are then handed over, and `boundary` says how they end."""
+
+    def __init__(
+        self,
+        start: Position,
+        system: str,
+        maker: RecordMaker,
+        selection: Selection,
+        describe: Describe,
+        partition: dict[str, object],
+        *,
+        batch_size: int,
+    ) -> None:
+        self._system = system
+        self._maker = maker
+        self._selection = selection
+        self._describe = describe
+        self._partition = partition
+        self._batch_size = batch_size
+        self._decoders: dict[int, Reading] = {}
+        self._tables: dict[int, Table | None] = {}
+        self._skip = (start.xid, start.seq)
+        self._transaction: SourceTransaction | None = None
+        self._begins_at: SourceOffset = {offsets.LSN: start.lsn, offsets.SYSTEM: system}
+        self._before = "null"
+        self._open_outside = False
+        """Whether records of the transaction that has begun were handed over: its end must not go without one."""
+        self.records: list[SourceRecord] = []
+        self.whole = 0
+        """How many of the records belong to transactions that have ended."""
+        self.end = start.lsn
+        """Behind the last transaction that has ended, whether or not it had records."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether a transaction has begun and not ended."""
+        return self._transaction is not None
+
+    @property
+    def xid(self) -> int:
+        """Of the transaction that has begun; 0 between two."""
+        return 0 if self._transaction is None else self._transaction.begin.xid
+
+    @property
+    def changes(self) -> int:
+        """Of the transaction that has begun: how many of its messages were read."""
+        return 0 if self._transaction is None else self._transaction.changes
+
+    def take(self, lsn: int, message: bytes) -> bool:
+        """One message of the stream, for `Stream.receive`."""
+        if message[0] in _ROWS:
+            self._row(lsn, message)
+        elif (event := decode(message, self._decoders)) is not None:
+            self._other(lsn, event)
+        return len(self.records) >= self._batch_size
+
+    def hand_over(self) -> list[SourceRecord]:
+        """The records so far; the last one's offset says where to go on behind exactly these."""
+        records, whole = self.records, self.whole
+        self.records, self.whole = [], 0
+        transaction = self._transaction
+        if len(records) > whole and transaction is not None:
+            records[-1].source_offset = within(transaction.offset, transaction.begin.xid, transaction.changes)
+            self._open_outside = True
+        return records
+
+    def restart(self) -> int:
+        """The stream begins again at the position that is returned; what was read of a transaction is skipped."""
+        if self._transaction is not None:
+            self._skip = (self._transaction.begin.xid, self._transaction.changes)
+            self._transaction = None
+        self._decoders.clear()
+        self._tables.clear()
+        return self.end
+
+    def _row(self, lsn: int, message: bytes) -> None:
+        transaction = self._transaction
+        assert transaction is not None
+        table = self._tables[int.from_bytes(message[1:5], "big")]
+        out = self._out(transaction)
+        if table is not None:
+            change = decode(message, self._decoders)
+            assert isinstance(change, Change)
+            self._maker.change(out, table, change, lsn, transaction)
+
+    def _out(self, transaction: SourceTransaction) -> list[SourceRecord]:
+        """Count a change of the transaction. Where its records go: away, if they were handed over before."""
+        transaction.changes += 1
+        xid, seq = self._skip
+        if xid == transaction.begin.xid and transaction.changes <= seq:
+            return []
+        return self.records
+
+    def _other(self, lsn: int, event: object) -> None:
+        match event:
+            case Begin():
+                self._transaction = SourceTransaction(event, self._begins_at, self._before)
+            case Commit():
+                self._commit(event)
+            case Relation():
+                self._relation(event)
+            case Truncate():
+                self._truncate(lsn, event)
+            case LogicalMessage():
+                self._message(event)
+            case _:
+                raise ConnectorError(f"A {type(event).__name__} was not expected between two rows.")
+
+    def _relation(self, relation: Relation) -> None:
+        oid = relation.oid
+        if not self._selection.has_table(relation.schema, relation.name):
+            self._tables[oid], self._decoders[oid] = None, _Ignored()
+            return
+        table = self._describe(relation)
+        if table.left_out:
+            logger.warning(
+                "Columns of %s.%s are left out, as their types have no form in records: %s",
+                *(relation.schema, relation.name, ", ".join(table.left_out)),
+            )
+        self._tables[oid] = self._decoders[oid] = table
+
+    def _truncate(self, lsn: int, event: Truncate) -> None:
+        transaction = self._transaction
+        assert transaction is not None
+        out = self._out(transaction)
+        for oid in event.relations:
+            table = self._tables[oid]
+            if table is not None:
+                self._maker.truncate(out, table, lsn, transaction)
+
+    def _message(self, message: LogicalMessage) -> None:
+        wanted = message.prefix in self._selection.messages
+        if message.transactional:
+            transaction = self._transaction
+            assert transaction is not None
+            out = self._out(transaction)
+            if wanted:
+                self._maker.message(out, message, transaction)
+        elif wanted:
+            # It stands between two transactions, and is one by itself; the stream goes on behind its first byte.
+            alone = SourceTransaction(Begin(message.lsn, self._last_time_us(), 0), self._begins_at, self._before)
+            self._maker.message(self.records, message, alone)
+            self._finish(message.lsn + 1, 0, alone.begin.time_us)
+
+    def _last_time_us(self) -> int:
+        time = self._begins_at.get("ts_usec", 0)
+        return time if isinstance(time, int) else 0
+
+    def _commit(self, commit: Commit) -> None:
+        transaction = self._transaction
+        assert transaction is not None
+        xid = transaction.begin.xid
+        self._maker.end(self._out(transaction), transaction)
+        self._transaction = None
+        self._before = f'"{commit.end_lsn}"'
+        if xid == self._skip[0]:
+            self._skip = (0, 0)
+        self._finish(commit.end_lsn, xid, commit.time_us)
+
+    def _finish(self, lsn: int, xid: int, time_us: int) -> None:
+        """A transaction is over: the last of its records carries the position behind it."""
+        self.end = lsn
+        self._begins_at = between(lsn, self._system, xid, time_us)
+        if len(self.records) > self.whole:
+            self.records[-1].source_offset = self._begins_at
+        elif self._open_outside:
+            self.records.append(OffsetRecord(self._partition, self._begins_at))
+        self.whole = len(self.records)
+        self._open_outside = False
+
+    def heartbeat(self, lsn: int) -> SourceOffset:
+        """Nothing that is read has changed up to this position of the server."""
+        assert self._transaction is None
+        if lsn > self.end:
+            self.end = lsn
+            self._begins_at = between(lsn, self._system, 0, self._last_time_us())
+        return self._begins_at
+
+
+_ROWS: Final = frozenset(b"IUD")

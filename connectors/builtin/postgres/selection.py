@@ -1,0 +1,85 @@
+"""Which schemas, tables, columns and messages are read: lists of regular expressions, as Debezium has them."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.connectors.api import ConfigException, ParsedConfig
+
+_SYSTEM: Final = frozenset({"pg_catalog", "information_schema", "pg_toast"})
+
+
+def check_patterns(name: str, value: object) -> None:
+    """A validator: each item of the list is a regular expression."""
+    for item in value if isinstance(value, list) else ():
+        try:
+            re.compile(str(item))
+        except re.error as error:
+            raise ConfigException.invalid(name, item, f"Not a regular expression: {error}") from error
+
+
+class Patterns:
+    """A name must match one of them as a whole, without regard to capitals."""
+
+    def __init__(self, items: Iterable[object]) -> None:
+        self._compiled = [re.compile(str(item), re.IGNORECASE) for item in items]
+
+    def __bool__(self) -> bool:
+        return bool(self._compiled)
+
+    def __contains__(self, name: str) -> bool:
+        return any(pattern.fullmatch(name) for pattern in self._compiled)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An include list, where an empty one includes everything, and an exclude list."""
+
+    include: Patterns
+    exclude: Patterns
+
+    def __contains__(self, name: str) -> bool:
+        return name not in self.exclude and (not self.include or name in self.include)
+
+
+def rule(parsed: ParsedConfig, include: str, exclude: str) -> Rule:
+    """Of two settings."""
+    return Rule(Patterns(_items(parsed, include)), Patterns(_items(parsed, exclude)))
+
+
+def _items(parsed: ParsedConfig, name: str) -> Sequence[object]:
+    value = parsed[name]
+    assert isinstance(value, list)
+    return value
+
+
+class Selection:
+    """What a configuration reads."""
+
+    def __init__(self, schemas: Rule, tables: Rule, columns: Rule, messages: Rule, keys: str | None) -> None:
+        self._schemas = schemas
+        self._tables = tables
+        self._columns = columns
+        self.messages = messages
+        self._keys = [
+            (re.compile(table, re.IGNORECASE), tuple(column.strip() for column in columns.split(",")))
+            for part in (keys or "").split(";")
+            if part.strip()
+            for table, _, columns in [part.strip().rpartition(":")]
+        ]
+
+    def has_table(self, schema: str, table: str) -> bool:
+        return (
+            schema not in _SYSTEM
+            and not schema.startswith("pg_temp_")
+            and schema in self._schemas
+            and f"{schema}.{table}" in self._tables
+        )
+
+    def has_column(self, schema: str, table: str, column: str) -> bool:
+        return f"{schema}.{table}.{column}" in self._columns
+
+    def key_columns(self, schema: str, table: str) -> Sequence[str] | None:
+        """Those of `message.key.columns`; None where it does not name the table."""
+        return next((columns for name, columns in self._keys if name.fullmatch(f"{schema}.{table}")), None)

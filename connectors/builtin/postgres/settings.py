@@ -1,0 +1,312 @@
+"""The settings of PostgresSource. Names and defaults are Debezium's, where it has the setting."""
+
+from typing import Final
+
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigException,
+    ConfigType,
+    Importance,
+    NonEmpty,
+    OneOf,
+    Range,
+    Width,
+)
+from ringfence.connectors.builtin.postgres.selection import check_patterns
+
+HOST: Final = "database.hostname"
+PORT: Final = "database.port"
+USER: Final = "database.user"
+PASSWORD: Final = "database.password"  # noqa: S105 - the name of a setting
+DATABASE: Final = "database.dbname"
+SSL_MODE: Final = "database.sslmode"
+SSL_ROOT: Final = "database.sslrootcert"
+PREFIX: Final = "topic.prefix"
+SLOT: Final = "slot.name"
+SLOT_FAILOVER: Final = "slot.failover"
+PUBLICATION: Final = "publication.name"
+AUTOCREATE: Final = "publication.autocreate.mode"
+VIA_ROOT: Final = "publish.via.partition.root"
+PLUGIN: Final = "plugin.name"
+SCHEMAS: Final = "schema.include.list"
+SCHEMAS_EXCLUDE: Final = "schema.exclude.list"
+TABLES: Final = "table.include.list"
+TABLES_EXCLUDE: Final = "table.exclude.list"
+COLUMNS: Final = "column.include.list"
+COLUMNS_EXCLUDE: Final = "column.exclude.list"
+KEY_COLUMNS: Final = "message.key.columns"
+SNAPSHOT: Final = "snapshot.mode"
+DECIMALS: Final = "decimal.handling.mode"
+TIMES: Final = "time.precision.mode"
+INTERVALS: Final = "interval.handling.mode"
+BINARY: Final = "binary.handling.mode"
+HSTORE: Final = "hstore.handling.mode"
+MONEY_DIGITS: Final = "money.fraction.digits"
+UNKNOWN_TYPES: Final = "include.unknown.datatypes"
+PLACEHOLDER: Final = "unavailable.value.placeholder"
+TOMBSTONES: Final = "tombstones.on.delete"
+SKIPPED: Final = "skipped.operations"
+METADATA: Final = "provide.transaction.metadata"
+CONTEXT_HEADERS: Final = "extended.headers.enabled"
+HEARTBEAT: Final = "heartbeat.interval.ms"
+HEARTBEAT_PREFIX: Final = "heartbeat.topics.prefix"
+HEARTBEAT_QUERY: Final = "heartbeat.action.query"
+MESSAGES: Final = "message.prefix.include.list"
+MESSAGES_EXCLUDE: Final = "message.prefix.exclude.list"
+BATCH_SIZE: Final = "max.batch.size"
+TRANSACTIONS: Final = "source.transactions"
+TRANSACTION_ROWS: Final = "source.transaction.max.rows"
+
+WHOLE: Final = "whole"
+SPLIT: Final = "split"
+ALL_TABLES: Final = "all_tables"
+FILTERED: Final = "filtered"
+NO_TABLES: Final = "no_tables"
+DISABLED: Final = "disabled"
+NO_DATA: Final = "no_data"
+
+_CONNECTION: Final = "Connection"
+_TABLES: Final = "Tables"
+_RECORDS: Final = "Records"
+_STREAM: Final = "Replication"
+
+
+def _slot_name(name: str, value: object) -> None:
+    text = str(value)
+    if not text or len(text) > 63 or not all(char in "abcdefghijklmnopqrstuvwxyz0123456789_" for char in text):
+        raise ConfigException.invalid(name, value, "Use 1 to 63 lower case letters, digits and underscores")
+
+
+def _topic_prefix(name: str, value: object) -> None:
+    text = str(value)
+    if not text or not all(char.isascii() and (char.isalnum() or char in "._-") for char in text):
+        raise ConfigException.invalid(name, value, "Use letters, digits, '.', '_' and '-'")
+
+
+def _operations(name: str, value: object) -> None:
+    given = {str(one) for one in value} if isinstance(value, list) else set()
+    if given - {"c", "u", "d", "t", "m", "r", "none"}:
+        raise ConfigException.invalid(name, value, "Use c, u, d, t, m and r, or none")
+
+
+def _key_columns(name: str, value: object) -> None:
+    for part in str(value).split(";"):
+        table, colon, columns = part.strip().rpartition(":")
+        if part.strip() and not (table and colon and columns):
+            raise ConfigException.invalid(name, value, "Use schema.table:column,column;…")
+
+
+def _definition() -> ConfigDef:
+    definition = ConfigDef()
+
+    def text(name: str, group: str, documentation: str, default: object = None, **more: object) -> None:
+        definition.define(name, ConfigType.STRING, default, group=group, documentation=documentation, **more)  # type: ignore[arg-type]
+
+    def choice(name: str, group: str, documentation: str, *choices: str, default: str) -> None:
+        text(name, group, documentation, default, validator=OneOf(*choices), importance=Importance.LOW)
+
+    def flag(name: str, group: str, documentation: str, default: bool) -> None:
+        definition.define(
+            name, ConfigType.BOOLEAN, default, group=group, documentation=documentation, importance=Importance.LOW
+        )
+
+    def number(name: str, group: str, documentation: str, default: int, low: int, high: int | None = None) -> None:
+        definition.define(
+            name,
+            ConfigType.INT,
+            default,
+            group=group,
+            documentation=documentation,
+            validator=Range(low, high),
+            importance=Importance.LOW,
+        )
+
+    def patterns(name: str, group: str, documentation: str) -> None:
+        definition.define(
+            name,
+            ConfigType.LIST,
+            [],
+            group=group,
+            documentation=documentation,
+            validator=check_patterns,
+            width=Width.LONG,
+        )
+
+    definition.define(
+        HOST,
+        ConfigType.STRING,
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        group=_CONNECTION,
+        documentation="Name or address of the database server.",
+        display_name="Host",
+    )
+    number(PORT, _CONNECTION, "Port of the database server.", 5432, 1, 65535)
+    definition.define(
+        USER,
+        ConfigType.STRING,
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        group=_CONNECTION,
+        documentation="User with the REPLICATION attribute, who may read the tables.",
+        display_name="User",
+    )
+    definition.define(
+        PASSWORD,
+        ConfigType.PASSWORD,
+        None,
+        importance=Importance.HIGH,
+        group=_CONNECTION,
+        documentation="The user's password.",
+        display_name="Password",
+    )
+    definition.define(
+        DATABASE,
+        ConfigType.STRING,
+        validator=NonEmpty(),
+        importance=Importance.HIGH,
+        group=_CONNECTION,
+        documentation="The database whose changes are read.",
+        display_name="Database",
+    )
+    choice(
+        SSL_MODE,
+        _CONNECTION,
+        "Whether the connection is encrypted, and the server's certificate verified.",
+        *("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+        default="prefer",
+    )
+    text(SSL_ROOT, _CONNECTION, "File with the certificates that the server's is verified with.")
+    definition.define(
+        PREFIX,
+        ConfigType.STRING,
+        validator=_topic_prefix,
+        importance=Importance.HIGH,
+        group=_TABLES,
+        documentation="First part of the names of topics: prefix.schema.table. Do not change it later.",
+        display_name="Topic prefix",
+    )
+    patterns(SCHEMAS, _TABLES, "Schemas to read, as regular expressions. Default: all but PostgreSQL's own.")
+    patterns(SCHEMAS_EXCLUDE, _TABLES, "Schemas not to read, as regular expressions.")
+    patterns(TABLES, _TABLES, "Tables to read, as regular expressions for schema.table. Default: all.")
+    patterns(TABLES_EXCLUDE, _TABLES, "Tables not to read, as regular expressions for schema.table.")
+    patterns(COLUMNS, _TABLES, "Columns to read, as regular expressions for schema.table.column. Default: all.")
+    patterns(COLUMNS_EXCLUDE, _TABLES, "Columns not to read, as regular expressions for schema.table.column.")
+    text(
+        KEY_COLUMNS,
+        _TABLES,
+        "Other record keys than primary keys: schema.table:column,column;… The table is a regular expression.",
+        validator=_key_columns,
+        importance=Importance.LOW,
+    )
+    text(
+        SLOT,
+        _STREAM,
+        "Name of the replication slot. It is created where it is missing.",
+        "debezium",
+        validator=_slot_name,
+    )
+    flag(
+        SLOT_FAILOVER,
+        _STREAM,
+        "Create the slot so that it is synchronized to standbys (PostgreSQL 17 or newer).",
+        False,
+    )
+    text(PUBLICATION, _STREAM, "Name of the publication.", "dbz_publication", validator=NonEmpty())
+    choice(
+        AUTOCREATE,
+        _STREAM,
+        "How a missing publication is created: for all tables, for the tables that are read, for none, or not at all.",
+        *(ALL_TABLES, FILTERED, NO_TABLES, DISABLED),
+        default=ALL_TABLES,
+    )
+    flag(VIA_ROOT, _STREAM, "Publish changes of partitions as changes of their root table.", False)
+    choice(PLUGIN, _STREAM, "The output plugin of the slot.", "pgoutput", default="pgoutput")
+    choice(
+        SNAPSHOT,
+        _STREAM,
+        "no_data: read what is changed from now on. Rows that are there already are not read.",
+        NO_DATA,
+        default=NO_DATA,
+    )
+    choice(
+        TRANSACTIONS,
+        _STREAM,
+        "whole: a transaction of the database is never visible in parts (with transaction.boundary=connector); split: "
+        "transactions end where transaction.boundary says.",
+        *(WHOLE, SPLIT),
+        default=WHOLE,
+    )
+    number(
+        TRANSACTION_ROWS,
+        _STREAM,
+        "A transaction of the database with more changes becomes visible in several parts, with a warning.",
+        500_000,
+        1,
+    )
+    number(
+        HEARTBEAT,
+        _STREAM,
+        "Milliseconds after which the position is committed although nothing that is read has changed; 0: a minute, "
+        "without records in the heartbeat topic.",
+        0,
+        0,
+    )
+    text(HEARTBEAT_PREFIX, _STREAM, "First part of the heartbeat topic's name.", "__debezium-heartbeat")
+    text(HEARTBEAT_QUERY, _STREAM, "SQL that runs with each heartbeat.")
+    number(BATCH_SIZE, _STREAM, "Records that are handed over at a time.", 10_000, 1)
+    choice(DECIMALS, _RECORDS, "How numeric and money are written.", "precise", "double", "string", default="precise")
+    choice(
+        TIMES,
+        _RECORDS,
+        "How dates and times are written: as precise as the column, in microseconds, or as Kafka Connect's own types.",
+        *("adaptive", "adaptive_time_microseconds", "connect"),
+        default="adaptive",
+    )
+    choice(
+        INTERVALS,
+        _RECORDS,
+        "How intervals are written: microseconds or ISO 8601.",
+        "numeric",
+        "string",
+        default="numeric",
+    )
+    choice(
+        BINARY,
+        _RECORDS,
+        "How bytea is written.",
+        *("bytes", "base64", "base64-url-safe", "hex"),
+        default="bytes",
+    )
+    choice(HSTORE, _RECORDS, "How hstore is written.", "json", "map", default="json")
+    number(MONEY_DIGITS, _RECORDS, "Digits after the point of money.", 2, 0, 9)
+    flag(UNKNOWN_TYPES, _RECORDS, "Write columns of types that have no form in records as bytes of their text.", False)
+    text(
+        PLACEHOLDER,
+        _RECORDS,
+        "Stands for a large value that an update did not touch: the server does not send it.",
+        "__debezium_unavailable_value",
+    )
+    flag(TOMBSTONES, _RECORDS, "Write a tombstone after each delete, so that compaction removes the key.", True)
+    definition.define(
+        SKIPPED,
+        ConfigType.LIST,
+        "t",
+        group=_RECORDS,
+        validator=_operations,
+        importance=Importance.LOW,
+        documentation="Operations without records: c, u, d, t(runcate), m(essage), r(ead in a snapshot); or none.",
+    )
+    flag(
+        METADATA,
+        _RECORDS,
+        "Write the begin and end of transactions to prefix.transaction, and number their records.",
+        False,
+    )
+    flag(CONTEXT_HEADERS, _RECORDS, "Write headers with the names of connector and task.", True)
+    patterns(MESSAGES, _RECORDS, "Prefixes of logical decoding messages to read, as regular expressions. Default: all.")
+    patterns(MESSAGES_EXCLUDE, _RECORDS, "Prefixes of logical decoding messages not to read.")
+    return definition
+
+
+CONFIG_DEF: Final = _definition()

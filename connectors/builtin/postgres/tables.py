@@ -1,0 +1,169 @@
+"""The shape of a captured table's records: its key, its row, its envelope, and how a decoded row becomes a struct."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
+from ringfence.connectors.api.schemas import struct
+from ringfence.connectors.builtin.postgres.catalog import CatalogColumn, CatalogTable
+from ringfence.connectors.builtin.postgres.defaults import default_of
+from ringfence.connectors.builtin.postgres.envelope_schemas import envelope
+from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Relation, Row
+from ringfence.connectors.builtin.postgres.types import ColumnType, Read, Types
+
+_ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
+
+
+def topic_name(*parts: str) -> str:
+    """What a topic cannot be called by becomes an underscore."""
+    return _ILLEGAL.sub("_", ".".join(parts))
+
+
+def _drop(raw: bytes) -> object:
+    return None
+
+
+class Table:
+    """One relation as the stream describes it. `readers`: for the decoder, one a column of the relation."""
+
+    def __init__(
+        self,
+        relation: Relation,
+        catalog: CatalogTable,
+        types: Types,
+        prefix: str,
+        *,
+        captured: Callable[[str], bool],
+        key_columns: Sequence[str] | None,
+        placeholder: str,
+    ) -> None:
+        """captured(column): whether the column goes into records; key_columns: of `message.key.columns`."""
+        self.schema_name, self.name = relation.schema, relation.name
+        self.topic = topic_name(prefix, relation.schema, relation.name)
+        known = {column.name: column for column in catalog.columns}
+        self.readers: list[Read] = []
+        self.kept: list[int] | None = []
+        """Places in the relation of the columns that records have; None for all."""
+        self.left_out: list[str] = []
+        fields: dict[str, Schema] = {}
+        self._zeros: list[object] = []
+        self._unavailable: list[object] = []
+        for place, (name, _, oid, typmod) in enumerate(relation.columns):
+            here = known.get(name)
+            if here is not None and here.oid != oid:
+                here = None  # another type by now: its default is none of this one's
+            made = types.column(oid, typmod, here.dimensions if here else 1) if captured(name) else None
+            if made is None:
+                if captured(name):
+                    self.left_out.append(f"{name} ({types.name(oid)})")
+                self.readers.append(_drop)
+                continue
+            self.readers.append(made.read)
+            self.kept.append(place)
+            fields[name] = _field(made, here)
+            self._zeros.append(made.zero)
+            self._unavailable.append(_unavailable(made, placeholder))
+        if len(self.kept) == len(relation.columns):
+            self.kept = None
+        self._fields = fields
+        wanted = self._key_columns(relation, catalog, key_columns)
+        self._key_places = [list(fields).index(name) for name in wanted]
+        self.key_schema = (
+            struct({name: fields[name] for name in wanted}, f"{self.topic}.Key") if self._key_places else None
+        )
+        self._shape()
+
+    def _key_columns(
+        self, relation: Relation, catalog: CatalogTable, key_columns: Sequence[str] | None
+    ) -> Sequence[str]:
+        here = {column.name for column in relation.columns}
+        in_identity = [column.name for column in relation.columns if column.in_identity]
+        if key_columns is not None:
+            if missing := [name for name in key_columns if name not in self._fields]:
+                raise ConnectorError(
+                    f"message.key.columns names {missing[0]} of {self.schema_name}.{self.name}, which records of this "
+                    f"table do not have. They have {', '.join(self._fields)}."
+                )
+            return key_columns
+        wanted: Sequence[str] = catalog.key
+        if not here.issuperset(wanted) or (
+            relation.identity in "di" and in_identity and not set(in_identity).issuperset(wanted)
+        ):
+            wanted = ()  # deletes would not carry it
+        if not wanted and relation.identity in "di":
+            wanted = in_identity
+        return [name for name in wanted if name in self._fields]
+
+    def _shape(self) -> None:
+        self.row_schema = struct(self._fields, f"{self.topic}.Value", optional=True)
+        self.envelope = envelope(self.topic, self.row_schema)
+        self._required = [
+            place
+            for place, schema in enumerate(self._fields.values())
+            if not schema.optional and schema.default is None
+        ]
+
+    def row(self, values: Row, *, torn: bool = False) -> Struct:
+        """The struct of a decoded row. torn: it has `UNCHANGED` values, for which the placeholder stands."""
+        if self.kept is not None:
+            values = [values[place] for place in self.kept]
+        if torn:
+            values = [self._unavailable[place] if value is UNCHANGED else value for place, value in enumerate(values)]
+        if None in values:
+            self._allow_nulls(values)
+        return Struct.of(self.row_schema, values)
+
+    def key_row(self, values: Row) -> Struct:
+        """The struct of a row of which only the replica identity is known: required columns get their type's zero."""
+        if self.kept is not None:
+            values = [values[place] for place in self.kept]
+        known = list(self._fields.values())
+        full = [
+            self._zeros[place]
+            if value is None and not known[place].optional and known[place].default is None
+            else value
+            for place, value in enumerate(values)
+        ]
+        return Struct.of(self.row_schema, full)
+
+    def key(self, row: Struct) -> Struct | None:
+        """The key of a row; None for a table that has none."""
+        if self.key_schema is None:
+            return None
+        values = row._values
+        return Struct.of(self.key_schema, [values[place] for place in self._key_places])
+
+    def _allow_nulls(self, values: Row) -> None:
+        """A row older than a NOT NULL of its column, or a number that is none: its column is optional from here on."""
+        nulls = [place for place in self._required if values[place] is None]
+        if nulls:
+            names = list(self._fields)
+            for place in nulls:
+                self._fields[names[place]] = self._fields[names[place]].but(optional=True)
+            self._shape()
+
+
+def _field(made: ColumnType, here: CatalogColumn | None) -> Schema:
+    if here is None:
+        return made.schema.but(optional=True)
+    default = default_of(here.default, made, here.required)
+    if here.required and default is None:
+        return made.schema
+    return made.schema.but(optional=not here.required, default=default)
+
+
+def _unavailable(made: ColumnType, placeholder: str) -> object:
+    schema = made.schema
+    if schema.type is SchemaType.STRING:
+        return placeholder
+    if schema.type is SchemaType.BYTES and schema.name is None:
+        return placeholder.encode()
+    if schema.type is SchemaType.ARRAY and schema.values is not None and schema.values.type is SchemaType.STRING:
+        return [placeholder]
+    if schema.type is SchemaType.MAP:
+        return {placeholder: placeholder}
+    return made.zero
+
+
+Tables = Mapping[int, Table]

@@ -1,0 +1,205 @@
+"""From the texts in which PostgreSQL sends dates, times, intervals, bits and arrays to the values that records carry.
+
+The server is asked for ISO dates, the UTC time zone, and intervals in the `postgres` style (`stream.py`), so each kind
+has one form. Years beyond Python's are calculated, as PostgreSQL's own range is wider.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from typing import Final
+
+_DAY_US: Final = 86_400_000_000
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_MONTH_US: Final = 30.4375 * _DAY_US
+"""A month of an interval, as Debezium counts it: a twelfth of 365.25 days."""
+_INTERVAL: Final = re.compile(r"(?:(-?\+?\d+) (year|mon|day)s?)|(?:([+-])?(\d+):(\d\d):(\d\d)(?:\.(\d+))?)")
+_CYCLE_YEARS: Final = 400
+_CYCLE_DAYS: Final = 146_097
+
+INFINITE_DAYS: Final = {b"infinity": 2_146_033_979, b"-infinity": -2_147_472_691}
+INFINITE_US: Final = {b"infinity": (1 << 63) - 1, b"-infinity": -(1 << 63)}
+INFINITE_MS: Final = {b"infinity": 9_223_372_036_825_200, b"-infinity": -9_223_372_036_832_400}
+"""What Debezium writes for dates and timestamps that have no end."""
+
+
+def day_of(raw: bytes) -> int:
+    """Days since 1970."""
+    found = INFINITE_DAYS.get(raw)
+    return _day(raw.decode()) if found is None else found
+
+
+def _day(text: str) -> int:
+    before_christ = text.endswith(" BC")
+    year, month, day = text[:-3].split("-") if before_christ else text.split("-")
+    number = 1 - int(year) if before_christ else int(year)
+    if 1 <= number <= 9999:
+        return date(number, int(month), int(day)).toordinal() - _EPOCH_DAY
+    cycles, rest = divmod(number - _CYCLE_YEARS, _CYCLE_YEARS)
+    return date(rest + _CYCLE_YEARS, int(month), int(day)).toordinal() - _EPOCH_DAY + cycles * _CYCLE_DAYS
+
+
+def micros_of_day(text: str) -> int:
+    """Of `12:34:56.789`."""
+    whole = int(text[:2]) * 3600 + int(text[3:5]) * 60 + int(text[6:8])
+    return whole * 1_000_000 + (int(text[9:].ljust(6, "0")) if len(text) > 8 else 0)
+
+
+def micros_of(raw: bytes) -> int:
+    """Microseconds since 1970 of a timestamp without time zone."""
+    found = INFINITE_US.get(raw)
+    return _micros(raw.decode()) if found is None else found
+
+
+def _micros(text: str) -> int:
+    day, _, time = text.partition(" ")
+    if time.endswith(" BC"):
+        day, time = f"{day} BC", time[:-3]
+    return _day(day) * _DAY_US + micros_of_day(time)
+
+
+def millis_of(raw: bytes) -> int:
+    """Milliseconds since 1970 of a timestamp without time zone."""
+    found = INFINITE_MS.get(raw)
+    return _micros(raw.decode()) // 1000 if found is None else found
+
+
+def time_millis(raw: bytes) -> int:
+    return micros_of_day(raw.decode()) // 1000
+
+
+def time_micros(raw: bytes) -> int:
+    return micros_of_day(raw.decode())
+
+
+def zoned_timestamp(digits: int) -> Callable[[bytes], str]:
+    """Reads a timestamp with time zone, in UTC: ISO 8601 with that many digits of a second at least."""
+
+    def read(raw: bytes) -> str:
+        if raw in INFINITE_US:
+            return raw.decode()
+        text = raw.decode()
+        sign = ""
+        if text.endswith(" BC"):
+            text = text[:-3]
+            year, rest = text.split("-", 1)
+            number = int(year) - 1
+            sign, text = ("-" if number else ""), f"{number:04d}-{rest}"
+        elif text.index("-") > 4:
+            sign = "+"
+        moment = text[: text.rindex("+")]  # the session's time zone is UTC: +00
+        whole, _, fraction = moment.partition(".")
+        second = f"{whole}.{fraction.ljust(digits, '0')}" if fraction or digits else whole
+        return f"{sign}{second.replace(' ', 'T', 1)}Z"
+
+    return read
+
+
+def zoned_time(raw: bytes) -> str:
+    """A time with time zone, moved to UTC."""
+    text = raw.decode()
+    cut = max(text.rfind("+"), text.rfind("-"))
+    zone = [int(part) for part in text[cut + 1 :].split(":")]
+    away = sum(part * unit for part, unit in zip(zone, (3600, 60, 1), strict=False)) * 1_000_000
+    micros = (micros_of_day(text[:cut]) - (away if text[cut] == "+" else -away)) % _DAY_US
+    seconds, rest = divmod(micros, 1_000_000)
+    fraction = f".{rest:06d}".rstrip("0") if rest else ""
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}Z"
+
+
+def _interval_parts(text: str) -> tuple[int, int, int]:
+    """Months, days, microseconds."""
+    months = days = micros = 0
+    for number, unit, sign, hours, minutes, seconds, fraction in _INTERVAL.findall(text):
+        if unit:
+            amount = int(number)
+            months += amount * 12 if unit == "year" else amount if unit == "mon" else 0
+            days += amount if unit == "day" else 0
+        else:
+            time = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 1_000_000 + int(fraction.ljust(6, "0") or 0)
+            micros += -time if sign == "-" else time
+    return months, days, micros
+
+
+def interval_micros(raw: bytes) -> int:
+    """An interval's length; a month is 30.4375 days."""
+    months, days, micros = _interval_parts(raw.decode())
+    return round(months * _MONTH_US) + days * _DAY_US + micros
+
+
+def interval_iso(raw: bytes) -> str:
+    """As ISO 8601 with all its parts: `P1Y2M3DT4H5M6.789S`."""
+    months, days, micros = _interval_parts(raw.decode())
+    years, months = (abs(months) // 12, abs(months) % 12) if months >= 0 else (-(-months // 12), -(-months % 12))
+    sign = -1 if micros < 0 else 1
+    seconds, fraction = divmod(abs(micros), 1_000_000)
+    second = Decimal(sign * (seconds % 60)) + sign * Decimal(fraction).scaleb(-6)
+    shown = f"{second.normalize():f}" if second else "0"
+    return f"P{years}Y{months}M{days}DT{sign * (seconds // 3600)}H{sign * (seconds // 60 % 60)}M{shown}S"
+
+
+def bits_of(raw: bytes) -> bytes:
+    """A bit string as a number in little-endian bytes, as few as hold it."""
+    number = int(raw or b"0", 2)
+    return number.to_bytes((number.bit_length() + 7) // 8, "little")
+
+
+def unescape_array(text: str) -> list[object]:
+    """The elements of an array's text as strings, None for NULL; an array in an array is a list.
+
+    Lower bounds (`[0:1]={1,2}`) are left out, as JSON and Connect have none.
+    """
+    at = text.index("{") + 1
+    stack: list[list[object]] = [[]]
+    while True:
+        char = text[at]
+        if char == "{":
+            stack.append([])
+            at += 1
+        elif char == "}":
+            done = stack.pop()
+            if not stack:
+                return done
+            stack[-1].append(done)
+            at += 1
+        elif char == ",":
+            at += 1
+        elif char == '"':
+            value, at = _read_quoted(text, at + 1)
+            stack[-1].append(value)
+        else:
+            found = _BARE.match(text, at)
+            assert found is not None
+            at = found.end()
+            stack[-1].append(None if found[0].upper() == "NULL" else found[0])
+
+
+_BARE: Final = re.compile(r'[^{},"]+')
+_PLAIN: Final = re.compile(r'[^"\\]*')
+
+
+def _read_quoted(text: str, at: int) -> tuple[str, int]:
+    """A quoted element that begins behind its quote, and the position behind the closing one."""
+    parts: list[str] = []
+    while True:
+        found = _PLAIN.match(text, at)
+        assert found is not None
+        parts.append(found[0])
+        at = found.end()
+        if text[at] == '"':
+            return "".join(parts), at + 1
+        parts.append(text[at + 1])
+        at += 2
+
+
+_PAIR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"=>(?:"((?:[^"\\]|\\.)*)"|NULL)')
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def hstore_pairs(text: str) -> dict[str, str | None]:
+    """The keys and values of an hstore."""
+    return {
+        _ESCAPED.sub(r"\1", found[1]): None if found[2] is None else _ESCAPED.sub(r"\1", found[2])
+        for found in _PAIR.finditer(text)
+    }

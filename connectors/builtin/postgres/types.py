@@ -1,0 +1,365 @@
+"""Which schema a PostgreSQL type has in records, and what reads its text: Debezium's mapping."""
+
+import base64
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
+from ringfence.connectors.api.schemas import (
+    BOOLEAN,
+    BYTES,
+    FLOAT32,
+    FLOAT64,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    array,
+    decimal,
+    mapping,
+)
+from ringfence.connectors.api.schemas import struct as struct_of
+from ringfence.connectors.api.structs import single
+from ringfence.connectors.builtin.postgres import connect_times, texts
+from ringfence.connectors.converters.json_encoding import to_signed_bytes
+
+Read = Callable[[bytes], Any]
+
+
+class PgType(NamedTuple):
+    """A row of pg_type. `kind`: typtype (b, c, d, e, r, m); `base`, `base_typmod`: of a domain; `element`: of an array;
+    `labels`: of an enum.
+    """
+
+    oid: int
+    name: str
+    kind: str
+    base: int
+    base_typmod: int
+    element: int
+    labels: tuple[str, ...]
+
+
+class ColumnType(NamedTuple):
+    """`schema` is required; a nullable column makes it optional. `zero`: a value that stands where there is none."""
+
+    schema: Schema
+    read: Read
+    zero: object
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSettings:
+    """The settings that choose among several forms of a type."""
+
+    decimals: str = "precise"
+    times: str = "adaptive"
+    binary: str = "bytes"
+    intervals: str = "numeric"
+    hstore: str = "json"
+    money_digits: int = 2
+    unknown: bool = False
+
+
+def _logical(type_: SchemaType, name: str, **parameters: str) -> Schema:
+    return Schema(type_, name=name, version=1, parameters=parameters)
+
+
+DATE: Final = _logical(SchemaType.INT32, "io.debezium.time.Date")
+TIME: Final = _logical(SchemaType.INT32, "io.debezium.time.Time")
+MICRO_TIME: Final = _logical(SchemaType.INT64, "io.debezium.time.MicroTime")
+TIMESTAMP: Final = _logical(SchemaType.INT64, "io.debezium.time.Timestamp")
+MICRO_TIMESTAMP: Final = _logical(SchemaType.INT64, "io.debezium.time.MicroTimestamp")
+ZONED_TIMESTAMP: Final = _logical(SchemaType.STRING, "io.debezium.time.ZonedTimestamp")
+ZONED_TIME: Final = _logical(SchemaType.STRING, "io.debezium.time.ZonedTime")
+MICRO_DURATION: Final = _logical(SchemaType.INT64, "io.debezium.time.MicroDuration")
+INTERVAL: Final = _logical(SchemaType.STRING, "io.debezium.time.Interval")
+JSON: Final = _logical(SchemaType.STRING, "io.debezium.data.Json")
+XML: Final = _logical(SchemaType.STRING, "io.debezium.data.Xml")
+UUID: Final = _logical(SchemaType.STRING, "io.debezium.data.Uuid")
+TSVECTOR: Final = _logical(SchemaType.STRING, "io.debezium.data.Tsvector")
+LTREE: Final = _logical(SchemaType.STRING, "io.debezium.data.Ltree")
+VARIABLE_SCALE_DECIMAL: Final = struct_of(
+    {"scale": INT32, "value": BYTES}, "io.debezium.data.VariableScaleDecimal", version=1
+)
+_POINT: Final = struct_of(
+    {"x": FLOAT64, "y": FLOAT64, "wkb": BYTES.but(optional=True), "srid": INT32.but(optional=True)},
+    "io.debezium.data.geometry.Point",
+    version=1,
+)
+_ZERO: Final[Mapping[SchemaType, object]] = {
+    SchemaType.INT16: 0,
+    SchemaType.INT32: 0,
+    SchemaType.INT64: 0,
+    SchemaType.FLOAT32: 0.0,
+    SchemaType.FLOAT64: 0.0,
+    SchemaType.BOOLEAN: False,
+    SchemaType.STRING: "",
+    SchemaType.BYTES: b"",
+}
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode()
+
+
+def _bool(raw: bytes) -> bool:
+    return raw == b"t"
+
+
+def _single(raw: bytes) -> float:
+    return single(float(raw))
+
+
+def _bytea(raw: bytes) -> bytes:
+    return bytes.fromhex(raw[2:].decode())
+
+
+def _plain(schema: Schema, read: Read) -> ColumnType:
+    return ColumnType(schema, read, _ZERO[schema.type])
+
+
+_BY_NAME: Final[Mapping[str, ColumnType]] = {
+    "bool": _plain(BOOLEAN, _bool),
+    "int2": _plain(INT16, int),
+    "int4": _plain(INT32, int),
+    "int8": _plain(INT64, int),
+    "oid": _plain(INT64, int),
+    "float4": _plain(FLOAT32, _single),
+    "float8": _plain(FLOAT64, float),
+    "json": ColumnType(JSON, _text, "{}"),
+    "jsonb": ColumnType(JSON, _text, "{}"),
+    "xml": _plain(XML, _text),
+    "uuid": _plain(UUID, _text),
+    "date": _plain(DATE, texts.day_of),
+    "timetz": _plain(ZONED_TIME, texts.zoned_time),
+    "tsvector": _plain(TSVECTOR, _text),
+    "ltree": _plain(LTREE, _text),
+}
+_TEXTS: Final = frozenset(
+    [
+        "text",
+        "varchar",
+        "bpchar",
+        "char",
+        "name",
+        "citext",
+        "inet",
+        "cidr",
+        "macaddr",
+        "macaddr8",
+        "int4range",
+        "int8range",
+        "numrange",
+        "tsrange",
+        "tstzrange",
+        "daterange",
+        "isbn",
+        "ean13",
+    ]
+)
+_ADAPTIVE: Final = "adaptive"
+_ADAPTIVE_MICROS: Final = "adaptive_time_microseconds"
+_CONNECT: Final = "connect"
+
+
+class Types:
+    """The types of one database. `find(oid)` looks one up that is not known yet."""
+
+    def __init__(self, settings: TypeSettings, find: Callable[[int], PgType]) -> None:
+        self._settings = settings
+        self._find = find
+        self._known: dict[int, PgType] = {}
+        self._made: dict[tuple[int, int, int], ColumnType | None] = {}
+
+    def column(self, oid: int, typmod: int, dimensions: int = 1) -> ColumnType | None:
+        """None for a type that has no form in records. dimensions: declared ones, of an array."""
+        asked = (oid, typmod, dimensions)
+        if asked not in self._made:
+            self._made[asked] = self._make(self._type(oid), typmod, max(dimensions, 1))
+        return self._made[asked]
+
+    def name(self, oid: int) -> str:
+        return self._type(oid).name
+
+    def _type(self, oid: int) -> PgType:
+        known = self._known.get(oid)
+        if known is None:
+            known = self._known[oid] = self._find(oid)
+        return known
+
+    def _make(self, type_: PgType, typmod: int, dimensions: int) -> ColumnType | None:
+        if type_.kind == "d":
+            inner = type_.base_typmod if type_.base_typmod >= 0 else typmod
+            return self._make(self._type(type_.base), inner, dimensions)
+        if type_.kind == "e":
+            schema = _logical(SchemaType.STRING, "io.debezium.data.Enum", allowed=",".join(type_.labels))
+            return ColumnType(schema, _text, type_.labels[0] if type_.labels else "")
+        if type_.element and type_.name.startswith("_"):
+            return self._array(type_, typmod, dimensions)
+        if type_.name in _TEXTS:
+            return _plain(STRING, _text)
+        known = _BY_NAME.get(type_.name)
+        if known is not None and not (type_.name == "date" and self._settings.times == _CONNECT):
+            return known
+        made = getattr(self, f"_{type_.name}", None) if type_.name in _SPECIAL else None
+        if made is not None:
+            return made(typmod)  # type: ignore[no-any-return] # a method of this class
+        if self._settings.unknown:
+            return ColumnType(BYTES, bytes, b"")
+        return None
+
+    def _array(self, type_: PgType, typmod: int, dimensions: int) -> ColumnType | None:
+        inner = self._make(self._type(type_.element), typmod, 1)
+        if inner is None:
+            return None
+        element = inner.schema if self._type(type_.element).kind == "e" else inner.schema.but(optional=True)
+        if inner.schema is VARIABLE_SCALE_DECIMAL:
+            element = inner.schema
+        schema = array(element)
+        for _ in range(dimensions - 1):
+            schema = array(schema.but(optional=True))
+        read = inner.read
+
+        def convert(value: object, depth: int) -> object:
+            if value is None:
+                return None
+            if isinstance(value, list) is not (depth > 0):
+                raise ConnectorError(
+                    f"A value of an array column has more or fewer dimensions than the {dimensions} that the column "
+                    "is declared with. Declare it as it is used (integer[][]), or leave it out with column.exclude.list"
+                )
+            if isinstance(value, list):
+                return [convert(each, depth - 1) for each in value]
+            return read(str(value).encode())
+
+        return ColumnType(schema, lambda raw: convert(texts.unescape_array(raw.decode()), dimensions), [])
+
+    def _numeric(self, typmod: int) -> ColumnType:
+        mode = self._settings.decimals
+        if mode == "double":
+            return _plain(FLOAT64, float)
+        if mode == "string":
+            return _plain(STRING, _text)
+        if typmod < 0:
+            return ColumnType(VARIABLE_SCALE_DECIMAL, _variable_decimal, Struct.of(VARIABLE_SCALE_DECIMAL, [0, b"\0"]))
+        precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
+        schema = decimal(scale)
+        schema = schema.but(parameters={**schema.parameters, "connect.decimal.precision": str(precision)})
+        return ColumnType(schema, _exact_decimal(scale), Decimal(0).scaleb(-scale))
+
+    def _money(self, typmod: int) -> ColumnType:
+        digits = self._settings.money_digits
+        mode = self._settings.decimals
+
+        def read(raw: bytes) -> Decimal:
+            text = raw.decode()
+            number = Decimal("".join(char for char in text if char in "0123456789."))
+            negative = "-" in text or text.startswith("(")
+            return (-number if negative else number).quantize(Decimal(1).scaleb(-digits))
+
+        if mode == "double":
+            return _plain(FLOAT64, lambda raw: float(read(raw)))
+        if mode == "string":
+            return _plain(STRING, lambda raw: str(read(raw)))
+        return ColumnType(decimal(digits), read, Decimal(0).scaleb(-digits))
+
+    def _bytea(self, typmod: int) -> ColumnType:
+        match self._settings.binary:
+            case "base64":
+                return _plain(STRING, lambda raw: base64.b64encode(_bytea(raw)).decode())
+            case "base64-url-safe":
+                return _plain(STRING, lambda raw: base64.urlsafe_b64encode(_bytea(raw)).decode())
+            case "hex":
+                return _plain(STRING, lambda raw: raw[2:].decode())
+            case _:
+                return _plain(BYTES, _bytea)
+
+    def _bit(self, typmod: int) -> ColumnType:
+        return _plain(BOOLEAN, lambda raw: raw == b"1") if typmod == 1 else self._varbit(typmod)
+
+    def _varbit(self, typmod: int) -> ColumnType:
+        length = typmod if typmod > 0 else 2_147_483_647
+        return _plain(_logical(SchemaType.BYTES, "io.debezium.data.Bits", length=str(length)), texts.bits_of)
+
+    def _date(self, typmod: int) -> ColumnType:
+        return ColumnType(connect_times.DATE, connect_times.read_date, connect_times.EPOCH_DAY)
+
+    def _time(self, typmod: int) -> ColumnType:
+        if self._settings.times == _CONNECT:
+            return ColumnType(connect_times.TIME, connect_times.read_time, connect_times.MIDNIGHT)
+        if 0 <= typmod <= 3 and self._settings.times == _ADAPTIVE:
+            return _plain(TIME, texts.time_millis)
+        return _plain(MICRO_TIME, texts.time_micros)
+
+    def _timestamp(self, typmod: int) -> ColumnType:
+        if self._settings.times == _CONNECT:
+            return ColumnType(connect_times.TIMESTAMP, connect_times.read_timestamp, connect_times.EPOCH)
+        if 0 <= typmod <= 3:
+            return _plain(TIMESTAMP, texts.millis_of)
+        return _plain(MICRO_TIMESTAMP, texts.micros_of)
+
+    def _timestamptz(self, typmod: int) -> ColumnType:
+        read = texts.zoned_timestamp(6 if typmod < 0 else typmod)
+        return ColumnType(ZONED_TIMESTAMP, read, "1970-01-01T00:00:00.000000Z")
+
+    def _interval(self, typmod: int) -> ColumnType:
+        if self._settings.intervals == "string":
+            return _plain(INTERVAL, texts.interval_iso)
+        return _plain(MICRO_DURATION, texts.interval_micros)
+
+    def _hstore(self, typmod: int) -> ColumnType:
+        if self._settings.hstore == "map":
+            schema = mapping(STRING, STRING.but(optional=True))
+            return ColumnType(schema, lambda raw: texts.hstore_pairs(raw.decode()), {})
+        return ColumnType(JSON, lambda raw: orjson.dumps(texts.hstore_pairs(raw.decode())).decode(), "{}")
+
+    def _point(self, typmod: int) -> ColumnType:
+        return ColumnType(_POINT, _read_point, _read_point(b"(0,0)"))
+
+
+_SPECIAL: Final = frozenset(
+    [
+        "numeric",
+        "money",
+        "bytea",
+        "bit",
+        "varbit",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "interval",
+        "hstore",
+        "point",
+    ]
+)
+
+
+def _read_point(raw: bytes) -> Struct:
+    x, y = map(float, raw.strip(b"()").split(b","))
+    return Struct.of(_POINT, [x, y, struct.pack("<BIdd", 1, 1, x, y), None])
+
+
+def _variable_decimal(raw: bytes) -> Struct | None:
+    text = raw.decode()
+    whole, _, fraction = text.partition(".")
+    if not whole.lstrip("-").isdecimal():
+        return None  # NaN and infinities, which Connect's decimals do not have
+    fraction = fraction.rstrip("0")
+    return Struct.of(VARIABLE_SCALE_DECIMAL, [len(fraction), to_signed_bytes(int(whole + fraction))])
+
+
+def _exact_decimal(scale: int) -> Read:
+    def read(raw: bytes) -> Decimal | None:
+        number = Decimal(raw.decode())
+        if not number.is_finite():
+            return None
+        return number if scale >= 0 else number.quantize(Decimal(1).scaleb(-scale))
+
+    return read

@@ -1,0 +1,58 @@
+"""Settings of Debezium that change what records are or when they come, and that this connector does not have.
+
+They are refused, so that a configuration that is brought along does not quietly mean something else. Debezium's
+default is accepted. Settings that only tune Debezium's own threads and queues are accepted and have no effect.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
+
+_FAMILIES: Final = (
+    "column.mask.",
+    "column.truncate.",
+    "column.propagate.",
+    "datatype.propagate.",
+    "notification.",
+    "signal.",
+    "snapshot.",
+    "openlineage.",
+)
+_NAMES: Final[Mapping[str, str]] = {
+    "converters": "",
+    "custom.metric.tags": "",
+    "database.initial.statements": "",
+    "database.sslcert": "",
+    "database.sslfactory": "",
+    "database.sslkey": "",
+    "database.sslpassword": "",
+    "field.name.adjustment.mode": "none",
+    "flush.lsn.source": "true",
+    "include.schema.comments": "false",
+    "incremental.snapshot.chunk.size": "1024",
+    "lsn.flush.mode": "connector",
+    "post.processors": "",
+    "read.only": "false",
+    "replica.identity.autoset.values": "",
+    "schema.name.adjustment.mode": "none",
+    "skip.messages.without.change": "false",
+    "slot.drop.on.stop": "false",
+    "slot.stream.params": "",
+    "sourceinfo.struct.maker": "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
+    "topic.delimiter": ".",
+    "topic.naming.strategy": "io.debezium.schema.SchemaTopicNamingStrategy",
+    "transaction.metadata.factory": "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory",
+}
+"""With Debezium's defaults."""
+
+
+def find_unsupported(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """By setting, why it is refused."""
+    return {
+        name: [f"{name} is a setting of Debezium that PostgresSource does not have yet. Remove it."]
+        for name, value in config.items()
+        if name not in CONFIG_DEF.keys
+        and (name.startswith(_FAMILIES) or name in _NAMES)
+        and value.strip() not in ("", _NAMES.get(name))
+    }

@@ -1,0 +1,32 @@
+"""One server for all tests that leave it running, and connectors on it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.postgres.stand import LOGICAL, Stand
+from tests.support.broker import Broker
+from tests.support.postgres import Postgres, new_postgres
+
+
+@pytest.fixture(scope="package")
+def server() -> Iterator[Postgres]:
+    with new_postgres(LOGICAL) as made:
+        yield made
+
+
+@pytest.fixture
+def stand(
+    server: Postgres, broker: Broker, unique: Callable[[str], str], tmp_path: Path
+) -> Iterator[Callable[..., Stand]]:
+    """`stand(**settings)` makes a connector that is not started."""
+    made: list[Stand] = []
+
+    def make(**settings: str) -> Stand:
+        made.append(Stand(server, broker.bootstrap, unique("pg"), tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -1,0 +1,43 @@
+"""PostgresSource on a real server, under the real kernel: every change once, in order, source transactions whole."""
+
+import random
+import time
+from collections.abc import Callable
+
+from tests.postgres import versions
+from tests.postgres.stand import Stand, write_position
+from tests.support.waiting import eventually
+
+
+def await_progress(stand: Stand) -> None:
+    before = stand.offset()
+    eventually(lambda: stand.offset() != before, 60, stand.log, pause=0.1)
+
+
+def run_with_kills(stand: Stand, seed: int, kills: int) -> list[tuple[object, ...]]:
+    """The workload under SIGKILLs, and what is wrong in the end."""
+    choice = random.Random(seed)
+    versions.create(stand)
+    stand.start()
+    eventually(lambda: stand.offset() is not None, 60, stand.log, pause=0.2)
+    workload = versions.Workload(stand, seed)
+    try:
+        for _ in range(kills):
+            await_progress(stand)
+            time.sleep(choice.uniform(0.0, 0.5))  # not a wait for anything: where the kill strikes is left to chance
+            stand.kill()
+            stand.start()
+    finally:
+        workload.end()
+    with stand.connect() as connection:
+        before = write_position(connection)
+        connection.execute("INSERT INTO accounts VALUES (9000000, 0, 'end', null)")
+        stand.await_position(before + 1)
+    stand.end()
+    return versions.find_wrong(stand.read(versions.TABLE), versions.rows_of(stand), preloaded=True)
+
+
+def test_every_version_once_and_transactions_whole_under_sigkill(stand: Callable[..., Stand]) -> None:
+    made = stand()
+    assert run_with_kills(made, seed=1, kills=2) == []
+    assert len(made.read(versions.TABLE)) > 200

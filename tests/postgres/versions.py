@@ -1,0 +1,101 @@
+"""A workload of versioned rows in transactions of many sizes, and the check that each change arrived once, in order."""
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from tests.postgres.stand import Seen, Stand
+
+TABLE = "public.accounts"
+_ROWS = 4000
+_SIZES = (1, 1, 3, 40)
+
+
+def create(stand: Stand) -> None:
+    with stand.connect() as connection:
+        connection.execute(
+            "CREATE TABLE accounts (id bigint PRIMARY KEY, v integer NOT NULL, txt text, big text);"
+            "ALTER TABLE accounts ALTER COLUMN big SET STORAGE EXTERNAL;"
+            "INSERT INTO accounts SELECT g, 0, 'x', repeat('y', CASE WHEN g % 100 = 0 THEN 9000 ELSE 3 END) "
+            f"FROM generate_series(1, {_ROWS}) g"
+        )
+    stand.create_topics(TABLE)
+
+
+class Workload:
+    """Two writers; each has its own rows, so that they never wait for each other. Some transactions are rolled back."""
+
+    def __init__(self, stand: Stand, seed: int, pause: float = 0.002) -> None:
+        self._stop = threading.Event()
+        self._pause = pause
+        self._threads = [threading.Thread(target=self._write, args=(stand, seed, n)) for n in (0, 1)]
+        for thread in self._threads:
+            thread.start()
+
+    def _write(self, stand: Stand, seed: int, n: int) -> None:
+        choice, next_id = random.Random(seed * 100 + n), 1_000_000 * (n + 1)
+        with psycopg.connect(stand.dsn, autocommit=True) as connection:
+            while not self._stop.is_set():
+                with connection.transaction():
+                    for _ in range(choice.choice(_SIZES)):
+                        row, what = choice.randint(0, _ROWS // 2 - 1) * 2 + n + 1, choice.random()
+                        if what < 0.7:
+                            connection.execute("UPDATE accounts SET v = v + 1 WHERE id = %s", [row])
+                        elif what < 0.85:
+                            next_id += 1
+                            connection.execute("INSERT INTO accounts VALUES (%s, 0, 'new', 'z')", [next_id])
+                        else:
+                            connection.execute("DELETE FROM accounts WHERE id = %s", [row])
+                    if choice.random() < 0.05:
+                        raise psycopg.Rollback
+                time.sleep(self._pause)
+
+    def end(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+
+
+def find_wrong(records: Sequence[Seen], rows: dict[int, int], *, preloaded: bool) -> list[tuple[Any, ...]]:
+    """What is not as it should be: a version missing, twice or out of order; a transaction in parts; a wrong end.
+
+    preloaded: the stream began after rows 1 to `_ROWS` were written, with version 0.
+    """
+    state = dict.fromkeys(range(1, _ROWS + 1), 0) if preloaded else {}
+    wrong: list[tuple[Any, ...]] = []
+    places: dict[int, int] = {}
+    last = None
+    for seen in records:
+        if seen.value is None:
+            continue
+        key, op, after, xid = seen.key["id"], seen.value["op"], seen.value["after"], seen.value["source"]["txId"]
+        if xid is not None and xid != last:
+            if xid in places:
+                wrong.append(("transaction again", xid))
+            places[xid], last = seen.transaction, xid
+        elif xid is not None and places[xid] != seen.transaction:
+            wrong.append(("transaction in parts", xid))
+        known = state.get(key)
+        if op == "d":
+            if state.pop(key, None) is None:
+                wrong.append(("deleted twice", key))
+        elif op in "cr":
+            if known is not None:
+                wrong.append(("created twice", key, op))
+            state[key] = after["v"]
+        else:
+            if known is None or after["v"] != known + 1:
+                wrong.append(("version", key, known, after["v"]))
+            state[key] = after["v"]
+    if state != rows:
+        wrong.append(("final state", len(set(state.items()) ^ set(rows.items()))))
+    return wrong
+
+
+def rows_of(stand: Stand) -> dict[int, int]:
+    with stand.connect() as connection:
+        return dict(connection.execute("SELECT id, v FROM accounts").fetchall())
