@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from ringfence.fencing.ids import ConnectorName, TaskId
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import (
     ConfigRecord,
     Forgotten,
@@ -18,6 +18,7 @@ from ringfence.fencing.topics.config_records import (
     PlacementRecord,
     TaskRecord,
 )
+from ringfence.fencing.topics.connector_state import ConnectorState
 
 AT_ONCE: Final = 200
 """Names in one transaction: after an upgrade thousands may be due."""

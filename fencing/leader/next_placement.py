@@ -13,8 +13,8 @@ from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
 from ringfence.fencing.modes import Mode
-from ringfence.fencing.topics.cluster_state import ConnectorState, Placement
-from ringfence.fencing.topics.config_records import PlacementRecord, TargetState
+from ringfence.fencing.topics.config_records import PlacementRecord
+from ringfence.fencing.topics.connector_state import ConnectorState, Placement, TargetState
 from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, State, StatusState, TaskStatus
 
 Place = tuple[WorkerId, Incarnation]

@@ -15,8 +15,9 @@ from ringfence.fencing.leader.next_placement import ClusterView, Place, look_at,
 from ringfence.fencing.leader.restarts import RestartPolicy, in_a_row, next_restart_ms
 from ringfence.fencing.leader.round_plan import Round, plan
 from ringfence.fencing.modes import Mode
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, task_ids
-from ringfence.fencing.topics.config_records import PlacementRecord, TargetState
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import PlacementRecord
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState, task_ids
 from ringfence.fencing.topics.status import State, StatusState, TaskStatus
 
 UNFENCED_GRACE_S: Final = 300.0

@@ -8,7 +8,7 @@ from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.modes import MODE_KEY, Mode
 from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
-from ringfence.fencing.topics.cluster_state import Placement
+from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
 
 

@@ -20,9 +20,10 @@ from ringfence.fencing.kafka.topic_watch import TopicWatch
 from ringfence.fencing.records.topic_access import OffsetsTopics, TopicAccess
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics import log_levels
-from ringfence.fencing.topics.cluster_state import ConnectorState, apply_connector
-from ringfence.fencing.topics.config_records import LOGGER, TargetState, connector_of, decode
+from ringfence.fencing.topics.cluster_state import apply_connector
+from ringfence.fencing.topics.config_records import LOGGER, connector_of, decode
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
 

@@ -1,10 +1,12 @@
 """Which topics a connector writes to (KIP-558): `status-topic-<topic>:connector-<connector>` in the status topic."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields, parse_integer
+from ringfence.fencing.topics.connector_state import ConnectorState
 
 PREFIX: Final = "status-topic-"
 _BETWEEN: Final = ":connector-"
@@ -30,7 +32,7 @@ class TopicStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsResetRecord:
+class TopicsResetRecord(ConnectorScopedRecord):
     """`topics-reset-<c>` in the config topic: the active topics were reset, and tasks report theirs again.
 
     None is a tombstone.
@@ -38,6 +40,27 @@ class TopicsResetRecord:
 
     connector: ConnectorName
     time_ms: int | None
+
+    PREFIXES = ("topics-reset-",)
+
+    @classmethod
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> "TopicsResetRecord | None":
+        if not rest:
+            return None
+        return cls(ConnectorName(rest), None if value is None else parse_integer(value, "time_ms"))
+
+    @property
+    def owner(self) -> ConnectorName:
+        return self.connector
+
+    def to_key(self) -> str:
+        return f"topics-reset-{self.connector}"
+
+    def to_value(self) -> Fields | None:
+        return None if self.time_ms is None else {"time_ms": self.time_ms}
+
+    def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
+        return replace(state, topics_reset=-1 if self.time_ms is None else offset)
 
 
 def key_of(connector: ConnectorName, topic: str) -> str:

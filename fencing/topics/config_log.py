@@ -44,7 +44,7 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
             log.warning("%s", reason)
             folding.mark_unreadable(record.offset, connector, reason)
             continue
-        if isinstance(decoded, UnknownKey) and not folding.knows(decoded.key):
+        if isinstance(decoded, UnknownKey) and decoded.key not in folding.unknown:
             log.warning("Topic %s, offset %d: key %r is not known here; it is kept", topic, record.offset, decoded.key)
         nobodys.pop(record.key, None)
         folding.apply(record.offset, decoded)

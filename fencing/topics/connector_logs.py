@@ -9,11 +9,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields, parse_integer
+from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.log_levels import loudest_of, name_of, number_of
 
 DEFAULT: Final = "INFO"
@@ -28,12 +30,35 @@ _about: ContextVar[str] = ContextVar("connector", default="")
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectorLevelRecord:
+class ConnectorLevelRecord(ConnectorScopedRecord):
     """`log-level-<c>` in the config topic: what its tasks tell until then (ms); level None is a tombstone."""
 
     connector: ConnectorName
     level: str | None
     until_ms: int = 0
+
+    PREFIXES = ("log-level-",)
+
+    @classmethod
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> "ConnectorLevelRecord | None":
+        if not rest:
+            return None
+        if value is None:
+            return cls(ConnectorName(rest), None)
+        return cls(ConnectorName(rest), str(value["level"]), parse_integer(value, "until_ms"))
+
+    @property
+    def owner(self) -> ConnectorName:
+        return self.connector
+
+    def to_key(self) -> str:
+        return f"log-level-{self.connector}"
+
+    def to_value(self) -> Fields | None:
+        return None if self.level is None else {"level": self.level, "until_ms": self.until_ms}
+
+    def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
+        return replace(state, log_level=None if self.level is None else self)
 
 
 @contextmanager

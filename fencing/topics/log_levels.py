@@ -8,10 +8,15 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ringfence.fencing.errors import Invalid
+from ringfence.fencing.topics.config_record import ConfigRecord, Fields
 
+if TYPE_CHECKING:
+    from ringfence.fencing.topics.cluster_state import Fold
+
+LOGGER: Final = "logger-cluster-"
 ROOT: Final = "root"
 _LEVELS: Final = {
     "OFF": logging.CRITICAL + 50,
@@ -46,11 +51,26 @@ _changed_ms: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class LoggerRecord:
+class LoggerRecord(ConfigRecord):
     """`logger-cluster-<logger>` in the config topic: every process sets this level; None is a tombstone."""
 
     logger: str
     level: str | None
+
+    PREFIXES = (LOGGER,)
+
+    @classmethod
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> "LoggerRecord":
+        return cls(rest, None if value is None else str(value["level"]))
+
+    def to_key(self) -> str:
+        return f"{LOGGER}{self.logger}"
+
+    def to_value(self) -> Fields | None:
+        return None if self.level is None else {"level": self.level}
+
+    def apply(self, cluster: "Fold", offset: int) -> None:
+        cluster.loggers[self.logger] = (offset, self.level)
 
 
 @dataclass(frozen=True, slots=True)

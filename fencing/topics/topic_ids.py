@@ -8,7 +8,12 @@ copy, too. So the loss of any topic is known from what is left; the record with 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from ringfence.fencing.topics.config_record import ConfigRecord, Fields, dump
+
+if TYPE_CHECKING:
+    from ringfence.fencing.topics.cluster_state import Fold
 
 KEY: Final = "topic-ids"
 
@@ -30,7 +35,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicIds:
+class TopicIds(ConfigRecord):
     """The topics by role. version: grows with each change that the cluster or a person has accepted; 0: never told."""
 
     version: int = 0
@@ -39,6 +44,27 @@ class TopicIds:
     def after(self, topics: Mapping[str, Topic]) -> "TopicIds":
         """The next version where these topics differ, else this one."""
         return self if self.topics == topics else TopicIds(self.version + 1, dict(topics))
+
+    PREFIXES = (KEY,)
+
+    @classmethod
+    def decode(cls, prefix: str, rest: str, raw: bytes | None) -> "TopicIds | None":
+        """One that cannot be read is like none: the other topics and the database remember, too."""
+        return None if rest else loads(raw)
+
+    @classmethod
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> "TopicIds | None":
+        return None if rest or value is None else loads(dump(value))
+
+    def to_key(self) -> str:
+        return KEY
+
+    def to_value(self) -> Fields:
+        topics = {role: {"topic": one.name, "id": one.id} for role, one in sorted(self.topics.items())}
+        return {"version": self.version, "topics": topics}
+
+    def apply(self, cluster: "Fold", offset: int) -> None:
+        cluster.topic_ids = self
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +117,7 @@ def offsets_key(group_id: str) -> bytes:
 
 def dumps(ids: TopicIds) -> bytes:
     """The record's value."""
-    topics = {role: {"topic": one.name, "id": one.id} for role, one in sorted(ids.topics.items())}
-    return json.dumps({"version": ids.version, "topics": topics}, ensure_ascii=False, separators=(",", ":")).encode()
+    return dump(ids.to_value())
 
 
 def loads(value: bytes | str | None) -> TopicIds | None:

@@ -15,11 +15,11 @@ from ringfence.fencing.topics.config_records import (
     ConfigRecord,
     ConnectorRecord,
     PlacementRecord,
-    TargetState,
     TargetStateRecord,
     TaskCountRecord,
     TaskRecord,
 )
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import FAILED, State, StatusState, TaskStatus
 
 NAME = ConnectorName("flights")

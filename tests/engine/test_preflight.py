@@ -32,7 +32,7 @@ from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
 from ringfence.fencing.task.clients import reading_connection, transactional_producer
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.cluster_state import Placement
+from ringfence.fencing.topics.connector_state import Placement
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import new_kafka
 from tests.support.waiting import eventually

@@ -7,13 +7,8 @@ import pytest
 from ringfence.engine.queries.previews import rival_of
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
-from ringfence.fencing.topics.config_records import (
-    CommitRecord,
-    ConnectorRecord,
-    TargetState,
-    TargetStateRecord,
-    TaskCountRecord,
-)
+from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord, TaskCountRecord
+from ringfence.fencing.topics.connector_state import TargetState
 
 NAMES = frozenset({"Files", "org.example.Files"})
 KEYS: list[dict[str, object]] = [

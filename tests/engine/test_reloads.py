@@ -8,8 +8,7 @@ import pytest
 
 from ringfence.engine.leader.config_reloads import ConfigReloads
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.topics.cluster_state import ConnectorState
-from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 
 SETTINGS = {
     "config.providers": "file,dir",

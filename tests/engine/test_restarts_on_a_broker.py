@@ -18,7 +18,7 @@ from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.leader import restarts
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics import events
-from ringfence.fencing.topics.cluster_state import Placement
+from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.events import Event
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import FAILED, RESTARTED, State, TaskStatus

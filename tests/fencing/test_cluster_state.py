@@ -7,14 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.topics.cluster_state import (
-    ClusterState,
-    ConnectorState,
-    Placement,
-    apply,
-    mark_unreadable,
-    task_ids,
-)
+from ringfence.fencing.topics.cluster_state import ClusterState, apply, mark_unreadable
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -22,13 +15,13 @@ from ringfence.fencing.topics.config_records import (
     PlacementRecord,
     RestartRecord,
     SessionKeyRecord,
-    TargetState,
     TargetStateRecord,
     TaskCountRecord,
     TaskRecord,
     UnknownKey,
     encode,
 )
+from ringfence.fencing.topics.connector_state import ConnectorState, Placement, TargetState, task_ids
 
 C = ConnectorName("c")
 W, I = WorkerId("w"), Incarnation("i")  # noqa: E741

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.active_topics import TopicsResetRecord
+from ringfence.fencing.topics.config_record import ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -18,7 +19,6 @@ from ringfence.fencing.topics.config_records import (
     PlacementRecord,
     RestartRecord,
     SessionKeyRecord,
-    TargetState,
     TargetStateRecord,
     TaskCountRecord,
     TaskRecord,
@@ -28,6 +28,7 @@ from ringfence.fencing.topics.config_records import (
     encode,
 )
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import Topic, TopicIds
@@ -74,10 +75,12 @@ def test_a_key_tells_its_connector_without_its_value(record: ConfigRecord) -> No
     match record:
         case TaskRecord(task, _) | PlacementRecord(task):
             expected: str | None = task.connector
-        case SessionKeyRecord() | LoggerRecord() | DrainRecord() | TopicIds() | UnknownKey():
-            expected = None
+        case RestartRecord(connector) | ConnectorRecord(connector) | CommitRecord(connector):
+            expected = connector
+        case ConnectorScopedRecord():
+            expected = record.owner
         case _:
-            expected = record.connector
+            expected = None
     assert connector_of(encode(record)[0]) == expected
 
 

@@ -13,10 +13,10 @@ from ringfence.fencing.topics.config_records import (
     ConfigRecord,
     ConnectorRecord,
     PlacementRecord,
-    TargetState,
     TargetStateRecord,
     TaskCountRecord,
 )
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import FAILED, LOST, MISCONFIGURED, State, StatusState, TaskStatus
 from tests.fencing.test_cluster_state import C, config, fold, tasks
 

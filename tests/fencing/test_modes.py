@@ -9,7 +9,8 @@ from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, Place
 from ringfence.fencing.leader.reconcile import UNFENCED_GRACE_S, Steps, decide, waiting_for
 from ringfence.fencing.modes import Mode, lagging
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_records import PlacementRecord, TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import PlacementRecord, TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import LOST, PLACED, SUPERSEDED, State, StatusState, TaskStatus
 from tests.fencing.test_cluster_state import C, fold
 from tests.fencing.test_decisions import on, running, said

@@ -4,16 +4,15 @@ from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.task.view import DesiredState, judge
-from ringfence.fencing.topics.cluster_state import ConnectorState, Placement
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
     PlacementRecord,
-    TargetState,
     TargetStateRecord,
     TaskCountRecord,
 )
+from ringfence.fencing.topics.connector_state import ConnectorState, Placement, TargetState
 from ringfence.fencing.topics.names import Topics
 from tests.fencing.test_cluster_state import C, c, config, place, tasks
 

@@ -17,7 +17,6 @@ from ringfence.fencing.records.record_path import Convert
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.cluster_state import Placement
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -27,6 +26,7 @@ from ringfence.fencing.topics.config_records import (
     TaskRecord,
     encode,
 )
+from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode

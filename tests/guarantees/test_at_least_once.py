@@ -14,7 +14,8 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.task.view import DesiredState
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Listening, Script, Stage

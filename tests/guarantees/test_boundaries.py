@@ -9,7 +9,8 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from tests.guarantees.stage import Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

@@ -11,7 +11,8 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State
 from tests.guarantees.stage import PARTITION, Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker

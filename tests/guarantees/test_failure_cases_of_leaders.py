@@ -24,7 +24,8 @@ from ringfence.fencing.leader.fence import FenceResult, fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.round_plan import Round, finish, plan
 from ringfence.fencing.topics.config_log import ConfigLog
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Script, Stage

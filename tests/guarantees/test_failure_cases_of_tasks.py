@@ -16,7 +16,8 @@ from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.clients import transactional_producer
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.config_records import ConfigRecord, TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import ConfigRecord, TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from tests.guarantees.stage import Attempt, Counting, Listening, Plain, Script, Stage
 from tests.support.broker import Broker
 from tests.support.harsh import Harsh

@@ -20,7 +20,8 @@ from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
-from ringfence.fencing.topics.config_records import ConnectorRecord, TargetState, TaskCountRecord
+from ringfence.fencing.topics.config_records import ConnectorRecord, TaskCountRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.recovery import copies, taking

@@ -10,7 +10,8 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task import polling
 from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import Removed, State
 from ringfence.local.kafka import EmbeddedKafka

@@ -14,7 +14,8 @@ from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.term import Term
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord, decode, encode
+from ringfence.fencing.topics.config_records import TargetStateRecord, decode, encode
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import Broker

@@ -14,7 +14,8 @@ from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.leader import term as leadership
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord, decode
+from ringfence.fencing.topics.config_records import TargetStateRecord, decode
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.late import NO_ERROR, SHUT_OUT, Reused, end_txn_error
 from tests.support.proxy import Api, Fate, Proxied, Request, Trap

@@ -6,7 +6,8 @@ import pytest
 
 from ringfence.fencing.errors import TopicLost
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
-from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import SUPERSEDED, LeaderRecord, Removed, State, WorkerRecord
 from ringfence.fencing.topics.topic_ids import Topic as Topic_
 from ringfence.fencing.topics.topic_ids import TopicIds

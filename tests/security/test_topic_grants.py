@@ -13,7 +13,8 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
-from ringfence.fencing.topics.config_records import ConnectorRecord, TargetState, decode, encode
+from ringfence.fencing.topics.config_records import ConnectorRecord, decode, encode
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.e2e.rest import Rest

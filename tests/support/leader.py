@@ -12,7 +12,8 @@ from typing import Any
 from ringfence.dispatch import CommandResult, Refused
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.active_topics import key_of
-from ringfence.fencing.topics.config_records import ConnectorRecord, TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import ConnectorRecord, TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.status import Removed, State
 from ringfence.projection.models import ActiveTopic, GenerationRow, Task

@@ -12,7 +12,8 @@ from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.audit.models import AuditEntry
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Connector
 from tests.support.leader import FakeLeader

@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 
 from ringfence.dispatch import Refused
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
-from ringfence.fencing.topics.config_records import TargetState, TargetStateRecord
+from ringfence.fencing.topics.config_records import TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State, WorkerRecord
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
 from ringfence.web.live.rate_control import LONGEST, SHARE, SHORTEST, RateControl

@@ -78,7 +78,7 @@ def _write(kind: str, name: str, body: Mapping[str, Any], by: Principal) -> Comm
     """Have a configuration written, with the topics that `by` may have it write to, and keep whose version it is."""
     before = versions.newest_offset(name)
     grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.name)
-    limited = {"topic_grant": grant.fields()} if grant.patterns else {}
+    limited = {"topic_grant": grant.to_value()} if grant.patterns else {}
     result = dispatch.command(kind, name, {**body, **limited}, user=by.name)
     versions.record_author(name, by.name, before, result.offset)
     return result

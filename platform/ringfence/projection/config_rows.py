@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from ringfence.encryption import encrypt_text
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, Fold
+from ringfence.fencing.topics.cluster_state import ClusterState, Fold
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConnectorRecord,
     DrainRecord,
-    TargetState,
     TaskCountRecord,
     UnknownKey,
     connector_of,
     decode,
 )
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh

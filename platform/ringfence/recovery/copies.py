@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import Groups
 
 FORMAT: Final = "ringfence-backup"

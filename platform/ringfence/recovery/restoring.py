@@ -33,10 +33,10 @@ from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
-    TargetState,
     TargetStateRecord,
     TaskCountRecord,
 )
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key

@@ -9,9 +9,9 @@ from ringfence.fencing.kafka.admin import cluster_id
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.fence_targets import target_of
 from ringfence.fencing.offsets.source_offsets import canonical, decode_key, decode_value
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
-from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.topic_ids import dumps
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.copies import ConnectorCopy, Copy, OffsetCopy

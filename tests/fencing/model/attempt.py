@@ -6,7 +6,7 @@ from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.task.view import DesiredState, judge
-from ringfence.fencing.topics.cluster_state import ConnectorState, Placement
+from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.names import Topics
 from tests.fencing.model.kafka import Fenced
 from tests.fencing.model.world import GROUP, WAIT, C, Data, OffsetRecord, Rules, Steps, Violation, World, wait_for_init

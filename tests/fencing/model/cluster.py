@@ -5,8 +5,7 @@ from dataclasses import replace
 from ringfence.engine.leader import commands
 from ringfence.fencing.ids import Incarnation, TaskId
 from ringfence.fencing.leader.assignment import Member
-from ringfence.fencing.topics.cluster_state import Placement
-from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.connector_state import Placement, TargetState
 from ringfence.fencing.topics.status import FAILED, LOST, State, StatusState, TaskStatus
 from tests.fencing.model.attempt import BATCHES_IN_A_TRANSACTION, Attempt
 from tests.fencing.model.leader import Leader, task_configs

@@ -15,8 +15,9 @@ from ringfence.fencing.leader.forgetting import forget
 from ringfence.fencing.leader.round_plan import Round, finish
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
-from ringfence.fencing.topics.cluster_state import ClusterState, TaskCount
-from ringfence.fencing.topics.config_records import ConfigRecord, TargetState, TaskCountRecord
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecord
+from ringfence.fencing.topics.connector_state import TargetState, TaskCount
 from tests.fencing.model.kafka import Fenced, OldGeneration
 from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, wait_for_init
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.assignment import Member
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, Placement, apply, apply_connector
+from ringfence.fencing.topics.cluster_state import ClusterState, apply, apply_connector
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -17,6 +17,7 @@ from ringfence.fencing.topics.config_records import (
     TaskCountRecord,
     encode,
 )
+from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.status import Attempt, StatusState
 from tests.fencing.model.kafka import Kafka
 

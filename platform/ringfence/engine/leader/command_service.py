@@ -23,12 +23,10 @@ from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.kafka.admin import end_offsets, topic_identity
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical
-from ringfence.fencing.topics import topic_grants
 from ringfence.fencing.topics.active_topics import key_of
-from ringfence.fencing.topics.cluster_state import ConnectorState
 from ringfence.fencing.topics.config_log import ConfigLog
-from ringfence.fencing.topics.config_records import TargetState
 from ringfence.fencing.topics.connector_logs import about
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import Removed
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
@@ -309,7 +307,8 @@ class CommandService:
 
 def _grant(name: ConnectorName, body: Mapping[str, Any]) -> TopicGrantRecord | None:
     """The topics of whoever saves the configuration, as the web process knows them."""
-    return topic_grants.decode(name, body["topic_grant"]) if body.get("topic_grant") else None
+    grant = body.get("topic_grant")
+    return TopicGrantRecord.parse("", name, grant) if grant else None
 
 
 def _changes(entries: list[Mapping[str, Any]]) -> list[tuple[Partition, Offset | None]]:

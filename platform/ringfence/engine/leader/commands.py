@@ -14,18 +14,18 @@ from ringfence.fencing.leader.next_placement import status_of
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
 from ringfence.fencing.topics.active_topics import TopicsResetRecord
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
     DrainRecord,
     PlacementRecord,
-    TargetState,
     TargetStateRecord,
     TaskRecord,
 )
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.status import State, StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord

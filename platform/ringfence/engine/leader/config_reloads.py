@@ -10,8 +10,7 @@ from pathlib import Path
 
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.topics.cluster_state import ConnectorState
-from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 
 KEY = "config.action.reload"
 _EVERY_SECONDS = 2.0

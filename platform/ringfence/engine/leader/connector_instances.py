@@ -17,7 +17,7 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.topics.cluster_state import ConnectorState
+from ringfence.fencing.topics.connector_state import ConnectorState
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from ringfence.fencing.errors import Conflict, FencingError, Invalid, UnknownOut
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.alteration import Records
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
-from ringfence.fencing.topics.cluster_state import ConnectorState
+from ringfence.fencing.topics.connector_state import ConnectorState
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 

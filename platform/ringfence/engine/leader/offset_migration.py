@@ -14,7 +14,7 @@ from ringfence.fencing.leader.round_plan import Round
 from ringfence.fencing.offsets.alteration import Records, has_moved, records_to_carry
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.offsets.stores import OffsetStores
-from ringfence.fencing.topics.cluster_state import ConnectorState
+from ringfence.fencing.topics.connector_state import ConnectorState
 
 log = logging.getLogger(__name__)
 

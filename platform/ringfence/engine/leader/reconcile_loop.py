@@ -24,8 +24,9 @@ from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_rest
 from ringfence.fencing.leader.round_plan import Round, finish
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.active_topics import key_of
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, Placement
-from ringfence.fencing.topics.config_records import ConfigRecord, TargetState
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import ConfigRecord
+from ringfence.fencing.topics.connector_state import ConnectorState, Placement, TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import (
     LOST,

@@ -14,8 +14,8 @@ from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets
 from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, resolve, stores_of
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.task.clients import connector_producer
-from ringfence.fencing.topics.cluster_state import ConnectorState
 from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.worker_config import WorkerConfig
 
 Config = Mapping[str, str]

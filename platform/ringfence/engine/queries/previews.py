@@ -16,9 +16,9 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
-from ringfence.fencing.topics.config_records import TargetState
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.worker_config import WorkerConfig
 
 AT_ONCE: Final = 2

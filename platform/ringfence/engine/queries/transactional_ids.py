@@ -12,7 +12,8 @@ from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
 from ringfence.fencing.kafka.transactions import Transaction, TransactionProber
 from ringfence.fencing.leader.fence import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.worker_config import WorkerConfig
 
 Settings = Mapping[str, str]

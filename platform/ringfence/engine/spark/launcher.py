@@ -19,8 +19,9 @@ from ringfence.fencing.offsets.snapshot import MOST_BYTES, OffsetsSnapshot
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.task.plugin import Outcome
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.cluster_state import ClusterState, ConnectorState, Placement
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.log_levels import ClusterLevels
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord

@@ -1,0 +1,107 @@
+"""The config topic's records, in Kafka Connect's formats: `decode` and `encode`.
+
+`decode` never guesses: a known key with a value that cannot be read raises `Unreadable`, an unknown key gives
+`UnknownKey`.
+"""
+
+from typing import Final
+
+from ringfence.fencing.errors import Unreadable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.active_topics import TopicsResetRecord
+from ringfence.fencing.topics.config_record import ConfigRecord
+from ringfence.fencing.topics.config_records.commit import CommitRecord
+from ringfence.fencing.topics.config_records.connector import ConnectorRecord
+from ringfence.fencing.topics.config_records.drain import DrainRecord
+from ringfence.fencing.topics.config_records.forgotten import Forgotten, ForgottenRecord
+from ringfence.fencing.topics.config_records.placement import PlacementRecord
+from ringfence.fencing.topics.config_records.restart import RestartRecord
+from ringfence.fencing.topics.config_records.session_key import SESSION_KEY, SessionKeyRecord
+from ringfence.fencing.topics.config_records.target_state import TargetStateRecord
+from ringfence.fencing.topics.config_records.task import TaskRecord
+from ringfence.fencing.topics.config_records.task_count import TaskCountRecord
+from ringfence.fencing.topics.config_records.unknown import UnknownKey
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.log_levels import LOGGER, LoggerRecord
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.fencing.topics.topic_ids import TopicIds
+
+__all__ = [
+    "LOGGER",
+    "RECORD_TYPES",
+    "SESSION_KEY",
+    "CommitRecord",
+    "ConfigRecord",
+    "ConnectorRecord",
+    "DrainRecord",
+    "Forgotten",
+    "ForgottenRecord",
+    "PlacementRecord",
+    "RestartRecord",
+    "SessionKeyRecord",
+    "TargetStateRecord",
+    "TaskCountRecord",
+    "TaskRecord",
+    "UnknownKey",
+    "connector_of",
+    "decode",
+    "encode",
+]
+
+RECORD_TYPES: Final[tuple[type[ConfigRecord], ...]] = (
+    ConnectorRecord,
+    TaskRecord,
+    CommitRecord,
+    TargetStateRecord,
+    RestartRecord,
+    TaskCountRecord,
+    PlacementRecord,
+    TopicsResetRecord,
+    ConnectorLevelRecord,
+    TopicGrantRecord,
+    LoggerRecord,
+    SessionKeyRecord,
+    DrainRecord,
+    TopicIds,
+)
+
+_BY_PREFIX: Final = {prefix: cls for cls in RECORD_TYPES for prefix in cls.PREFIXES}
+
+
+def _split(key: str) -> tuple[type[ConfigRecord], str, str] | None:
+    """The type, the prefix and the rest of a key. No prefix is the beginning of another."""
+    for prefix, cls in _BY_PREFIX.items():
+        if key.startswith(prefix):
+            return cls, prefix, key[len(prefix) :]
+    return None
+
+
+def connector_of(key: bytes) -> ConnectorName | None:
+    """The connector that a config-topic key belongs to; None where the key names none."""
+    try:
+        found = _split(key.decode())
+    except UnicodeDecodeError:
+        return None
+    return found[0].connector_in(found[2]) if found else None
+
+
+def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
+    """One config-topic record. Raises `Unreadable` for a known key whose value cannot be read."""
+    try:
+        text = (key or b"").decode()
+    except UnicodeDecodeError:
+        return UnknownKey(repr(key))
+    found = _split(text)
+    if found is None:
+        return UnknownKey(text)
+    cls, prefix, rest = found
+    try:
+        return cls.decode(prefix, rest, value) or UnknownKey(text)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        shown = "nothing" if value is None else f"{len(value)} bytes"
+        raise Unreadable(f"key {text!r} holds {shown} that cannot be read: {error}") from error
+
+
+def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
+    """Key and value of a config-topic record. Raises ValueError for `UnknownKey`."""
+    return record.encode()

@@ -1,0 +1,40 @@
+"""`commit-<c>`: the task records before it are complete; its offset names the generation."""
+
+from dataclasses import dataclass, replace
+
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.topics.config_record import ConfigRecord, ConnectorScopedRecord, Fields, parse_integer
+from ringfence.fencing.topics.config_records.forgotten import Forgotten, ForgottenRecord
+from ringfence.fencing.topics.connector_state import Commit, ConnectorState
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord(ConnectorScopedRecord):
+    """`tasks`: how many task records belong to it."""
+
+    connector: ConnectorName
+    tasks: int
+
+    PREFIXES = (Forgotten.COMMIT,)
+
+    @classmethod
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> ConfigRecord | None:
+        if not rest:
+            return None
+        name = ConnectorName(rest)
+        return ForgottenRecord(name, Forgotten.COMMIT) if value is None else cls(name, parse_integer(value, "tasks"))
+
+    @property
+    def owner(self) -> ConnectorName:
+        return self.connector
+
+    def to_key(self) -> str:
+        return f"{Forgotten.COMMIT}{self.connector}"
+
+    def to_value(self) -> Fields:
+        return {"tasks": self.tasks}
+
+    def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
+        known = {**state.tasks, **state.pending}
+        tasks = {n: task for n, task in known.items() if n < self.tasks}
+        return replace(state, commit=Commit(Generation(offset), self.tasks), tasks=tasks, pending={}, placements={})

@@ -1,0 +1,38 @@
+"""`session-key`: what the cluster's internal requests are signed with (KIP-507)."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ringfence.fencing.topics.config_record import ConfigRecord, Fields, parse_integer
+
+if TYPE_CHECKING:
+    from ringfence.fencing.topics.cluster_state import Fold
+
+SESSION_KEY: Final = b"session-key"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeyRecord(ConfigRecord):
+    """`key`: base64, a secret."""
+
+    key: str = field(repr=False)
+    algorithm: str
+    created_ms: int
+
+    PREFIXES = (SESSION_KEY.decode(),)
+
+    @classmethod
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> "SessionKeyRecord | None":
+        if rest or value is None:
+            return None
+        created_ms = parse_integer(value, "creation-timestamp")
+        return cls(str(value["key"]), str(value["algorithm"]), created_ms)
+
+    def to_key(self) -> str:
+        return SESSION_KEY.decode()
+
+    def to_value(self) -> Fields:
+        return {"key": self.key, "algorithm": self.algorithm, "creation-timestamp": self.created_ms}
+
+    def apply(self, cluster: "Fold", offset: int) -> None:
+        cluster.session_key = self

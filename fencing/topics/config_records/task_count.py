@@ -1,0 +1,62 @@
+"""`tasks-count-<c>` (ours) or `tasks-fencing-<c>` (Kafka Connect's): all generations before are fenced (KIP-618)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.topics.config_record import (
+    ConfigRecord,
+    ConnectorScopedRecord,
+    Fields,
+    parse_integer,
+    parse_strings,
+)
+from ringfence.fencing.topics.config_records.forgotten import Forgotten, ForgottenRecord
+from ringfence.fencing.topics.connector_state import ConnectorState, TaskCount
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCountRecord(ConnectorScopedRecord):
+    """`generation` is None in Kafka Connect's form.
+
+    target: the client settings under which that generation's tasks produce, empty for the worker's own cluster.
+    elsewhere: whether any generation of this name had its offsets outside of the worker's topic; None: nobody knows.
+    """
+
+    connector: ConnectorName
+    tasks: int
+    generation: Generation | None
+    target: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: bool | None = None
+
+    PREFIXES = (Forgotten.COUNT, Forgotten.FENCING)
+
+    @classmethod
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> ConfigRecord | None:
+        if not rest:
+            return None
+        name = ConnectorName(rest)
+        if value is None:
+            return ForgottenRecord(name, Forgotten(prefix))
+        if prefix == Forgotten.FENCING:
+            return cls(name, parse_integer(value, "task-count"), None)
+        generation = Generation(parse_integer(value, "generation")) if "generation" in value else None
+        elsewhere = bool(value["elsewhere"]) if "elsewhere" in value else None
+        target = parse_strings(value.get("target", {}))
+        return cls(name, parse_integer(value, "tasks"), generation, target, elsewhere)
+
+    @property
+    def owner(self) -> ConnectorName:
+        return self.connector
+
+    def to_key(self) -> str:
+        return f"{Forgotten.FENCING if self.generation is None else Forgotten.COUNT}{self.connector}"
+
+    def to_value(self) -> Fields:
+        if self.generation is None:
+            return {"task-count": self.tasks}
+        value = {"tasks": self.tasks, "generation": self.generation, "target": dict(self.target)}
+        return value if self.elsewhere is None else {**value, "elsewhere": self.elsewhere}
+
+    def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
+        return replace(state, count=TaskCount(self.tasks, self.generation, self.target, self.elsewhere))

@@ -1,0 +1,147 @@
+"""What the config topic says about one connector, as pure data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.modes import Mode
+
+if TYPE_CHECKING:  # records that are kept as they are; what they change is defined here
+    from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+    from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+
+
+class TargetState(StrEnum):
+    """What the user wants of a connector. The names are Kafka Connect's own in the config topic."""
+
+    RUNNING = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfig:
+    """A task's configuration and the offset of the record that holds it."""
+
+    offset: int
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The newest commit record: a generation, and how many tasks it has."""
+
+    generation: Generation
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCount:
+    """The newest task count record: up to `tasks` transactional ids of `generation` may be alive at `target`.
+
+    generation is None where Kafka Connect wrote the record: a round is due before anything of ours may start.
+    elsewhere: see the record.
+    """
+
+    tasks: int
+    generation: Generation | None
+    target: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Who may run a task now. A larger `attempt` in the same generation replaces a smaller one.
+
+    restarts, placed_ms: see `fencing.leader.restarts`; mode: the worker's; they do not make it another placement.
+    after: the attempt that must have ended first; this one's place is reserved in the meantime, and it may not start.
+    """
+
+    worker: WorkerId
+    incarnation: Incarnation
+    attempt: int
+    generation: Generation
+    restarts: int = field(default=0, compare=False)
+    placed_ms: int = field(default=0, compare=False)
+    mode: Mode = field(default=Mode.ENABLED, compare=False)
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorState:
+    """All that the config topic says about one connector. `config` None: deleted, or not created (any more)."""
+
+    name: ConnectorName
+    config: Mapping[str, str] | None = None
+    config_offset: int = -1
+    target: TargetState = TargetState.RUNNING
+    target_offset: int = -1
+    commit: Commit | None = None
+    tasks: Mapping[int, TaskConfig] = field(default_factory=dict)
+    pending: Mapping[int, TaskConfig] = field(default_factory=dict)
+    count: TaskCount | None = None
+    placements: Mapping[int, Placement] = field(default_factory=dict)
+    unreadable: str | None = None
+    topics_reset: int = -1
+    """The offset of the newest reset of its active topics; -1 where there is none."""
+    log_level: "ConnectorLevelRecord | None" = None
+    topic_grant: "TopicGrantRecord | None" = None
+    """The topics that it may write to; None: all but internal ones."""
+    task_keys: int = 0
+    """One more than the largest task number that has a task or placement record in the topic."""
+
+    @property
+    def generation(self) -> Generation | None:
+        return self.commit.generation if self.commit else None
+
+    @property
+    def round_pending(self) -> bool:
+        """The newest commit has no count record of its own: older tasks may be alive (KIP-618, "Zombie fencing")."""
+        return self.commit is not None and (self.count is None or self.count.generation != self.commit.generation)
+
+    @property
+    def tasks_stale(self) -> bool:
+        """The configuration is newer than the task set that was made from it, or there is no (complete) task set."""
+        return self.config is not None and not self._complete
+
+    @property
+    def _complete(self) -> bool:
+        if self.config is None or self.commit is None or self.commit.generation <= self.config_offset:
+            return False
+        numbers = range(self.commit.tasks)
+        return all(n in self.tasks and self.tasks[n].offset > self.config_offset for n in numbers)
+
+    @property
+    def startable(self) -> bool:
+        """The newest generation's tasks are known and complete; they may be placed, and wait for the round."""
+        return self.unreadable is None and self._complete
+
+    @property
+    def runnable(self) -> bool:
+        """The newest generation's tasks may start: complete, and all older ones fenced."""
+        return self.startable and not self.round_pending
+
+    @property
+    def is_blank(self) -> bool:
+        """The topic says nothing of it any more, as of a name that was never used."""
+        if self.config is not None or self.commit is not None or self.count is not None:
+            return False  # nearly always: this is asked with each record
+        return replace(self, config_offset=-1, target_offset=-1) == ConnectorState(self.name)
+
+    def may_run(self, task: int, placement: Placement) -> bool:
+        """Whether this very attempt may run: the newest placement of the newest generation of a complete task set."""
+        return (
+            self.startable
+            and self.commit is not None
+            and task < self.commit.tasks
+            and placement.generation == self.commit.generation
+            and not placement.after
+            and self.placements.get(task) == placement
+        )
+
+
+def task_ids(state: ConnectorState) -> list[TaskId]:
+    """The newest generation's tasks."""
+    return [TaskId(state.name, n) for n in range(state.commit.tasks if state.commit else 0)]
