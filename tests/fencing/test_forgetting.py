@@ -130,7 +130,7 @@ def test_many_names_go_bit_by_bit() -> None:
     names = [ConnectorName(f"c{number}") for number in range(AT_ONCE + 10)]
     for name in names:
         state = with_round(delete(created(state, PLAIN, name=name), name), name)
-    assert decide(state, _no_status(), [], "g", {}, 0.0).forgettable == find_forgettable(state) == names[:AT_ONCE]
+    assert list(decide(state, _no_status(), [], "g", {}, 0.0).forgettable) == find_forgettable(state) == names[:AT_ONCE]
     state = fold(state, *forget(state))
     assert len(state.connectors) == 10
     assert not fold(state, *forget(state)).connectors
