@@ -14,7 +14,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-all chaos bench golden screenshots lint format audit lock clean
+.PHONY: help setup demo up test test-all chaos bench golden screenshots lint format audit sbom lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -78,6 +78,9 @@ format: setup ## Fix the style
 
 audit: $(TOOLS)/bin/pip-audit ## Check the Python packages for known vulnerabilities (needs the network)
 	@PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" $(PYTHON) -m tools.audit $(ARGS)
+
+sbom: setup ## Write build/sbom.json: every Python package and jar of the image, with hashes (CycloneDX)
+	@$(BIN)/python -m tools.sbom $(ARGS)
 
 lock: setup $(TOOLS)/bin/uv ## Write constraints.txt from the installed packages, and requirements.lock with the image's hashes
 	@{ sed -n '/^#/p' constraints.txt; $(BIN)/pip freeze --all --exclude pip --exclude-editable; } > constraints.new && mv constraints.new constraints.txt

@@ -7,6 +7,8 @@ from typing import Final
 
 MASTER: Final = "spark.master"
 AUTHENTICATE: Final = "spark.authenticate"
+DRIVER_MEMORY: Final = "spark.driver.memory"
+DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - a name
 _PREFIX: Final = "spark."
 
@@ -17,14 +19,19 @@ _DEFAULTS: Final = {
     # Who reaches a driver or a master without them runs programs there. Spark makes the secret where it can.
     AUTHENTICATE: "true",
     "spark.network.crypto.enabled": "true",
-    "spark.driver.memory": "512m",
+    DRIVER_MEMORY: "512m",
     "spark.log.level": "ERROR",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
+    DRIVER_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
     # A task has a dozen threads, nearly all of them librdkafka's; an arena for each keeps what none of them uses.
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
     # A task whose process dies of a signal says where: `spark_host` makes a failure of it.
     "spark.python.worker.faulthandler.enabled": "true",
 }
+# A JVM that has run out of memory loses whichever thread asked for some and lives on without it: no job starts any
+# more, and nobody knows. It ends instead, with this code, and the worker starts again.
+_EXIT_WITHOUT_MEMORY: Final = "-XX:+ExitOnOutOfMemoryError"
+OUT_OF_MEMORY: Final = 3
+
 _ON_THIS_MACHINE: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 _ON_A_CLUSTER: Final = {
     # A few tasks for each executor: they spread, and one that is lost takes few along.
@@ -50,6 +57,9 @@ FIXED: Final = {
 def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
     """For a SparkConf. Raises ValueError for a setting that cannot be used, with the reason."""
     given = {name: value.strip() for name, value in worker.items() if name.startswith(_PREFIX)}
+    options = given.get(DRIVER_OPTIONS, _DEFAULTS[DRIVER_OPTIONS])
+    if _EXIT_WITHOUT_MEMORY.partition("+")[2] not in options:  # else somebody has said what should be done
+        given[DRIVER_OPTIONS] = f"{options} {_EXIT_WITHOUT_MEMORY}".strip()
     for name, value in FIXED.items():
         if given.get(name, value) != value:
             raise ValueError(f"{name}={given[name]} cannot be used: it is {value}, since every attempt runs once only")

@@ -130,3 +130,35 @@ def test_brokers_are_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
         connection_of(Role.PRODUCER, base, {}, {"producer.override.bootstrap.servers": "127.0.0.1:2181"})
     home = connection_of(Role.PRODUCER, Connection("127.0.0.1:9092"), {}, {})  # the worker's own needs no permission
     assert home.bootstrap == "127.0.0.1:9092"
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_token_issuer_is_judged_like_a_registry(
+    inner: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    """Only the issuer is on this machine: the token comes before the registry is asked at all."""
+    url, asked = inner
+    policy = "public,private,loopback" if allowed else "public,private"
+    monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress=policy)])
+    converter = JsonSchemaConverter()
+    settings = {
+        "schema.registry.url": "http://192.0.2.1:8081",
+        "bearer.auth.credentials.source": "OAUTHBEARER",
+        "bearer.auth.issuer.endpoint.url": f"{url}/token",
+        "bearer.auth.client.id": "me",
+        "bearer.auth.client.secret": "hunter22",
+        "bearer.auth.scope": "all",
+        "bearer.auth.logical.cluster": "lsrc-1",
+        "bearer.auth.identity.pool.id": "pool-1",
+    }
+    converter.configure(settings, is_key=False)
+    with pytest.raises((ConnectorError, RetriableError)) as raised:
+        converter.from_record("t", {"a": "b"}["a"])
+    chain, cause = "", raised.value.__cause__
+    while cause is not None:
+        chain, cause = chain + str(cause), cause.__cause__
+    told = f"{raised.value}{chain}"
+    assert bool(asked) is allowed
+    assert ("egress.allow" in told) is not allowed
+    assert SECRET not in told
+    assert "hunter22" not in told

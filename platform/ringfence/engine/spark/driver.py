@@ -26,7 +26,7 @@ from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.status import FAILED
 from ringfence.memory_limit import explain, memory_limit
-from ringfence.spark_settings import is_local, spark_settings
+from ringfence.spark_settings import DRIVER_MEMORY, OUT_OF_MEMORY, is_local, spark_settings
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ class SparkHost:
         """`slots` tasks at once; `worker`: the worker's settings, of which those of Spark count. Raises ValueError."""
         self._threads: dict[tuple[TaskId, int, int], threading.Thread] = {}
         settings = spark_settings(worker or {}, slots)
+        self._memory = settings[DRIVER_MEMORY]
         # PySpark's driver asks the environment first.
         os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", sys.executable)
         if is_local(settings):
@@ -64,9 +65,9 @@ class SparkHost:
 
         def wait() -> None:
             gateway: Any = self._spark._gateway
-            gateway.proc.wait()
+            code = gateway.proc.wait()
             if not self._stopping:
-                log.error("The Spark driver's JVM has ended; this worker starts again")
+                log.error("%s; this worker starts again", _how_it_ended(code, self._memory))
                 died()
 
         threading.Thread(target=wait, name="spark-watch", daemon=True).start()
@@ -123,6 +124,13 @@ class SparkHost:
         """End the driver and its processes."""
         self._stopping = True
         self._spark.stop()
+
+
+def _how_it_ended(code: int, memory: str) -> str:
+    """Why there is no driver any more, with the remedy where it is known."""
+    if code == OUT_OF_MEMORY:
+        return f"The Spark driver ran out of memory ({DRIVER_MEMORY}={memory}; raise it among the worker's settings)"
+    return "The Spark driver's JVM has ended"
 
 
 def _not_secret(settings: Mapping[str, str]) -> dict[str, str]:
