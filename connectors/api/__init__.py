@@ -35,7 +35,15 @@ from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourceP
 from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
 from ringfence.connectors.api.structs import SchemaAndValue, Struct
-from ringfence.connectors.api.task import GroupInput, InputRecord, SourceTask, SourceTaskContext, TransactionContext
+from ringfence.connectors.api.task import (
+    GroupInput,
+    InputRecord,
+    ShareInput,
+    ShareRecord,
+    SourceTask,
+    SourceTaskContext,
+    TransactionContext,
+)
 
 __all__ = [
     "NO_DEFAULT",
@@ -67,6 +75,8 @@ __all__ = [
     "Schema",
     "SchemaAndValue",
     "SchemaType",
+    "ShareInput",
+    "ShareRecord",
     "SourceConnector",
     "SourceConnectorContext",
     "SourceOffset",

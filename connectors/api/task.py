@@ -66,6 +66,43 @@ class GroupInput(Protocol):
         ...
 
 
+class ShareRecord(InputRecord, Protocol):
+    """A record that a share group delivered."""
+
+    @property
+    def delivery_count(self) -> int:
+        """How often the broker says that it has delivered the record, 0 where the sweep has found it. A hint: the
+        broker forgets it when it fails."""
+        ...
+
+
+class ShareInput(Protocol):
+    """A membership in a share group (KIP-932): many tasks read one partition, without any order between them.
+
+    Records that `poll` gave are committed with what the task's own `poll` returns next, each of them once for all tasks
+    of the connector; that they lead to no record, or to several, is the task's affair.
+    """
+
+    def poll(self, seconds: float, limit: int) -> Sequence[ShareRecord]:
+        """At most `limit` records; empty after `seconds` without any, and sometimes earlier.
+
+        Call it once in each of the task's `poll`s, and return what becomes of all its records from that very `poll`.
+        """
+        ...
+
+    def accept(self, record: ShareRecord) -> None:
+        """The record is done with the transaction of this `poll`; so is every one of which nothing else is said."""
+        ...
+
+    def release(self, record: ShareRecord) -> None:
+        """Give the record back, now or until the `poll` returns: some task gets it again. Return nothing of it."""
+        ...
+
+    def reject(self, record: ShareRecord) -> None:
+        """The record is done, and nothing comes of it: no task gets it again."""
+        ...
+
+
 class SourceTaskContext(Protocol):
     """What the framework offers a running task."""
 
@@ -103,6 +140,24 @@ class SourceTaskContext(Protocol):
         Source partitions have `topic` and `partition` then, source offsets `offset` (the last record's). first: where
         to begin partitions that the group has no offset of, else at their beginning. Call it once, in `start`. Raises
         `ConnectorError` on a worker that is not exactly once.
+        """
+        ...
+
+    def join_share_group(
+        self,
+        group: str | None,
+        topics: Sequence[str],
+        settings: Mapping[str, str],
+        *,
+        cluster: Mapping[str, str] | None = None,
+    ) -> ShareInput:
+        """Read these topics as a member of a share group, each record committed once for all tasks of the connector.
+
+        group: None takes the connector's own; no two connectors may read one. settings: the connector's
+        configuration, of which those under `share.` count (`connectors.kafka_settings.share_group`). cluster: the
+        client settings of the cluster to read from, None for the one that the task writes to. Source partitions and
+        offsets of the task's records are only told then, in dead letters for example: the ledger counts. Call it once,
+        in `start`. Needs `transaction.boundary=poll`. Raises `ConnectorError` on a worker that is not exactly once.
         """
         ...
 

@@ -1,7 +1,7 @@
 """A producer without transactions, for what may be written twice: each call waits until the brokers have it."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -16,7 +16,9 @@ _MOST_AT_ONCE = 10_000
 class PlainProducer:
     """Idempotent, acknowledged by all replicas. Not shared between threads that write at once."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, partition_of: Callable[[bytes], int] = lambda _: -1) -> None:
+        """partition_of: by a record's key; -1 leaves the choice to the partitioner."""
+        self._partition_of = partition_of
         with kafka_errors("creating a producer"):
             self._producer = Producer(
                 connection.librdkafka(
@@ -41,7 +43,7 @@ class PlainProducer:
         with kafka_errors(doing):
             for start in range(0, len(records), _MOST_AT_ONCE):
                 for key, value in records[start : start + _MOST_AT_ONCE]:
-                    self._producer.produce(topic, value, key, on_delivery=on_delivery)
+                    self._producer.produce(topic, value, key, self._partition_of(key), on_delivery)
                 left = self._producer.flush(max(0.01, deadline.remaining))
                 if left or refused:
                     break

@@ -23,6 +23,7 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import end_leftovers
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConfigRecord, encode
@@ -134,7 +135,7 @@ class Term:
             with kafka_errors("writing the config topic"):
                 for record in records:
                     if isinstance(record, TopicRecord):
-                        producer.produce(record.topic, record.value, record.key)
+                        producer.produce(record.topic, record.value, record.key, log_partition_of(record.key))
                         continue
                     key, value = encode(record)
                     producer.produce(self._topic, value, key, 0)

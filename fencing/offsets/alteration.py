@@ -15,6 +15,7 @@ from ringfence.fencing.errors import Abortable, Fenced, FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.kafka.translation import kafka_errors
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.stores import OffsetStores
 
@@ -60,7 +61,7 @@ def _transaction(producer: TransactionalClient, topic: str, records: Records, de
             for key, value in records:
                 while True:
                     try:
-                        producer.produce(topic, value, key)
+                        producer.produce(topic, value, key, log_partition_of(key))
                         break
                     except BufferError:
                         producer.serve(0.02)

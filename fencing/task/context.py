@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ringfence.connectors.api import GroupInput, OffsetReader, TransactionContext
+from ringfence.connectors.api import GroupInput, OffsetReader, ShareInput, TransactionContext
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.task.group_source import no_groups
+from ringfence.fencing.task.share_groups import no_share_groups
 from ringfence.fencing.task.view import DesiredState, TaskView
 
 _GO_ON = frozenset({DesiredState.RUN})
@@ -24,6 +25,7 @@ class TaskContext:
         due_in: Callable[[], float],
         clock: Clock,
         join: Callable[..., GroupInput] = no_groups,
+        join_share: Callable[..., ShareInput] = no_share_groups,
     ) -> None:
         """`due_in`: seconds until the open transaction must be committed; a wait ends by then."""
         self._config = config
@@ -34,6 +36,7 @@ class TaskContext:
         self._due_in = due_in
         self._clock = clock
         self._join = join
+        self._join_share = join_share
 
     @property
     def config(self) -> Mapping[str, str]:
@@ -60,6 +63,16 @@ class TaskContext:
         first: Mapping[tuple[str, int], int] | None = None,
     ) -> GroupInput:
         return self._join(group, topics, session_timeout_ms=session_timeout_ms, first=first)
+
+    def join_share_group(
+        self,
+        group: str | None,
+        topics: Sequence[str],
+        settings: Mapping[str, str],
+        *,
+        cluster: Mapping[str, str] | None = None,
+    ) -> ShareInput:
+        return self._join_share(group, topics, settings, cluster=cluster)
 
     def wait(self, seconds: float) -> bool:
         """Also returns (false) when the open transaction is due, so that `poll` can return and it is committed."""

@@ -6,6 +6,8 @@ from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, stores_of
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
@@ -39,6 +41,11 @@ class TaskOffsets:
     def topic(self) -> str:
         return self._stores.effective.name
 
+    @property
+    def reading(self) -> Connection:
+        """How the effective topic is read."""
+        return self._stores.effective.reading
+
     def prepare(self) -> None:
         """Step 5: the topic of the connector's own is there, and compacted. Raises `Retriable` or `Fatal`."""
         self._stores = prepare(self._stores, self._spec.worker_settings, Deadline.after(_READY_SECONDS, self._clock))
@@ -56,4 +63,6 @@ class TaskOffsets:
         if known.gaps is None:
             return None
         worker = self._stores.worker
-        return OffsetsCopy(lambda: PlainProducer(worker.reading), worker.name, known.gaps, told, self._clock)
+        return OffsetsCopy(
+            lambda: PlainProducer(worker.reading, log_partition_of), worker.name, known.gaps, told, self._clock
+        )

@@ -50,7 +50,9 @@ class PollLoop:
         self._requests = requests
         self._renew = renew
         # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
-        self._overlap = not (overrides(plugin, "commit") or overrides(plugin, "commit_record"))
+        # A share group's records are answered before the next ones come.
+        listens = overrides(plugin, "commit") or overrides(plugin, "commit_record")
+        self._overlap = not listens and transactions.share is None
         self._polling = Polling(plugin, view, report, counters, clock)
 
     def run(self) -> bool:
@@ -65,6 +67,8 @@ class PollLoop:
                     return True
                 if self._transactions.has_work:
                     return False
+                if self._transactions.share is not None:
+                    self._transactions.share.rest()
                 self._polling.sit_out(verdict)
                 continue
             batch = self._polling.poll(self._due_in)

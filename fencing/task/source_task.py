@@ -31,6 +31,7 @@ from ringfence.fencing.leader.restarts import why_of
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.share.source import ShareSource
 from ringfence.fencing.task import start_watch
 from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
@@ -43,6 +44,7 @@ from ringfence.fencing.task.plugin import Outcome, Plugin, overrides, readable
 from ringfence.fencing.task.poll_loop import PollLoop, due_in
 from ringfence.fencing.task.record_path_factory import record_path
 from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.share_groups import ShareGroups
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.task.start_watch import StartWatch, holding_up
 from ringfence.fencing.task.timeouts import TRANSACTION_TIMED_OUT, timeouts_explained
@@ -99,6 +101,7 @@ class SourceTaskRun:
         worker = spec.worker_settings
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
         self._left_open = False
+        self._share = ShareGroups(spec, self._boundaries, clock, lambda: self._view.tasks, self._ends)
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
             transaction_timeout_ms(worker, spec.connector_config)
         )
@@ -117,6 +120,7 @@ class SourceTaskRun:
         except Exception as error:  # noqa: BLE001 - the root of the attempt, where it is recorded
             outcome = self._fail(error)
         self._watch.close()
+        self._share.close()
         if outcome.trace is None:
             self._report.report_ended(outcome.reason)
         else:
@@ -197,6 +201,17 @@ class SourceTaskRun:
             transactions.group = group_source(self._spec, group, topics, session_timeout_ms, first or {})
             return transactions.group
 
+        def join_share(
+            group: str | None,
+            topics: Sequence[str],
+            settings: Mapping[str, str],
+            *,
+            cluster: Mapping[str, str] | None = None,
+        ) -> ShareSource:
+            assert transactions is not None
+            transactions.share = self._share.join(kept, offsets, group, topics, settings, cluster)
+            return transactions.share
+
         try:
             self._report.stage(start_watch.READING_OFFSETS)
             kept = TaskOffsets(self._spec, self._clock)
@@ -218,6 +233,7 @@ class SourceTaskRun:
                 lambda: due_in(transactions, self._boundaries, self._clock),
                 self._clock,
                 join,
+                join_share,
             )
             self._report.stage("starting the plugin")
             plugin.start(self._plugin.config)  # 7
@@ -318,6 +334,8 @@ class SourceTaskRun:
 
     def _renew(self, transactions: Transactions, kept: TaskOffsets, why: str) -> None:
         """A new epoch, which shuts out what the old producer may still send; and a look at what is really committed."""
+        if transactions.share is not None:
+            raise Abortable(f"{why}: the ledger tells where to go on")
         if transactions.group is not None:
             raise Abortable(f"{why}: the group's committed offsets tell where to go on")
         self._report.stage(start_watch.RENEWING, why)

@@ -15,9 +15,11 @@ from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
 from ringfence.fencing.kafka.protocols import Position, TransactionalClient
 from ringfence.fencing.kafka.translation import kafka_errors
 from ringfence.fencing.metrics import Measures
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 from ringfence.fencing.records.record_path import GatheredOffsets, Prepared, RecordPath
+from ringfence.fencing.share.source import ShareSource
 from ringfence.fencing.task.group_source import GroupSource
 
 log = logging.getLogger(__name__)
@@ -102,6 +104,8 @@ class Transactions:
         self.last_commit_at = clock.monotonic()
         self.group: GroupSource | None = None
         """The consumer group whose offsets stand in place of source offsets, where the plugin has joined one."""
+        self.share: ShareSource | None = None
+        """The share group whose ledger does, where it has joined one of these."""
 
     @property
     def spent(self) -> bool:
@@ -111,7 +115,7 @@ class Transactions:
     @property
     def has_work(self) -> bool:
         """Something was gathered since the last commit; after `abort`, source offsets without their records."""
-        return bool(self._gathered)
+        return bool(self._gathered) or (self.share is not None and self.share.has_work)
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
         """Transform and convert a batch; a commit may be under way in the meantime."""
@@ -141,6 +145,9 @@ class Transactions:
             self._producer.begin()
             self._open = True
             self._counters.open_since = self._clock.wall()
+            if self.share is not None:
+                with kafka_errors("writing a claim"):
+                    self.share.begin(self._producer.produce, self._offsets_topic)
 
     def _make_room(self) -> None:
         with kafka_errors("producing"):
@@ -154,6 +161,8 @@ class Transactions:
             self._start_commit_of_group(self.group)
             return
         offsets = self._gathered.take()
+        if self.share is not None:
+            offsets = self.share.states()
         if self._copy is not None:
             self._copy.before(offsets)
         with kafka_errors("producing source offsets"):
@@ -161,7 +170,7 @@ class Transactions:
                 key, value = self._known.key_of(partition), encode_value(offset)
                 while True:
                     try:
-                        self._producer.produce(self._offsets_topic, value, key)
+                        self._producer.produce(self._offsets_topic, value, key, log_partition_of(key))
                         break
                     except BufferError:
                         self._make_room()
@@ -185,6 +194,8 @@ class Transactions:
             deadline = Deadline.after(self._commit_timeout_s, self._clock)
             if carried:
                 self._producer.send_offsets(*carried, deadline)
+            if self.share is not None:
+                self.share.check(self._producer.flush, deadline)
             self._producer.commit(deadline)
             ok = True
         finally:
@@ -196,6 +207,8 @@ class Transactions:
         if self._pending is None:
             return None
         self._await_commit(None)
+        if self.share is not None:
+            self.share.settle()
         if self._copy is not None:
             self._copy.after(self._pending_batch.offsets)
         counters = self._counters

@@ -99,6 +99,11 @@ class TaskView:
         return self._verdict
 
     @property
+    def tasks(self) -> int:
+        """How many tasks the connector has."""
+        return self._state.commit.tasks if self._state.commit is not None else 0
+
+    @property
     def topics_reset(self) -> int:
         """The offset of the newest reset of the connector's active topics, -1 for none."""
         return self._state.topics_reset

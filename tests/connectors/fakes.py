@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from ringfence.connectors.api import (
     GroupInput,
     RecordBatch,
+    ShareInput,
     SourceOffset,
     SourcePartition,
     SourceTask,
@@ -41,6 +42,16 @@ class FakeContext:
         session_timeout_ms: int,
         first: Mapping[tuple[str, int], int] | None = None,
     ) -> GroupInput:
+        raise NotImplementedError
+
+    def join_share_group(
+        self,
+        group: str | None,
+        topics: Sequence[str],
+        settings: Mapping[str, str],
+        *,
+        cluster: Mapping[str, str] | None = None,
+    ) -> ShareInput:
         raise NotImplementedError
 
     def wait(self, seconds: float) -> bool:

@@ -40,6 +40,9 @@ class PlainProducer:
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
         raise NotImplementedError
 
+    def flush(self, seconds: float) -> int:
+        return int(self._producer.flush(seconds))
+
     def close(self) -> None:
         self._producer.flush(30)
 

@@ -176,3 +176,14 @@ def consumer(settings: Mapping[str, str], isolation: str) -> Consumer:
             "auto.offset.reset": "error",
         }
     )
+
+
+def check_open(settings: Mapping[str, str], topics: Sequence[str]) -> None:
+    """The connector gives no internal topics to its tasks; a task of another version of it might.
+
+    Raises `ConnectorError`, `KafkaException`.
+    """
+    limits = worker_limits.current()
+    closed = [topic for topic in topics if limits.internal(topic)]
+    if closed and Cluster(settings).cluster_id() == limits.cluster_id:
+        raise ConnectorError(f"{closed[0]} is an internal topic of Kafka or of the workers: it is not read.")

@@ -58,7 +58,7 @@ class KafkaSourceConnector(SourceConnector):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
-        self._parsed = CONFIG_DEF.parse(config)
+        self._parsed = self.config_def().parse(config)
         self._renaming = renaming(self._parsed)
         self._source = Cluster(validate(source_settings(config)))
         self._target = Cluster(validate(target_settings(config)))
@@ -80,6 +80,10 @@ class KafkaSourceConnector(SourceConnector):
         except KafkaException as error:
             raise ConnectorError(f"The topics cannot be prepared: {_words(error)}") from error
         self._known = topics
+        return self.divide(topics, max_tasks)
+
+    def divide(self, topics: Mapping[str, int], max_tasks: int) -> list[dict[str, str]]:
+        """The configurations of the tasks that read these topics, each with the number of its partitions."""
         if self._parsed.string(names.ASSIGNMENT) == names.GROUP:
             if not topics:
                 return []

@@ -4,7 +4,7 @@ import functools
 import json
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -20,11 +20,10 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.kafka_source import settings
-from ringfence.connectors.builtin.kafka_source.cluster import Cluster, consumer, source_settings, validate
+from ringfence.connectors.builtin.kafka_source.cluster import Cluster, check_open, consumer, source_settings, validate
 from ringfence.connectors.builtin.kafka_source.runs import Run, by_partition, of_messages, of_records
 from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
 from ringfence.connectors.builtin.kafka_source.topics import Renaming, check_other_offsets, starting_offset
-from ringfence.connectors.worker_limits import current
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +57,10 @@ class KafkaSourceTask(SourceTask):
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
         assignment = parsed.string(settings.ASSIGNMENT)
         share = share_of(config)
-        self._check_open({topic for topic, _ in share})
+        try:
+            check_open(self._settings, sorted({topic for topic, _ in share}))
+        except KafkaException as error:
+            raise _error_to_raise(error.args[0], "The source cluster cannot be looked at") from error
         delivered = {one: parse_offset(self.context.offset_reader.offset(self._partition(one))) for one in share}
         grouped = self._group_offsets(assignment, group_of(config), delivered)
         if assignment == settings.GROUP:
@@ -74,18 +76,6 @@ class KafkaSourceTask(SourceTask):
         self._consumer = consumer(self._settings, parsed.string(settings.ISOLATION))
         self._go_on(delivered)
         logger.info("Reading %d partitions", len(share))
-
-    def _check_open(self, topics: Set[str]) -> None:
-        """The connector gives no internal topics to its tasks; a task of another version of it might."""
-        closed = sorted(topic for topic in topics if current().internal(topic))
-        if not closed:
-            return
-        try:
-            same = Cluster(self._settings).cluster_id() == current().cluster_id
-        except KafkaException as error:
-            raise _error_to_raise(error.args[0], "The source cluster cannot be looked at") from error
-        if same:
-            raise ConnectorError(f"{closed[0]} is an internal topic of Kafka or of the workers: it is not read.")
 
     def _partition(self, one: tuple[str, int]) -> dict[str, object]:
         """The source partition; always the same object, which the record path is quick with."""

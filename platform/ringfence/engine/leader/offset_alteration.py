@@ -17,6 +17,7 @@ from ringfence.fencing.errors import Conflict, FencingError, Invalid, UnknownOut
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.alteration import Records
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
+from ringfence.fencing.share.by_hand import expand
 from ringfence.fencing.topics.connector_state import ConnectorState
 
 Changes = Sequence[tuple[Partition, Offset | None]]
@@ -49,6 +50,7 @@ class OffsetAlteration:
 
     def move(self, changes: Changes) -> Plan:
         """Steps 1 and 2 where the connector has a topic of its own; what is left is the leader's to write."""
+        changes = expand(changes, self._known.all())
         worker = self._known.gaps
         if worker is None:
             return commands.alter_offsets(self._name, changes, self._known, self._stores.effective.name)

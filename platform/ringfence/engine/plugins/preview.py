@@ -18,6 +18,7 @@ from ringfence.connectors.api import (
     OffsetRecord,
     RecordBatch,
     RetriableError,
+    ShareInput,
     SourceConnector,
     SourceRecord,
     SourceTask,
@@ -78,6 +79,20 @@ class PreviewContext:
         raise ConnectorError(
             f"This task reads as a member of the consumer group {group}: a preview joins no group. Look at the records "
             "of its topics instead."
+        )
+
+    def join_share_group(
+        self,
+        group: str | None,
+        topics: Sequence[str],
+        settings: Mapping[str, str],
+        *,
+        cluster: Mapping[str, str] | None = None,
+    ) -> ShareInput:
+        """A member would be given records that running tasks wait for."""
+        raise ConnectorError(
+            "This task reads as a member of a share group: a preview joins no group. Look at the records of its topics "
+            "instead."
         )
 
     def wait(self, seconds: float) -> bool:

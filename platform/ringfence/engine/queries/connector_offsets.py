@@ -9,10 +9,12 @@ from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.offsets.alteration import Records, guard_id, write
+from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, canonical, read_offsets
 from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged, resolve, stores_of
 from ringfence.fencing.offsets.view import OffsetsView
+from ringfence.fencing.share.by_hand import merge
 from ringfence.fencing.task.clients import connector_producer
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_state import ConnectorState
@@ -78,7 +80,7 @@ class ConnectorOffsets:
             found = self._of_worker(name, limit)
         else:
             found = self.read(name, stores, limit)
-        return sorted(found.present(), key=lambda each: canonical(each.partition))
+        return sorted(merge(name, found.present()), key=lambda each: canonical(each.partition))
 
     def guard(self, name: ConnectorName) -> str:
         """The transactional id under which `write` works."""
@@ -128,7 +130,7 @@ class ConnectorOffsets:
         """Write to the worker's topic, without a transaction and with the worker's credentials."""
         if not records:
             return
-        writer = PlainProducer(stores.worker.reading)
+        writer = PlainProducer(stores.worker.reading, log_partition_of)
         try:
             writer.write(stores.worker.name, records, limit)
         finally:

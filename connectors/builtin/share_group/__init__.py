@@ -1,0 +1,1 @@
+"""ShareGroupSource: topics read through a share group, with more tasks than partitions, each record once."""

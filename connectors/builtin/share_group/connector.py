@@ -1,0 +1,90 @@
+"""ShareGroupSource: the topics of a Kafka cluster as a queue, for any number of tasks (KIP-932)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConnectorError,
+    ExactlyOnceSupport,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from ringfence.connectors.builtin.kafka_source import settings
+from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
+from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF
+from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
+from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY
+
+_WHOLE = ("topic_id", "partition")
+
+
+class ShareGroupSourceConnector(KafkaSourceConnector):
+    """Reads topics through a share group, each record once for all tasks, in no order.
+
+    Every task reads every topic; the broker says who tries which record. Topics are created at the target as by
+    KafkaSource.
+    """
+
+    version: ClassVar[str] = "1.0.0"
+    aliases: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG_DEF
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        return ShareGroupSourceTask
+
+    def divide(self, topics: Mapping[str, int], max_tasks: int) -> list[dict[str, str]]:
+        """As many tasks as are allowed, whatever the number of partitions."""
+        if not topics:
+            return []
+        return [{**self._config, settings.TASK_TOPICS: json.dumps(topics, separators=(",", ":"))}] * max_tasks
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        errors = dict(super().validate(config))
+        boundary = config.get(TRANSACTION_BOUNDARY, "").strip().lower() or "poll"
+        if boundary != "poll":
+            errors[TRANSACTION_BOUNDARY] = [
+                f"{TRANSACTION_BOUNDARY}={boundary}: the records of an open transaction are locked, and other tasks "
+                "wait for them. Use poll; batch.size says how many records a transaction has."
+            ]
+        return errors
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Whatever the share group does: the ledger counts."""
+        return ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """A partition is a topic's id and a number; what is before `low` or in `done` is not read again."""
+        for partition, offset in offsets:
+            if offset is None:
+                continue
+            if sorted(partition) != sorted(_WHOLE) or not isinstance(partition["topic_id"], str):
+                raise ConnectorError(
+                    f"The partition {dict(partition)} must have a topic's id under 'topic_id' and a number under "
+                    "'partition', as GET shows them."
+                )
+            for what, holder, key in (("partition", partition, "partition"), ("offset", offset, "low")):
+                number = holder.get(key)
+                if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+                    raise ConnectorError(
+                        f"The {what} {dict(holder)} must have an integer, not negative, under {key!r}."
+                    )
+            done = offset.get("done", [])
+            if not isinstance(done, list) or not all(_is_range(one) for one in done):
+                raise ConnectorError(f"The offset {dict(offset)} must have a list of [first, last] under 'done'.")
+        return True
+
+
+def _is_range(one: object) -> bool:
+    if not isinstance(one, list) or len(one) != 2:
+        return False
+    first, last = one
+    return isinstance(first, int) and isinstance(last, int) and 0 <= first <= last

@@ -1,0 +1,107 @@
+"""The settings of ShareGroupSource: KafkaSource's, without those of an assignment, and the share group's."""
+
+from typing import Final
+
+from ringfence.connectors.api import (
+    Choices,
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    Importance,
+    NonEmpty,
+    OneOf,
+    Range,
+    Width,
+)
+from ringfence.connectors.builtin.kafka_source import settings
+from ringfence.connectors.kafka_settings import share_group
+
+_LEFT_OUT: Final = frozenset({settings.ASSIGNMENT, settings.GROUP_ID, settings.SESSION_TIMEOUT_MS, settings.ISOLATION})
+_GROUP: Final = "Share group"
+
+
+def _inherit_keys() -> list[ConfigKey]:
+    return [key for key in settings.CONFIG_DEF.keys.values() if key.name not in _LEFT_OUT]
+
+
+def _number(definition: ConfigDef, name: str, display_name: str, documentation: str) -> None:
+    default, least, greatest = share_group.NUMBERS[name]
+    definition.define(
+        name,
+        ConfigType.LONG,
+        default=default,
+        validator=Range(least, greatest),
+        importance=Importance.LOW,
+        documentation=documentation,
+        group=_GROUP,
+        width=Width.SHORT,
+        display_name=display_name,
+    )
+
+
+def _define() -> ConfigDef:
+    made = ConfigDef(_inherit_keys())
+    made.define(
+        share_group.GROUP,
+        ConfigType.STRING,
+        default=None,
+        validator=NonEmpty(),
+        importance=Importance.MEDIUM,
+        documentation="The share group; <group.id>-<name of the connector> where it is left out. It is this "
+        "connector's alone. No order is kept between records, not per key either.",
+        group=_GROUP,
+        width=Width.MEDIUM,
+        display_name="Share group",
+    )
+    made.define(
+        share_group.START,
+        ConfigType.STRING,
+        default=share_group.EARLIEST,
+        validator=OneOf(share_group.EARLIEST, share_group.LATEST),
+        recommender=Choices(share_group.EARLIEST, share_group.LATEST),
+        importance=Importance.MEDIUM,
+        documentation="Where a topic begins that the connector has not read before. Partitions that are added to a "
+        "topic later, and a topic that is created again, are read from their beginning.",
+        group=_GROUP,
+        width=Width.SHORT,
+        display_name="Start",
+    )
+    _number(
+        made,
+        share_group.LOCK_MS,
+        "Lock (ms)",
+        "How long a record stays with one task before another one gets it, too. A record that takes longer is "
+        "processed more than once, and committed once.",
+    )
+    _number(
+        made,
+        share_group.DELIVERY_LIMIT,
+        "Delivery limit",
+        "How often the broker delivers a record before it archives it. Archived records are not lost: the sweep reads "
+        "them from their topic.",
+    )
+    _number(
+        made,
+        share_group.MAX_LOCKS,
+        "Locked records",
+        "How many records of one partition all tasks together may hold. With batch.size, it bounds how many tasks "
+        "find work in one partition.",
+    )
+    _number(
+        made,
+        share_group.SWEEP_AFTER_MS,
+        "Sweep after (ms)",
+        "After how long a record that no task has committed is read from its topic. 0: the delivery limit times the "
+        "lock, and five seconds.",
+    )
+    _number(
+        made,
+        share_group.CLAIM_TIMEOUT_MS,
+        "Claim timeout (ms)",
+        "How long a task waits for another one's open transaction on the same records before it fences it. Longer than "
+        "a transaction takes.",
+    )
+    return made
+
+
+CONFIG_DEF: Final = _define()

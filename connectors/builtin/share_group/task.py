@@ -1,0 +1,73 @@
+"""Delivers the records of a share group as they are: bytes of keys, values and headers, and the timestamp."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ringfence.connectors.api import RecordBatch, ShareInput, ShareRecord, SourceRecord, SourceTask
+from ringfence.connectors.builtin.kafka_source import settings
+from ringfence.connectors.builtin.kafka_source.cluster import check_open, source_settings, validate
+from ringfence.connectors.builtin.kafka_source.task import share_of, target_of
+from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF
+from ringfence.connectors.kafka_settings import share_group
+
+logger = logging.getLogger(__name__)
+
+
+class ShareGroupSourceTask(SourceTask):
+    """What `poll` returns is what one poll of the group gave, and is committed in one transaction."""
+
+    version: ClassVar[str | None] = "1.0.0"
+
+    def start(self, config: Mapping[str, str]) -> None:
+        parsed = CONFIG_DEF.parse(config)
+        self._limit = parsed.integer(settings.BATCH_SIZE)
+        self._wait_s = parsed.integer(settings.POLL_MS) / 1000
+        topics = sorted({topic for topic, _ in share_of(config)})
+        self._targets = {topic: target_of(parsed, topic) for topic in topics}
+        self._partitions: dict[tuple[str, int], dict[str, object]] = {}
+        cluster = validate(source_settings(config))
+        check_open(cluster, topics)
+        self._input: ShareInput = self.context.join_share_group(
+            config.get(share_group.GROUP), topics, config, cluster=cluster
+        )
+        logger.info("Reading %s through a share group", ", ".join(topics))
+
+    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        records = self._input.poll(self._wait_s, self._limit)
+        if not records:
+            return None
+        first = records[0]
+        if self.context.raw_batches and all(
+            record.topic == first.topic and record.partition == first.partition and not record.headers
+            for record in records
+        ):
+            return RecordBatch(
+                self._partition(first),
+                {settings.OFFSET: records[-1].offset},
+                self._targets[first.topic],
+                [record.value for record in records],
+                [record.key for record in records],
+                first.partition,
+                [record.timestamp_ms for record in records],
+            )
+        return [
+            SourceRecord(
+                self._partition(record),
+                {settings.OFFSET: record.offset},
+                self._targets[record.topic],
+                record.value,
+                record.key,
+                record.headers,
+                record.timestamp_ms if record.timestamp_ms > 0 else None,
+                record.partition,
+            )
+            for record in records
+        ]
+
+    def _partition(self, record: ShareRecord) -> dict[str, object]:
+        """Always the same object, which the record path is quick with."""
+        one = record.topic, record.partition
+        if one not in self._partitions:
+            self._partitions[one] = {settings.TOPIC: record.topic, settings.PARTITION: record.partition}
+        return self._partitions[one]

@@ -1,0 +1,170 @@
+"""Following one partition as it is written: every record with its producer, and every marker, as soon as it is there.
+
+A client's read_uncommitted consumer shows no markers, and a read_committed one stands still at the oldest open
+transaction. Each fetch is a request of our own that the broker holds until something comes.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from kafka.errors import KafkaError, for_code
+from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.metadata import MetadataRequest
+from kafka.record.memory_records import MemoryRecords
+
+from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.consumer import Isolation, PartitionReader
+from ringfence.fencing.kafka.python_client import PythonClient
+from ringfence.fencing.kafka.settings import Connection
+
+_WITH_NAMES: Final = 12  # newer versions name topics by their id
+_BYTES: Final = 1024 * 1024
+_WAIT_MS: Final = 500
+_ASKED_MS: Final = 10_000
+_BOOTSTRAP_MS: Final = 5000
+_PLAIN: Final = (0, 1)  # not compressed, gzip: the others need a codec that only the client has
+
+
+class Entry(NamedTuple):
+    """One record, or a marker (`committed` is set then). producer_id: -1 outside of transactions."""
+
+    offset: int
+    producer_id: int
+    key: bytes | None = None
+    value: bytes | None = None
+    committed: bool | None = None
+
+
+class PartitionFollower:
+    """Reads from `position` on. Used by one thread; `close` may be called by any."""
+
+    def __init__(self, connection: Connection, topic: str, partition: int, position: int) -> None:
+        """Raises `Retriable` where no broker answers, `Fatal` where the settings cannot be used."""
+        self._connection = connection
+        self._topic = topic
+        self._partition = partition
+        self.position = position
+        self._leader: int | None = None
+        self._reader: PartitionReader | None = None
+        self._closing = threading.Event()
+        try:
+            self._client = PythonClient(
+                **connection.kafka_python(), bootstrap_timeout_ms=_BOOTSTRAP_MS, request_timeout_ms=_ASKED_MS
+            )
+        except KafkaError as error:
+            raise Retriable(f"No broker of {connection.bootstrap} answers: {type(error).__name__}") from error
+        except (OSError, ValueError) as error:
+            raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {type(error).__name__}") from error
+
+    def poll(self) -> list[Entry]:
+        """What comes within half a second. Raises `Retriable` (call again), `Fatal`."""
+        try:
+            found = self._client._manager.run(self._fetch)
+        except KafkaError as error:
+            self._leader = None
+            raise self._error(error) from error
+        if found is None:
+            return []
+        if found.error_code:
+            self._leader = None
+            raise self._error(for_code(found.error_code)())
+        return list(self._entries(bytes(found.records))) if found.records else []
+
+    async def _fetch(self) -> Any:
+        if self._leader is None:
+            self._leader = await self._find_leader()
+        if self._leader is None:
+            raise Retriable(f"Partition {self._partition} of topic {self._topic} has no leader now")
+        wanted = FetchRequest.FetchTopic.FetchPartition(
+            partition=self._partition,
+            current_leader_epoch=-1,
+            fetch_offset=self.position,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=_BYTES,
+        )
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=self._topic, partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+            min_version=4,
+            max_version=_WITH_NAMES,
+        )
+        answer = await self._client._manager.send(request, node_id=self._leader)
+        return next((found for topic in answer.responses for found in topic.partitions), None)
+
+    async def _find_leader(self) -> int | None:
+        wanted = MetadataRequest.MetadataRequestTopic(name=self._topic)
+        answer = await self._client._manager.send(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False))
+        return next(
+            (
+                int(found.leader_id)
+                for topic in answer.topics
+                for found in topic.partitions
+                if found.partition_index == self._partition and found.leader_id >= 0
+            ),
+            None,
+        )
+
+    def _entries(self, data: bytes) -> Iterator[Entry]:
+        batches = MemoryRecords(data)
+        while (batch := batches.next_batch()) is not None:
+            after = int(batch.next_offset)
+            if after <= self.position:
+                continue
+            transactional = bool(getattr(batch, "is_transactional", False))
+            producer = int(batch.producer_id) if transactional else -1
+            if getattr(batch, "is_control_batch", False):
+                for record in batch:
+                    if record.abort or record.commit:
+                        yield Entry(record.offset, producer, committed=bool(record.commit))
+            elif batch.compression_type in _PLAIN:
+                for record in batch:
+                    if record.offset >= self.position:
+                        yield Entry(record.offset, producer, record.key, record.value)
+            else:
+                for offset, (key, value) in self._read(int(batch.base_offset), after).items():
+                    yield Entry(offset, producer, key, value)
+            self.position = after
+
+    def _read(self, first: int, after: int) -> Mapping[int, tuple[bytes | None, bytes | None]]:
+        """The records of a batch in a codec that only the other client has."""
+        first = max(first, self.position)
+        start = {self._partition: first}
+        if self._reader is None:
+            self._reader = PartitionReader(
+                self._connection, self._topic, start, isolation=Isolation.UNCOMMITTED, fetch_wait_ms=10
+            )
+        else:
+            self._reader.move(start)
+        found: dict[int, tuple[bytes | None, bytes | None]] = {}
+        while self._reader.positions[self._partition] < after:
+            if self._closing.is_set():
+                raise Retriable("The reading has ended")
+            for record in self._reader.poll(0.5, after - first):
+                if record.offset < after:
+                    found[record.offset] = (record.key, record.value)
+        return found
+
+    def _error(self, error: Exception) -> FencingError:
+        name = type(error).__name__
+        text = f"Following topic {self._topic}: {name}"
+        if name == "OffsetOutOfRangeError":
+            return Fatal(f"{text}. It was truncated or created again; it is read from its beginning", name)
+        if getattr(error, "retriable", True):
+            return Retriable(f"{text}. It is tried again", name)
+        return Fatal(f"{text}. Grant Read and Describe on it", name)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._client.close()
+        if self._reader is not None:
+            self._reader.close()

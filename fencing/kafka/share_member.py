@@ -1,0 +1,125 @@
+"""A member of a share group (KIP-932): the broker locks records for it, and it says what became of them.
+
+confluent-kafka's share consumer is a preview. What it delivers, and what the broker answers to acknowledgements,
+decides nothing here: a record that was processed is known by the ledger alone (`ringfence.fencing.share`).
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, ShareConsumer
+from confluent_kafka import Message as Message
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors, translate
+
+log = logging.getLogger(__name__)
+
+_DENIED: Final = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+_CLOSE_MS: Final = 5000
+
+
+class Answer(Enum):
+    """What becomes of a locked record: it is done, somebody shall have it again, nobody shall."""
+
+    ACCEPT = AcknowledgeType.ACCEPT
+    RELEASE = AcknowledgeType.RELEASE
+    REJECT = AcknowledgeType.REJECT
+
+
+class ShareMember:
+    """One member, on one thread. Every record of a poll needs an answer before the next poll, which sends them."""
+
+    def __init__(self, connection: Connection, group: str, topics: Sequence[str], client_id: str, limit: int) -> None:
+        """limit: about how many records a poll gives; the broker locks whole batches of their producer."""
+        self._doing = f"reading as a member of share group {group}"
+        settings = connection.librdkafka(
+            group_id=group,
+            share_acknowledgement_mode="explicit",
+            max_poll_records=limit,
+            socket_timeout_ms=_CLOSE_MS,
+        )
+        settings["client.id"] = client_id
+        with kafka_errors(f"joining share group {group}"):
+            self._consumer = ShareConsumer(settings)
+            self._consumer.subscribe(list(topics))
+
+    def poll(self, seconds: float) -> list[Message]:
+        """Locked records, none of them an error; empty after `seconds` without any. Raises `Retriable`, `Fatal`."""
+        with kafka_errors(self._doing):
+            found = list(self._consumer.poll(seconds))
+        records = []
+        for message in found:
+            if (error := message.error()) is None:
+                records.append(message)
+                continue
+            raised = translate(error, self._doing)
+            if not isinstance(raised, Retriable) and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                for one in records:
+                    self.answer(one, Answer.RELEASE)
+                raise raised
+            log.info("%s", raised)  # the client goes on by itself
+        return records
+
+    def answer(self, message: Message, answer: Answer) -> None:
+        """Sent with the next poll. A lock that is lost already is no trouble: somebody else has the record then."""
+        try:
+            self._consumer.acknowledge(message, answer.value)
+        except KafkaException as error:
+            log.debug("%s", error)
+
+    def send_answers(self, seconds: float) -> None:
+        """Send what was answered now, where no poll will do it soon."""
+        try:
+            refused = {one: error for one, error in self._consumer.commit_sync(seconds).items() if error is not None}
+        except KafkaException as error:
+            log.info("%s: the answers did not reach the broker: %s", self._doing, error.args[0].str())
+        else:
+            if refused:
+                log.debug("%s: refused answers: %s", self._doing, refused)
+
+    def close(self) -> None:
+        """Leave the group."""
+        try:
+            self._consumer.close()
+        except KafkaException as error:
+            log.info("%s: leaving: %s", self._doing, error.args[0].str())
+
+
+def alter_share_group(connection: Connection, group: str, settings: Mapping[str, str], deadline: Deadline) -> None:
+    """Set a share group's own settings, each under its name with `share.` before it. Raises `Fatal`, `Retriable`."""
+    entries = [
+        ConfigEntry(f"share.{name}", value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    doing = f"setting up share group {group}"
+    client = AdminClient(connection.librdkafka())  # type: ignore[arg-type]
+    answers = client.incremental_alter_configs([resource], request_timeout=max(0.5, deadline.slice(10.0)))
+    for future in answers.values():
+        try:
+            future.result()
+        except KafkaException as error:
+            reason = error.args[0]
+            if reason.code() in _DENIED:
+                raise Fatal(
+                    f"{doing}: {reason.str()}. Grant the principal AlterConfigs and Read on the group", reason.name()
+                ) from error
+            if reason.code() == KafkaError.INVALID_CONFIG or reason.code() == KafkaError.INVALID_REQUEST:
+                raise Fatal(
+                    f"{doing}: {reason.str()}. Correct the connector's share.* settings, or the broker's "
+                    "limits (group.share.min.*, group.share.max.*)",
+                    reason.name(),
+                ) from error
+            raise translate(reason, doing) from error

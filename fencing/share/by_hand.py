@@ -1,0 +1,45 @@
+"""The ledger as people see it, one line a partition, and what it takes to move it by hand. Pure.
+
+A line stands for the states of all slots. Where somebody writes it, those states have to go: they would go on saying
+what they have said. A connector's offsets are moved on a STOPPED connector only, behind its fencing round, so no task
+can write a state behind them.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.ledger_keys import parse_partition, partition_key
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, encode_value
+from ringfence.fencing.share.ledger import Ledger
+from ringfence.fencing.share.ledger_records import encode_state
+
+Changes = Sequence[tuple[Partition, Offset | None]]
+
+
+def merge(connector: ConnectorName, offsets: Iterable[SourceOffset]) -> list[SourceOffset]:
+    """Source offsets with one in place of all slots' states of a partition; others stay as they are."""
+    ledger, others = Ledger(connector), []
+    for found in offsets:
+        if parse_partition(found.partition) is None:
+            others.append(found)
+        else:
+            ledger.begin([(found.key, encode_value(found.offset))])
+    merged = []
+    for tp in ledger.partitions():
+        state = ledger.state(tp)
+        if state is not None:
+            key = partition_key(tp)
+            merged.append(SourceOffset(key, encode_state(state), b""))
+    return [*others, *merged]
+
+
+def expand(changes: Changes, known: Iterable[SourceOffset]) -> Changes:
+    """The changes, and before them the end of each slot's state of a partition that they are about."""
+    moved = {parsed[0] for partition, _ in changes if (parsed := parse_partition(partition)) and parsed[1] is None}
+    given = {parsed for partition, _ in changes if (parsed := parse_partition(partition))}
+    ended: list[tuple[Partition, Offset | None]] = []
+    for found in known:
+        parsed = parse_partition(found.partition)
+        if parsed is not None and parsed[0] in moved and parsed not in given and found.offset is not None:
+            ended.append((found.partition, None))
+    return [*ended, *changes]

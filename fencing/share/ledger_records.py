@@ -1,0 +1,100 @@
+"""The records of a connector's ledger, in one partition of its offsets topic (docs/share-groups.md, "The ledger").
+
+A *claim* is the first record of a transaction: it names the offsets that the transaction is about. Its key is no source
+partition, so that whoever reads source offsets passes it over; once its transaction is over it says nothing any more.
+
+A *state* is a source offset, produced last: what one slot (a task's number) has committed of one input partition at or
+above `low`, below which every offset is done. The last state of each slot is enough, so the ledger may be compacted.
+A state without a slot is the whole partition's: REST shows it, and writes it when somebody moves offsets by hand.
+
+All of them are in partition 0 of the topic (`ringfence.fencing.offsets.ledger_keys`).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.offsets.ledger_keys import SLOT, InputPartition, is_number
+from ringfence.fencing.offsets.source_offsets import Offset
+from ringfence.fencing.share.ranges import Ranges
+
+TOPIC: Final = "topic"
+LOW: Final = "low"
+DONE: Final = "done"
+TRIES: Final = "tries"
+
+_CLAIM: Final = "claim"
+START: Final = -1
+"""The offset that is claimed by whoever says where a partition begins."""
+
+
+Claims = Mapping[InputPartition, Ranges]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one transaction is about. slot: the number of the task whose transactional id it has."""
+
+    slot: int
+    offsets: Claims
+
+
+@dataclass(slots=True)
+class State:
+    """tries: how often an offset was tried by the sweep before it was done; only those that were."""
+
+    topic: str
+    low: int
+    done: Ranges = field(default_factory=Ranges)
+    tries: dict[int, int] = field(default_factory=dict)
+
+
+def claim_key(connector: ConnectorName, slot: int) -> bytes:
+    """One key a slot: compaction keeps the newest claim at most."""
+    return _dump([connector, _CLAIM, slot])
+
+
+def encode_claim(claim: Claim) -> bytes:
+    offsets = [[tp.topic_id, tp.partition, ranges.pairs()] for tp, ranges in claim.offsets.items()]
+    return _dump({SLOT: claim.slot, _CLAIM: offsets})
+
+
+def decode_claim(connector: ConnectorName, key: object, value: bytes | None) -> Claim | None:
+    """key: parsed. None for what is no claim of this connector. Raises ValueError for one that cannot be read."""
+    if not isinstance(key, list) or len(key) != 3 or key[0] != connector or key[1] != _CLAIM or value is None:
+        return None
+    try:
+        loaded = json.loads(value)
+        offsets = {InputPartition(str(topic), int(number)): Ranges(pairs) for topic, number, pairs in loaded[_CLAIM]}
+        return Claim(int(loaded[SLOT]), offsets)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"A claim of connector {connector} cannot be read: {value[:200]!r}") from error
+
+
+def encode_state(state: State) -> Offset:
+    """The source offset of a state."""
+    found: dict[str, object] = {TOPIC: state.topic, LOW: state.low, DONE: state.done.pairs()}
+    return {**found, TRIES: sorted(state.tries.items())} if state.tries else found
+
+
+def decode_state(offset: Offset) -> State:
+    """Raises ValueError with what is wrong."""
+    low = offset.get(LOW)
+    if not is_number(low):
+        raise ValueError(f"{LOW!r} must be an integer, not negative: everything before it is done")
+    done, tries = offset.get(DONE, []), offset.get(TRIES, [])
+    if not isinstance(done, list) or not all(_is_pair(pair) and pair[0] <= pair[1] for pair in done):
+        raise ValueError(f"{DONE!r} must be a list of [first, last] offsets")
+    if not isinstance(tries, list) or not all(map(_is_pair, tries)):
+        raise ValueError(f"{TRIES!r} must be a list of [offset, times]")
+    return State(str(offset.get(TOPIC, "")), int(str(low)), Ranges(done), dict(tries))
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

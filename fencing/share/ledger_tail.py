@@ -1,0 +1,106 @@
+"""A task's own view of its connector's ledger: followed on a thread, up to the very record that was just written."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Abortable, Fatal, FencingError, Retriable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import end_offsets
+from ringfence.fencing.kafka.partition_follower import Entry, PartitionFollower
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
+from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_value
+from ringfence.fencing.share.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+_AGAIN_SECONDS = 0.1
+
+
+class LedgerTail:
+    """`ledger` is read and waited for under `changed`."""
+
+    def __init__(self, connection: Connection, topic: str, connector: ConnectorName, known: SourceOffsets) -> None:
+        """known: the connector's committed offsets, from which the reading goes on.
+
+        Before their positions everything was decided, so no open claim begins there.
+        """
+        self.changed = threading.Condition()
+        self.ledger = Ledger(connector)
+        self._connection = connection
+        self._topic = topic
+        self.topic_id = known.topic_id
+        self.ledger.begin((found.key, encode_value(found.offset)) for found in known.own())
+        self._position = known.positions.get(LEDGER_PARTITION, 0)
+        self._trouble: FencingError | None = None
+        self._closing = False
+        self._thread = threading.Thread(target=self._follow, name=f"ledger-{connector}", daemon=True)
+        self._thread.start()
+
+    @property
+    def position(self) -> int:
+        """Everything before it has been taken in."""
+        return self._position
+
+    def wait(self, test: Callable[[], bool], seconds: float) -> bool:
+        """Wait under `changed` until the test holds. Raises `Abortable` where the ledger cannot be read any more."""
+        with self.changed:
+            held = self.changed.wait_for(lambda: self._trouble is not None or test(), seconds)
+            if self._trouble is not None:
+                raise Abortable(f"The ledger cannot be followed: {self._trouble}", self._trouble.code)
+            return held
+
+    def catch_up(self, deadline: Deadline) -> None:
+        """Up to the end as it is now (invariant 6). Raises `Retriable`."""
+        end = end_offsets(self._connection, self._topic, [LEDGER_PARTITION], deadline)[LEDGER_PARTITION]
+        if not self.wait(lambda: self._position >= end, deadline.remaining):
+            raise Retriable(
+                f"The ledger in topic {self._topic} could not be read to its end in time: at {self._position} of {end}"
+            )
+
+    @property
+    def broken(self) -> bool:
+        """It will not go on: begin another one."""
+        return self._trouble is not None
+
+    def _follow(self) -> None:
+        follower: PartitionFollower | None = None
+        while not self._closing:
+            try:
+                if follower is None:
+                    follower = PartitionFollower(self._connection, self._topic, LEDGER_PARTITION, self._position)
+                entries = follower.poll()
+                if follower.position != self._position:
+                    self._take(entries, follower.position)
+            except Retriable as error:
+                log.info("%s", error)
+                time.sleep(_AGAIN_SECONDS)
+            except Exception as error:
+                # The root of the thread: whoever waits for the ledger is told, and the attempt begins again.
+                log.exception("The ledger in topic %s cannot be followed", self._topic)
+                self._lose(error if isinstance(error, FencingError) else Fatal(str(error)))
+                break
+        if follower is not None:
+            follower.close()
+
+    def _take(self, entries: list[Entry], position: int) -> None:
+        with self.changed:
+            for entry in entries:
+                if entry.committed is None:
+                    self.ledger.take(entry.producer_id, entry.offset, entry.key, entry.value)
+                else:
+                    self.ledger.decide(entry.producer_id, entry.committed)
+            self._position = position
+            self.changed.notify_all()
+
+    def _lose(self, error: FencingError) -> None:
+        with self.changed:
+            self._trouble = error
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        self._closing = True
+        self._thread.join(5)

@@ -1,0 +1,43 @@
+"""A record of the input as a task gets it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ringfence.fencing.kafka.share_member import Answer, Message
+from ringfence.fencing.offsets.ledger_keys import InputPartition
+
+
+class ShareRecord:
+    """See `ringfence.connectors.api.ShareRecord`. A plain class: one is made for each record.
+
+    message: what the broker's lock is on; None for a record that the sweep has found. answer: what becomes of it when
+    the open transaction is committed.
+    """
+
+    __slots__ = (
+        "answer",
+        "delivery_count",
+        "headers",
+        "key",
+        "message",
+        "offset",
+        "partition",
+        "timestamp_ms",
+        "topic",
+        "tp",
+        "value",
+    )
+
+    def __init__(self, message: Message, tp: InputPartition, *, locked: bool) -> None:
+        self.topic = str(message.topic())
+        self.partition = tp.partition
+        self.offset = int(message.offset() or 0)
+        self.key: bytes | None = message.key()
+        self.value: bytes | None = message.value()
+        self.timestamp_ms = int(message.timestamp()[1])
+        headers: Any = message.headers()
+        self.headers: Sequence[tuple[str, bytes | None]] = headers or ()
+        self.delivery_count = int(message.delivery_count() or 1) if locked else 0
+        self.message = message if locked else None
+        self.tp = tp
+        self.answer = Answer.ACCEPT

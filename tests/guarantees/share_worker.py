@@ -1,0 +1,90 @@
+"""One attempt of a share group's task in a process of its own, to be killed: `python -m tests.guarantees.share_worker`.
+
+MODE SPEC STALLED, where MODE leaves a rule out: `exact` none, `nocheck` the check behind the claim (the defect build,
+which a chaos test must find), `plain` the ledger (at least once). STALLED is the share of commits that stall behind
+the check, for up to three seconds: the classic zombie.
+"""
+
+import logging
+import os
+import random
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ringfence.connectors import worker_limits
+from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.share.check import ClaimCheck
+from ringfence.fencing.share.source import ShareSource
+from ringfence.fencing.task.plugin import Outcome, Plugin
+from ringfence.fencing.task.source_task import SourceTaskRun
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.reporter import Reporter
+from tests.guarantees.stage import Plain
+
+
+class Stalling(TransactionalProducer):
+    """The real one, which stands still at the worst moment: the check is behind it, the commit before it."""
+
+    stalled = 0.0
+
+    def commit(self, deadline: Deadline) -> None:
+        if random.random() < self.stalled:
+            time.sleep(random.uniform(0.3, 3.0))
+        super().commit(deadline)
+
+
+class Slow(ShareGroupSourceTask):
+    """`slow.ms`: what each record costs; a value that ends with `kill.value` ends the process."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        super().start(config)
+        self._slow_s = float(config.get("slow.ms", "0")) / 1000
+        self._kills = config.get("kill.value", "").encode()
+
+    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        batch = super().poll()
+        if batch is not None and self._kills:
+            values = batch.values if isinstance(batch, RecordBatch) else [record.value for record in batch]
+            if any(isinstance(value, bytes) and value.endswith(self._kills) for value in values):
+                os._exit(9)
+        if batch is not None and self._slow_s:
+            time.sleep(self._slow_s * len(batch))
+        return batch
+
+
+def leave_out(mode: str) -> None:
+    """Turn this process into a defect build."""
+    anything: Any = ClaimCheck
+    if mode in ("nocheck", "plain"):
+        anything.run = lambda *_: None
+    if mode == "plain":
+        source: Any = ShareSource
+        source.begin = lambda *_: None
+        source.check = lambda *_: None
+        source.states = lambda self: self._claims.states() and []
+
+
+def run(mode: str, spec: TaskSpec, stalled: float) -> Outcome:
+    leave_out(mode)
+    worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
+
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalClient:
+        made = Stalling(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+        made.stalled = stalled
+        return made
+
+    plugin = Plugin(Slow, {**spec.connector_config, **spec.task_config}, Plain(raw=True))
+    reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
+    return SourceTaskRun(spec, plugin, reporter, new_producer=new_producer).run()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    outcome = run(sys.argv[1], TaskSpec.loads(sys.argv[2]), float(sys.argv[3]))
+    print(outcome.reason, outcome.trace or "", flush=True)

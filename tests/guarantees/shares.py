@@ -1,0 +1,195 @@
+"""A connector that reads a share group on the real broker: its leader's pen, its input, and its tasks as processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.cluster_state import Placement
+from ringfence.fencing.topics.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    PlacementRecord,
+    TaskCountRecord,
+    TaskRecord,
+    encode,
+)
+from ringfence.fencing.topics.names import Topics
+from tests.support.waiting import eventually
+
+FLOORS = {
+    "group_share_min_record_lock_duration_ms": "1000",
+    "group_share_min_heartbeat_interval_ms": "500",
+    "group_share_heartbeat_interval_ms": "1000",
+    "group_share_min_session_timeout_ms": "5000",
+    "group_share_session_timeout_ms": "6000",
+}
+"""Of a broker whose locks expire soon enough for a test."""
+
+
+class Queue:
+    """One connector and its input. `write` and `place` are a leader's."""
+
+    def __init__(self, connection: Connection, name: str, folder: Path, *, partitions: int = 2) -> None:
+        self.connection = connection
+        self.folder = folder
+        self.group = f"{name}-workers"
+        self.connector = ConnectorName("queue")
+        self.share_group = f"{self.group}-{self.connector}"
+        self.topics = Topics(f"{name}-config", f"{name}-offsets", f"{name}-status", f"{name}-events")
+        self.source, self.partitions = f"{name}-in", partitions
+        self.target = f"out.{self.source}"
+        wanted = [self.topics.config, self.topics.status, self.topics.events]
+        compacted = TopicSpec(self.topics.offsets, 3, 1, {"cleanup.policy": "compact"})
+        both = [TopicSpec(topic, partitions) for topic in (self.source, self.target)]
+        topics = [*map(TopicSpec, wanted), compacted, *both]
+        create_topics(connection, topics, Deadline.after(30))
+        self._pen = TransactionalProducer(connection, f"{name}-leader")
+        self._pen.init(Deadline.after(30))
+        self._end = 0
+        self.generation = Generation(-1)
+        self.tasks = 0
+        self.attempts: Counter[int] = Counter()
+        self.processes: list[subprocess.Popen[str]] = []
+        self.config: dict[str, str] = {}
+
+    def settings(self, **more: str) -> dict[str, str]:
+        converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
+        return {
+            "name": self.connector,
+            "topics": self.source,
+            "source.cluster.alias": "out",
+            "source.cluster.bootstrap.servers": self.connection.bootstrap,
+            "target.cluster.bootstrap.servers": self.connection.bootstrap,
+            "consumer.poll.timeout.ms": "300",
+            **{f"{part}.converter": converter for part in ("key", "value", "header")},
+            "task.assigned.topics": f'{{"{self.source}":{self.partitions}}}',
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+
+    def write(self, *records: ConfigRecord) -> None:
+        """One leader transaction; offsets are counted, since nobody else writes here."""
+        self._pen.begin()
+        for record in records:
+            key, value = encode(record)
+            self._pen.produce(self.topics.config, value, key)
+        self._pen.commit(Deadline.after(30))
+        self._end += len(records) + 1
+
+    def configure(self, tasks: int, config: Mapping[str, str]) -> None:
+        """A generation of so many tasks, behind the round of the one before."""
+        self.config = dict(config)
+        if self.tasks:
+            ids = [f"{self.group}-{self.connector}-{number}" for number in range(self.tasks)]
+            with Fencer(self.connection) as fencer:
+                fencer.fence(ids, Deadline.after(60))
+        self.generation = Generation(self._end + 1 + tasks)
+        names = [TaskId(self.connector, number) for number in range(tasks)]
+        self.write(
+            ConnectorRecord(self.connector, config),
+            *(TaskRecord(name, config) for name in names),
+            CommitRecord(self.connector, tasks),
+        )
+        self.write(TaskCountRecord(self.connector, tasks, self.generation))
+        self.tasks = tasks
+
+    def spec(self, task: int) -> TaskSpec:
+        """A new attempt of a task, placed."""
+        self.attempts[task] += 1
+        name = TaskId(self.connector, task)
+        placement = Placement(WorkerId("w"), Incarnation("i"), self.attempts[task], self.generation)
+        self.write(PlacementRecord(name, WorkerId("w"), Incarnation("i"), self.attempts[task], self.generation))
+        worker = {
+            "offset.flush.interval.ms": "60000",
+            "transaction.timeout.ms": "20000",
+            "egress.allow": "loopback",
+        }
+        return TaskSpec(self.connection, self.group, self.topics, name, placement, "", self.config, self.config, worker)
+
+    def start(self, task: int, mode: str = "exact", stalled: float = 0.0) -> "subprocess.Popen[str]":
+        """An attempt in a process of its own; its log is `<task>-<attempt>.log`."""
+        spec = self.spec(task)
+        log = (self.folder / f"{task}-{self.attempts[task]}.log").open("w")
+        command = [sys.executable, "-m", "tests.guarantees.share_worker", mode, spec.dumps(), str(stalled)]
+        made = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        self.processes.append(made)
+        return made
+
+    def feed(self, numbers: range, *, pause_s: float = 0.0, aborted: int = 0) -> None:
+        """Transactions of 80 records, over all partitions; each `aborted`th one is aborted."""
+        pen = Producer({**self.connection.librdkafka(), "transactional.id": f"{self.source}-feed-{numbers.start}"})
+        pen.init_transactions(30)
+        for count, start in enumerate(range(numbers.start, numbers.stop, 80), 1):
+            wanted = range(start, min(start + 80, numbers.stop))
+            for lost in (True, False) if aborted and count % aborted == 0 else (False,):
+                pen.begin_transaction()
+                for number in wanted:
+                    value = b"%d%s" % (number, b" aborted" if lost else b"")
+                    pen.produce(self.source, value, None, number % self.partitions)
+                pen.flush(30)
+                if lost:
+                    pen.abort_transaction(30)
+                else:
+                    pen.commit_transaction(30)
+            if pause_s:
+                threading.Event().wait(pause_s)
+
+    def visible(self) -> Counter[bytes]:
+        """How often a read_committed reader sees each value."""
+        settings = {**self.connection.librdkafka(), "group.id": "none", "enable.partition.eof": True}
+        reader = Consumer({**settings, "isolation.level": "read_committed", "auto.offset.reset": "earliest"})
+        found: Counter[bytes] = Counter()
+        try:
+            numbers = sorted(reader.list_topics(self.target, 10).topics[self.target].partitions)
+            reader.assign([TopicPartition(self.target, number, 0) for number in numbers])
+            ends = 0
+            while ends < len(numbers):
+                for message in reader.consume(5000, 1.0):
+                    if message.error() is not None:
+                        ends += 1
+                    else:
+                        found[message.value() or b""] += 1
+        finally:
+            reader.close()
+        return found
+
+    def wait_for(self, records: int, seconds: float) -> None:
+        eventually(lambda: len(self.visible()) >= records, seconds, f"{records} visible records", pause=0.5)
+
+    def verdict(self, records: int) -> tuple[int, int]:
+        """How many of the numbers 0..records-1 are missing, and how many values are there more than once."""
+        seen = self.visible()
+        missing = sum(1 for number in range(records) if not seen[b"%d" % number])
+        return missing, sum(1 for times in seen.values() if times > 1)
+
+    def end(self, *, politely: bool = True) -> None:
+        """End every process that is still there."""
+        left = [one for one in self.processes if one.poll() is None]
+        for one in left:
+            os.kill(one.pid, signal.SIGCONT)
+            one.terminate() if politely else one.kill()
+        for one in left:
+            try:
+                one.wait(20)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait(10)
+        self.processes.clear()
+
+    def close(self) -> None:
+        self.end(politely=False)
+        self._pen.close()

@@ -1,0 +1,83 @@
+"""A share group's tasks are killed, frozen and doubled: every record of the input is in the output once.
+
+The same run with the check left out must show records twice, or it proves nothing.
+RINGFENCE_CHAOS_SEED and RINGFENCE_CHAOS_SECONDS choose the long run.
+"""
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.local.kafka import EmbeddedKafka
+from tests.guarantees.share_monkey import ShareMonkey
+from tests.guarantees.shares import FLOORS, Queue
+from tests.support.broker import new_kafka
+
+SHORT = 12.0
+TROUBLED = {
+    "share_lock_ms": "1000",
+    "share_delivery_limit": "2",
+    "share_sweep_after_ms": "4000",
+    "share_claim_timeout_ms": "1000",
+    "batch_size": "200",
+}
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """Its locks may expire after a second."""
+    made = new_kafka(tmp_path_factory.mktemp("share"), **FLOORS)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def queue(kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Queue]:
+    made = Queue(Connection(kafka.bootstrap), unique("share"), tmp_path)
+    yield made
+    made.close()
+
+
+def chaos(queue: Queue, mode: str, seed: int, seconds: float, tasks: int = 3) -> tuple[int, int]:
+    """Missing records, and records that are there more than once."""
+    records = int(seconds * 100)
+    print(f"Seed {seed}, {seconds:g} s, {records} records, {mode}", flush=True)
+    queue.configure(tasks, queue.settings(**TROUBLED))
+    feeder = threading.Thread(target=queue.feed, args=(range(records),), kwargs={"pause_s": 0.5, "aborted": 5})
+    feeder.start()
+    monkey = ShareMonkey(queue, seed, mode)
+    monkey.start(tasks)
+    monkey.run(seconds)
+    feeder.join(60)
+    monkey.calm()
+    queue.wait_for(records, 60)
+    queue.end()
+    verdict = queue.verdict(records)
+    print(dict(monkey.done), verdict, flush=True)
+    return verdict
+
+
+def test_records_are_there_once(queue: Queue) -> None:
+    assert chaos(queue, "exact", 932, SHORT) == (0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_without_the_check_there_are_records_twice(queue: Queue) -> None:
+    _, twice = chaos(queue, "nocheck", 932, 30.0)
+    assert twice > 0, "the chaos is too tame to find the defect"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_ten_minutes(queue: Queue) -> None:
+    seed = int(os.environ.get("RINGFENCE_CHAOS_SEED") or secrets.randbelow(1_000_000))
+    assert chaos(queue, "exact", seed, float(os.environ.get("RINGFENCE_CHAOS_SECONDS") or 600.0)) == (0, 0)
