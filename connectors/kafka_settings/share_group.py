@@ -13,9 +13,12 @@ DELIVERY_LIMIT: Final = "share.delivery.limit"
 MAX_LOCKS: Final = "share.max.locks"
 SWEEP_AFTER_MS: Final = "share.sweep.after.ms"
 CLAIM_TIMEOUT_MS: Final = "share.claim.timeout.ms"
+EXHAUSTED: Final = "share.exhausted"
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+DEAD_LETTER: Final = "dead-letter"
+RETRY: Final = "retry"
 
 NUMBERS: Final[Mapping[str, tuple[int, int, int]]] = {
     LOCK_MS: (30_000, 1_000, 3_600_000),

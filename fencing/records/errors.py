@@ -45,6 +45,7 @@ class Stage(StrEnum):
     HEADER_CONVERTER = "HEADER_CONVERTER"
     KEY_CONVERTER = "KEY_CONVERTER"
     VALUE_CONVERTER = "VALUE_CONVERTER"
+    TASK_POLL = "TASK_POLL"
 
 
 class ConversionSteps(Protocol):
@@ -184,6 +185,15 @@ class RecordErrors:
             return None
         self._measures.dead_letters += 1
         return self._letter(self._policy.dead_letters, record, stage, by, error)
+
+    def letter_of(self, record: SourceRecord, by: str, error: Exception) -> Call:
+        """The dead letter of a record that its task could not even hand over. Needs `dead_letters`."""
+        assert self.dead_letters is not None
+        if self._policy.log:
+            self._say(record, Stage.TASK_POLL, by, error)
+        self._measures.count_skipped(self._clock)
+        self._measures.dead_letters += 1
+        return self._letter(self.dead_letters, record, Stage.TASK_POLL, by, error)
 
     def _say(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> None:
         self._measures.errors_logged += 1

@@ -127,6 +127,13 @@ class RecordPath:
         """Topics that `_judged_by` lets pass: each name is looked at once, not with each record."""
         self.bytes = 0
 
+    def dead_letter(self, record: SourceRecord, by: str, error: Exception) -> tuple[object, ...]:
+        """What to produce of a record that is given up unseen. Raises `error` where dead letters have no topic."""
+        if self._errors is None or self._errors.dead_letters is None:
+            raise error
+        self._check_open(self._errors.dead_letters)
+        return self._errors.letter_of(record, by, error)
+
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
         """Transform and convert. Raises what transforms and converters raise."""
         if isinstance(batch, RecordBatch):

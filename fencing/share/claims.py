@@ -83,6 +83,11 @@ class SlotClaims:
         """State with the next commit that the sweep is about to try this offset for the `times`th time."""
         self._tries.setdefault(tp, {})[offset] = times
 
+    def find_tries(self, tp: InputPartition, offset: int) -> int:
+        """How often the sweep has tried an offset."""
+        found, own = self._ledger.state(tp), self._own.get(tp)
+        return max((state.tries.get(offset, 0) for state in (found, own) if state is not None), default=0)
+
     @property
     def pending(self) -> bool:
         """Whether there is something to claim or to state that does not wait for records."""

@@ -11,10 +11,11 @@ class ShareRecord:
     """See `ringfence.connectors.api.ShareRecord`. A plain class: one is made for each record.
 
     message: what the broker's lock is on; None for a record that the sweep has found. answer: what becomes of it when
-    the open transaction is committed.
+    the open transaction is committed. alone: it is tried in a transaction without others.
     """
 
     __slots__ = (
+        "alone",
         "answer",
         "delivery_count",
         "headers",
@@ -41,3 +42,4 @@ class ShareRecord:
         self.message = message if locked else None
         self.tp = tp
         self.answer = Answer.ACCEPT
+        self.alone = False

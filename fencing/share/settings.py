@@ -19,6 +19,13 @@ class Start(StrEnum):
     LATEST = share_group.LATEST
 
 
+class Exhausted(StrEnum):
+    """What becomes of a record that has ended its process again and again."""
+
+    DEAD_LETTER = share_group.DEAD_LETTER
+    RETRY = share_group.RETRY
+
+
 @dataclass(frozen=True, slots=True)
 class ShareSettings:
     """lock_ms: how long the broker leaves a record to one task. delivery_limit: how often it delivers one. max_locks:
@@ -32,20 +39,22 @@ class ShareSettings:
     max_locks: int = share_group.NUMBERS[share_group.MAX_LOCKS][0]
     sweep_after_s: float = 155.0
     patience_s: float = 10.0
+    exhausted: Exhausted = Exhausted.RETRY
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "ShareSettings":
         """Raises `Invalid`."""
         try:
             start = Start(config.get(share_group.START) or Start.EARLIEST)
+            exhausted = Exhausted(config.get(share_group.EXHAUSTED) or Exhausted.RETRY)
         except ValueError as error:
-            raise Invalid(f"{share_group.START}: {error}") from error
+            raise Invalid(f"{share_group.START} or {share_group.EXHAUSTED}: {error}") from error
         lock_ms, limit, locks, sweep_ms, patience_ms = (
             share_group.number_of(config, name) for name in share_group.NUMBERS
         )
         # The default gives the broker time for all of its deliveries.
         sweep_s = sweep_ms / 1000 if sweep_ms else limit * lock_ms / 1000 + _MARGIN_S
-        return cls(start, lock_ms, limit, locks, sweep_s, patience_ms / 1000)
+        return cls(start, lock_ms, limit, locks, sweep_s, patience_ms / 1000, exhausted)
 
     @property
     def of_group(self) -> Mapping[str, str]:

@@ -32,6 +32,7 @@ from ringfence.fencing.share.ledger_records import claim_key, encode_claim
 from ringfence.fencing.share.ledger_tail import LedgerTail
 from ringfence.fencing.share.records import ShareRecord
 from ringfence.fencing.share.settings import ShareSettings, Start
+from ringfence.fencing.share.suspects import Suspects
 from ringfence.fencing.share.sweep import Sweep
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,10 @@ class ShareSource:
         )
         self._queue: deque[ShareRecord] = deque()
         self._handed: list[ShareRecord] = []
+        self._exhausted: list[ShareRecord] = []
+        self._suspects = Suspects(self._claims, settings.delivery_limit, settings.exhausted)
+        self.dead_letter: Callable[[api.SourceRecord, str, Exception], tuple[object, ...]] = _no_letter
+        """What to produce of a record that is given up unseen."""
         self._claim = Delivery("writing a claim")
         self._refreshed_at = 0.0
         self._unknown_since = 0.0
@@ -134,8 +139,10 @@ class ShareSource:
             self._refresh()
         if self._claim_starts():
             return
-        self._queue.extend(self._sweep.look())
-        if self._queue:
+        if not self._suspects:
+            self._suspects.add(self._sweep.look())
+        if self._suspects:
+            self._try_suspects()
             return
         messages = self._member.poll(seconds)
         if not messages:
@@ -151,6 +158,16 @@ class ShareSource:
                 self._member.answer(message, Answer.RELEASE)
             else:
                 self._queue.append(ShareRecord(message, tp, locked=True))
+
+    def _try_suspects(self) -> None:
+        """Note the next tries in a transaction of their own, or give up what is exhausted; the next poll goes on."""
+        with self._tail.changed:
+            exhausted = self._suspects.note()
+            for record in exhausted:
+                self._claims.claim(record.tp, [record.offset])
+        self._exhausted += exhausted
+        if not self._claims.pending:
+            self._queue.extend(self._suspects.take())
 
     def _release(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -189,7 +206,7 @@ class ShareSource:
         with self._tail.changed:
             while self._queue and len(records) < limit:
                 record = self._queue[0]
-                alone = record.delivery_count >= self._settings.delivery_limit
+                alone = record.alone or record.delivery_count >= self._settings.delivery_limit
                 if alone and records:
                     break
                 self._queue.popleft()
@@ -224,6 +241,19 @@ class ShareSource:
         claim = self._claims.take_claim()
         self._claim = Delivery("writing a claim")
         produce(topic, encode_claim(claim), claim_key(self._connector, self._slot), LEDGER_PARTITION, self._claim)
+        for record in self._exhausted:
+            self._give_up(record, produce)
+
+    def _give_up(self, record: ShareRecord, produce: Produce) -> None:
+        place: dict[str, object] = {"topic": record.topic, "partition": record.partition}
+        at, when = {"offset": record.offset}, record.timestamp_ms
+        given = api.SourceRecord(place, at, record.topic, record.value, record.key, record.headers, when)
+        error = api.ConnectorError(
+            f"The task that processed offset {record.offset} of partition {record.partition} of topic {record.topic} "
+            f"ended without a word, {self._settings.delivery_limit} times alone: it may need too much memory or time"
+        )
+        log.warning("%s. It is a dead letter now", error)
+        produce(*self.dead_letter(given, type(self).__name__, error))
 
     def states(self) -> list[tuple[Partition, Offset | None]]:
         """This slot's source offsets, to be produced last."""
@@ -247,6 +277,8 @@ class ShareSource:
         for record in self._handed:
             self._answer(record)
         self._handed = []
+        self._exhausted = []
+        self._queue.extend(self._suspects.take())
 
     # Around it.
 
@@ -260,6 +292,8 @@ class ShareSource:
             self._claims.restart(tail.ledger)
         self._check.restart(tail)
         self._sweep.restart(tail)
+        self._suspects.restart()
+        self._exhausted = []
         for record in reversed(self._handed):
             record.answer = Answer.ACCEPT
             self._queue.appendleft(record)
@@ -291,3 +325,7 @@ class ShareSource:
             self._check.fences,
             self._sweep.swept,
         )
+
+
+def _no_letter(record: api.SourceRecord, by: str, error: Exception) -> tuple[object, ...]:
+    raise error

@@ -210,6 +210,7 @@ class SourceTaskRun:
         ) -> ShareSource:
             assert transactions is not None
             transactions.share = self._share.join(kept, offsets, group, topics, settings, cluster)
+            transactions.share.dead_letter = path.dead_letter
             return transactions.share
 
         try:
@@ -223,7 +224,8 @@ class SourceTaskRun:
             if self._ends():
                 raise _Ended
             plugin = self._plugin.make()
-            transactions = self._transactions(producer, kept, offsets, plugin, self._path(kept.topic))
+            path = self._path(kept.topic)
+            transactions = self._transactions(producer, kept, offsets, plugin, path)
             plugin.context = TaskContext(
                 self._plugin.config,
                 offsets,

@@ -16,7 +16,8 @@ from ringfence.connectors.builtin.kafka_source import settings
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF
 from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY
+from ringfence.connectors.delivery_settings import DEAD_LETTERS, TRANSACTION_BOUNDARY
+from ringfence.connectors.kafka_settings import share_group
 
 _WHOLE = ("topic_id", "partition")
 
@@ -52,6 +53,13 @@ class ShareGroupSourceConnector(KafkaSourceConnector):
             errors[TRANSACTION_BOUNDARY] = [
                 f"{TRANSACTION_BOUNDARY}={boundary}: the records of an open transaction are locked, and other tasks "
                 "wait for them. Use poll; batch.size says how many records a transaction has."
+            ]
+        needed = f"{share_group.EXHAUSTED}={share_group.DEAD_LETTER}"
+        if config.get(share_group.EXHAUSTED) == share_group.DEAD_LETTER and (
+            not config.get(DEAD_LETTERS, "").strip() or config.get("errors.tolerance", "none").strip().lower() != "all"
+        ):
+            errors[share_group.EXHAUSTED] = [
+                f"{needed} needs a topic for dead letters: set {DEAD_LETTERS} and errors.tolerance=all, or use retry."
             ]
         return errors
 

@@ -101,6 +101,19 @@ def _define() -> ConfigDef:
         "How long a task waits for another one's open transaction on the same records before it fences it. Longer than "
         "a transaction takes.",
     )
+    made.define(
+        share_group.EXHAUSTED,
+        ConfigType.STRING,
+        default=share_group.RETRY,
+        validator=OneOf(share_group.DEAD_LETTER, share_group.RETRY),
+        recommender=Choices(share_group.RETRY, share_group.DEAD_LETTER),
+        importance=Importance.MEDIUM,
+        documentation="What happens to a record whose processing has ended its task's process every time. retry: it is "
+        "tried again, alone. dead-letter: it goes to errors.deadletterqueue.topic.name.",
+        group=_GROUP,
+        width=Width.SHORT,
+        display_name="Exhausted records",
+    )
     return made
 
 
