@@ -18,7 +18,6 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.cluster_state import Placement
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -28,6 +27,7 @@ from ringfence.fencing.topics.config_records import (
     TaskRecord,
     encode,
 )
+from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
 from tests.support.waiting import eventually
 
