@@ -1,19 +1,19 @@
 """Which topics a connector writes to (KIP-558): `status-topic-<topic>:connector-<connector>` in the status topic."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields, parse_integer
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.topics.status_entry import StatusEntry
+from ringfence.fencing.topics.status_state import StatusState
 
-PREFIX: Final = "status-topic-"
 _BETWEEN: Final = ":connector-"
 
 
 @dataclass(frozen=True, slots=True)
-class TopicStatus:
+class TopicStatus(StatusEntry):
     """A task of the connector has committed records to the topic; `since_ms`: wall clock of the first such commit."""
 
     connector: ConnectorName
@@ -21,14 +21,36 @@ class TopicStatus:
     task: int
     since_ms: int
 
-    @property
-    def key(self) -> str:
+    PREFIX = "status-topic-"
+
+    @classmethod
+    def parse(cls, rest: str, value: Fields) -> "TopicStatus | None":
+        parts = _split(rest)
+        if parts is None:
+            return None
+        told = cast(dict[str, object], value["topic"])
+        since = told.get("discoverTimestamp")
+        return cls(*parts, int(str(told["task"])), since if isinstance(since, int) else 0)
+
+    def to_key(self) -> str:
         return key_of(self.connector, self.topic)
 
-    def fields(self) -> dict[str, object]:
-        """The record's value, as Kafka Connect writes it."""
+    def to_value(self) -> Fields:
         told = {"name": self.topic, "connector": self.connector, "task": self.task, "discoverTimestamp": self.since_ms}
         return {"topic": told}
+
+    def apply_to(self, state: StatusState) -> StatusState:
+        known = state.topics.get(self.connector, frozenset())
+        return replace(state, topics={**state.topics, self.connector: known | {self.topic}})
+
+    @classmethod
+    def remove(cls, rest: str, state: StatusState) -> StatusState:
+        parts = _split(rest)
+        if parts is None:
+            return state
+        connector, topic = parts
+        left = {**state.topics, connector: state.topics.get(connector, frozenset()) - {topic}}
+        return replace(state, topics={name: names for name, names in left.items() if names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +86,15 @@ class TopicsResetRecord(ConnectorScopedRecord):
 
 
 def key_of(connector: ConnectorName, topic: str) -> str:
-    return f"{PREFIX}{topic}{_BETWEEN}{connector}"
+    return f"{TopicStatus.PREFIX}{topic}{_BETWEEN}{connector}"
 
 
 def parts_of(key: str) -> tuple[ConnectorName, str] | None:
-    """Connector and topic of a key; None for any other key. No topic has a colon in its name."""
-    if not key.startswith(PREFIX):
-        return None
-    topic, between, connector = key.removeprefix(PREFIX).partition(_BETWEEN)
+    """Connector and topic of a key; None for any other key."""
+    return _split(key.removeprefix(TopicStatus.PREFIX)) if key.startswith(TopicStatus.PREFIX) else None
+
+
+def _split(rest: str) -> tuple[ConnectorName, str] | None:
+    """No topic has a colon in its name."""
+    topic, between, connector = rest.partition(_BETWEEN)
     return (ConnectorName(connector), topic) if topic and between and connector else None
-
-
-def decode(key: str, value: Mapping[str, object]) -> TopicStatus | None:
-    """None where the key is no topic's. Raises KeyError, TypeError or ValueError for a value that is none."""
-    parts = parts_of(key)
-    if parts is None:
-        return None
-    told = cast(dict[str, object], value["topic"])
-    since = told.get("discoverTimestamp")
-    return TopicStatus(*parts, int(str(told["task"])), since if isinstance(since, int) else 0)

@@ -1,0 +1,117 @@
+"""The status topic's records, in Kafka Connect's format with our extra fields: `decode`, `encode` and `apply`.
+
+Keys: `status-connector-<c>`, `status-task-<c>-<n>`, `status-topic-<t>:connector-<c>` (Connect's), `worker-<id>`,
+`leader` and `topic-ids` (ours; Connect passes them over). A tombstone removes the entry.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from ringfence.fencing.topics import topic_ids
+from ringfence.fencing.topics.active_topics import TopicStatus
+from ringfence.fencing.topics.config_record import dump
+from ringfence.fencing.topics.status.connector import ConnectorStatus
+from ringfence.fencing.topics.status.leader import LeaderRecord
+from ringfence.fencing.topics.status.task import (
+    FAILED,
+    LOST,
+    MISCONFIGURED,
+    PLACED,
+    RESTARTED,
+    STARTING,
+    SUPERSEDED,
+    TaskStatus,
+    replaces,
+)
+from ringfence.fencing.topics.status.worker import WorkerRecord
+from ringfence.fencing.topics.status_entry import StatusEntry
+from ringfence.fencing.topics.status_state import Attempt, State, StatusState
+from ringfence.fencing.topics.topic_ids import TopicIds
+
+__all__ = [
+    "FAILED",
+    "LOST",
+    "MISCONFIGURED",
+    "PLACED",
+    "RECORD_TYPES",
+    "RESTARTED",
+    "STARTING",
+    "SUPERSEDED",
+    "Attempt",
+    "ConnectorStatus",
+    "LeaderRecord",
+    "Removed",
+    "State",
+    "StatusRecord",
+    "StatusState",
+    "TaskStatus",
+    "TopicStatus",
+    "WorkerRecord",
+    "apply",
+    "decode",
+    "encode",
+    "replaces",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A tombstone under the given key."""
+
+    key: str
+
+
+StatusRecord = StatusEntry | TopicIds | Removed
+
+RECORD_TYPES: Final[tuple[type[StatusEntry], ...]] = (
+    ConnectorStatus,
+    TaskStatus,
+    TopicStatus,
+    WorkerRecord,
+    LeaderRecord,
+)
+
+
+def _split(key: str) -> tuple[type[StatusEntry], str] | None:
+    """The type and the rest of a key. No prefix is the beginning of another."""
+    return next(((cls, key[len(cls.PREFIX) :]) for cls in RECORD_TYPES if key.startswith(cls.PREFIX)), None)
+
+
+def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
+    """Key and value of a status-topic record."""
+    if isinstance(record, Removed):
+        return record.key.encode(), None
+    return record.to_key().encode(), dump(record.to_value())
+
+
+def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
+    """One status-topic record; None for one that is not ours to understand.
+
+    Statuses are reports, not instructions: an unreadable one is passed over, as Kafka Connect does.
+    """
+    try:
+        text = (key or b"").decode()
+        if value is None:
+            return Removed(text)
+        if text == topic_ids.KEY:
+            return topic_ids.loads(value)
+        found, loaded = _split(text), json.loads(value)
+        if found is None or not isinstance(loaded, dict):
+            return None
+        return found[0].parse(found[1], cast(dict[str, object], loaded))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
+    """The state after one more record."""
+    match record:
+        case None:
+            return state
+        case TopicIds():
+            return replace(state, topic_ids=record)
+        case Removed(key):
+            found = _split(key)
+            return found[0].remove(found[1], state) if found else state
+    return record.apply_to(state)

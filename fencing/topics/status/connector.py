@@ -1,0 +1,46 @@
+"""`status-connector-<c>`: the state of a connector."""
+
+from dataclasses import dataclass, replace
+
+from ringfence.fencing.ids import ConnectorName, Generation, WorkerId
+from ringfence.fencing.topics.status_entry import Fields, StatusEntry, parse_number, parse_text
+from ringfence.fencing.topics.status_state import State, StatusState
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus(StatusEntry):
+    """`generation`: a config-topic offset, -1 where it is not known; `version`: the plugin's."""
+
+    connector: ConnectorName
+    state: State
+    worker: WorkerId
+    generation: Generation
+    trace: str | None = None
+    version: str | None = None
+
+    PREFIX = "status-connector-"
+
+    @classmethod
+    def parse(cls, rest: str, value: Fields) -> "ConnectorStatus":
+        worker, generation = WorkerId(str(value["worker_id"])), Generation(parse_number(value, "generation"))
+        shown, version = parse_text(value, "trace"), parse_text(value, "version")
+        return cls(ConnectorName(rest), State(str(value["state"])), worker, generation, shown, version)
+
+    def to_key(self) -> str:
+        return f"{self.PREFIX}{self.connector}"
+
+    def to_value(self) -> Fields:
+        return {
+            "state": self.state,
+            "trace": self.trace,
+            "worker_id": self.worker,
+            "generation": self.generation,
+            "version": self.version,
+        }
+
+    def apply_to(self, state: StatusState) -> StatusState:
+        return replace(state, connectors={**state.connectors, self.connector: self})
+
+    @classmethod
+    def remove(cls, rest: str, state: StatusState) -> StatusState:
+        return replace(state, connectors={name: one for name, one in state.connectors.items() if name != rest})

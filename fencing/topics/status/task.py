@@ -1,0 +1,141 @@
+"""`status-task-<c>-<n>`: the state of a task, as one attempt of it reports it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics.status_entry import Fields, StatusEntry, parse_number, parse_text
+from ringfence.fencing.topics.status_state import Attempt, State, StatusState
+
+PLACED: Final = "placed"
+RESTARTED: Final = "restarted"
+STARTING: Final = "starting"
+SUPERSEDED: Final = "superseded"
+LOST: Final = "lost"
+FAILED: Final = "failed"
+MISCONFIGURED: Final = "misconfigured"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus(StatusEntry):
+    """(generation, attempt) tell which placement it speaks of.
+
+    ended: the attempt is over (it never produces again); why: a short machine word for the end or the wait
+    (the constants above); since_ms: wall clock of the change; restarts: automatic ones in a row, this attempt
+    included; next_ms: wall clock of the next one, 0 where none is to come; version: the plugin's; left_open: it ended,
+    and a transaction of its transactional id may still be open.
+    """
+
+    task: TaskId
+    state: State
+    worker: WorkerId
+    generation: Generation
+    attempt: int
+    incarnation: Incarnation
+    trace: str | None = None
+    ended: bool = False
+    why: str = ""
+    since_ms: int = 0
+    restarts: int = 0
+    next_ms: int = 0
+    version: str | None = None
+    left_open: bool = False
+
+    PREFIX = "status-task-"
+
+    @property
+    def key(self) -> Attempt:
+        """Which attempt speaks."""
+        return self.task, self.generation, self.attempt
+
+    @property
+    def at_work(self) -> bool:
+        """It has begun, and may have a transaction open."""
+        return self.state in (State.RUNNING, State.PAUSED) and not self.ended
+
+    @classmethod
+    def parse(cls, rest: str, value: Fields) -> "TaskStatus | None":
+        connector, dash, number = rest.rpartition("-")
+        if not dash or not (number.isascii() and number.isdigit()):
+            return None
+        return cls(
+            TaskId(ConnectorName(connector), int(number)),
+            State(str(value["state"])),
+            WorkerId(str(value["worker_id"])),
+            Generation(parse_number(value, "generation")),
+            parse_number(value, "attempt", 0),
+            Incarnation(str(value.get("incarnation", ""))),
+            parse_text(value, "trace"),
+            bool(value.get("ended")),
+            str(value.get("why", "")),
+            parse_number(value, "since_ms", 0),
+            parse_number(value, "restarts", 0),
+            parse_number(value, "next_ms", 0),
+            parse_text(value, "version"),
+            value.get("left_open") is True,
+        )
+
+    def to_key(self) -> str:
+        return f"{self.PREFIX}{self.task}"
+
+    def to_value(self) -> Fields:
+        value: dict[str, object] = {
+            "state": self.state,
+            "trace": self.trace,
+            "worker_id": self.worker,
+            "generation": self.generation,
+            "attempt": self.attempt,
+            "incarnation": self.incarnation,
+            "ended": self.ended,
+            "why": self.why,
+            "since_ms": self.since_ms,
+            "restarts": self.restarts,
+            "next_ms": self.next_ms,
+            "version": self.version,
+        }
+        return {**value, "left_open": True} if self.left_open else value
+
+    def apply_to(self, state: StatusState) -> StatusState:
+        leaving = _leaving(state, self)
+        if not replaces(self, state.tasks.get(self.task)):
+            return state if leaving == state.leaving else replace(state, leaving=leaving)
+        return replace(state, tasks={**state.tasks, self.task: self}, leaving=leaving)
+
+    @classmethod
+    def remove(cls, rest: str, state: StatusState) -> StatusState:
+        return replace(
+            state,
+            tasks={task: one for task, one in state.tasks.items() if str(task) != rest},
+            leaving={attempt: one for attempt, one in state.leaving.items() if str(one.task) != rest},
+        )
+
+
+def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:
+    """Whether a report replaces the one that is held: reports of zombies and of older attempts come late.
+
+    Every reader of the topic must ask: the newest record under a key may be a zombie's.
+    """
+    same = held is not None and (record.generation, record.attempt) == (held.generation, held.attempt)
+    if record.why == SUPERSEDED:
+        return same
+    if held is None:
+        return True
+    announced = record.why in (PLACED, RESTARTED)
+    if record.generation == held.generation:
+        # Announced before the attempt runs, but it may be delivered after the attempt's first own report.
+        return record.attempt > held.attempt or (same and not announced)
+    return announced or record.since_ms >= held.since_ms
+
+
+def _leaving(state: StatusState, record: TaskStatus) -> Mapping[Attempt, TaskStatus]:
+    """Who is leaving after this report: its own attempt not, and nobody of a task whose newest attempt is at work."""
+    held = state.tasks.get(record.task)
+    left = {key: found for key, found in state.leaving.items() if key != record.key}
+    if not replaces(record, held):
+        return left
+    if record.at_work:  # it has fenced all attempts before it
+        return {key: found for key, found in left.items() if found.task != record.task}
+    if held is not None and held.at_work and held.key != record.key:
+        left[held.key] = held
+    return left

@@ -1,0 +1,54 @@
+"""`worker-<id>`: a member's own description, joined with the group's members by its incarnation."""
+
+from dataclasses import dataclass, replace
+
+from ringfence.fencing.ids import Incarnation, WorkerId
+from ringfence.fencing.topics.status_entry import Fields, StatusEntry, parse_number
+from ringfence.fencing.topics.status_state import StatusState
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRecord(StatusEntry):
+    """away_until_ms: until then it counts as live outside of the group, which it left to hand the leadership over."""
+
+    worker: WorkerId
+    incarnation: Incarnation
+    mode: str
+    slots: int
+    version: str
+    since_ms: int
+    away_until_ms: int = 0
+
+    PREFIX = "worker-"
+
+    @classmethod
+    def parse(cls, rest: str, value: Fields) -> "WorkerRecord":
+        return cls(
+            WorkerId(rest),
+            Incarnation(str(value["incarnation"])),
+            str(value.get("mode", "enabled")),
+            parse_number(value, "slots", 0),
+            str(value.get("version", "")),
+            parse_number(value, "since_ms", 0),
+            parse_number(value, "away_until_ms", 0),
+        )
+
+    def to_key(self) -> str:
+        return f"{self.PREFIX}{self.worker}"
+
+    def to_value(self) -> Fields:
+        value: dict[str, object] = {
+            "incarnation": self.incarnation,
+            "mode": self.mode,
+            "slots": self.slots,
+            "version": self.version,
+            "since_ms": self.since_ms,
+        }
+        return {**value, "away_until_ms": self.away_until_ms} if self.away_until_ms else value
+
+    def apply_to(self, state: StatusState) -> StatusState:
+        return replace(state, workers={**state.workers, self.worker: self})
+
+    @classmethod
+    def remove(cls, rest: str, state: StatusState) -> StatusState:
+        return replace(state, workers={worker: one for worker, one in state.workers.items() if worker != rest})

@@ -1,0 +1,48 @@
+"""What the status topic says, as pure data: the newest record under each key."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ringfence.fencing.ids import ConnectorName, Generation, TaskId, WorkerId
+
+if TYPE_CHECKING:  # records that are kept as they are; what they change is defined here
+    from ringfence.fencing.topics.status import ConnectorStatus, LeaderRecord, TaskStatus, WorkerRecord
+    from ringfence.fencing.topics.topic_ids import TopicIds
+
+Attempt = tuple[TaskId, Generation, int]
+"""One attempt of a task: its generation and its number in it."""
+
+
+class State(StrEnum):
+    """Kafka Connect's states of connectors and tasks; no others, since older clients choke on new ones."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    UNASSIGNED = "UNASSIGNED"
+    RESTARTING = "RESTARTING"
+
+
+@dataclass(frozen=True, slots=True)
+class StatusState:
+    """The status topic, folded.
+
+    leaving: attempts that were at work when a newer one was announced, and have not said that they have ended. A round
+    gives them their moment; nothing else is decided by them.
+    """
+
+    connectors: Mapping[ConnectorName, "ConnectorStatus"] = field(default_factory=dict)
+    tasks: Mapping[TaskId, "TaskStatus"] = field(default_factory=dict)
+    workers: Mapping[WorkerId, "WorkerRecord"] = field(default_factory=dict)
+    leader: "LeaderRecord | None" = None
+    topics: Mapping[ConnectorName, frozenset[str]] = field(default_factory=dict)
+    leaving: Mapping[Attempt, "TaskStatus"] = field(default_factory=dict)
+    topic_ids: "TopicIds | None" = None
+
+    def at_work(self, connector: ConnectorName) -> Iterator["TaskStatus"]:
+        """The last reports of the connector's attempts that have begun and, as far as anybody knows, not ended."""
+        known = (*self.tasks.values(), *self.leaving.values())
+        return (found for found in known if found.task.connector == connector and found.at_work)
