@@ -94,7 +94,7 @@ class Term:
                     self._connection, leader_transactional_id(self._group_id), linger_ms=0
                 )
                 self._producer.init(deadline)  # 2
-                self._end_leftovers(self._producer)
+                self._end_leftovers(self._producer, deadline)
                 self._transaction((), deadline)  # 3
                 state = self._log.refresh(deadline, self._producer.producer_id)  # 4
                 self._claimed = True
@@ -106,10 +106,18 @@ class Term:
             if deadline.expired:
                 raise Retriable("The config topic could not be claimed in time; it is tried again")
 
-    def _end_leftovers(self, producer: TransactionalProducer) -> None:
+    def _end_leftovers(self, producer: TransactionalProducer, deadline: Deadline) -> None:
         """Raises `Retriable` where something hangs and may not be ended: the message says how a person can."""
         ways = [AdminAccess("the worker's credentials", self._connection)]
-        end_leftovers([self._topic], {producer.producer_id: producer.epoch}, ways)
+        while True:
+            self._check()
+            try:
+                end_leftovers([self._topic], {producer.producer_id: producer.epoch}, ways)
+                return
+            except Retriable as error:
+                if deadline.expired:
+                    raise
+                log.info("Claiming the config topic: %s", error)
 
     def _check(self) -> None:
         if self._over is not None:

@@ -122,9 +122,12 @@ class TopicLog:
         records = self.poll(timeout, limit)
         if not self._is_held():
             return records
-        self._still.clear()  # so that a look that fails is made again a second later
-        looked = self._still_ends()
-        records += self.catch_up(Deadline.after(_AHEAD_SECONDS), limit=limit)
+        self._still.clear()  # so that this is asked, or tried again, a second later
+        looked, deadline = self._still_ends(), Deadline.after(_AHEAD_SECONDS)
+        stable = self._stable(looked, deadline)
+        if not _has_passed(self.positions, stable):
+            return records  # it is not held: there is much to read, and partitions come in turns
+        records += self.catch_up(deadline, limit=limit)
         self._looked = looked
         return records
 
@@ -245,7 +248,7 @@ class TopicLog:
         """How far a client of this isolation can read now, at most to the ends."""
         if self._isolation is Isolation.UNCOMMITTED:
             return ends
-        stable = offsets_at(self._connection, self.topic, self.partitions, Place.STABLE, deadline)
+        stable = offsets_at(self._connection, self.topic, list(ends), Place.STABLE, deadline)
         return {p: min(stable[p], end) for p, end in ends.items()}
 
     def _check(self, positions: Positions, ends: Positions, deadline: Deadline) -> None:

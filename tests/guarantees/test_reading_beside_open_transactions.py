@@ -17,6 +17,7 @@ from ringfence.fencing.kafka.partitions import partition_of
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics import topic_log
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConnectorRecord, encode
 from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
@@ -210,6 +211,29 @@ def test_whoever_follows_the_config_topic_is_held_by_nobody(
     foreign.abort(Deadline.after(20))
     eventually(lambda: log.poll(0.2) or log.position > 6, 20)
     assert version() == "3"
+    log.close()
+
+
+def test_whoever_is_behind_is_not_held(
+    connection: Connection, topic: str, begin: Callable[..., TransactionalProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a long topic, partitions are read in turns: one that waits for its turn stands still, too."""
+    monkeypatch.setattr(topic_log, "_HELD_SECONDS", 0.0)
+    PlainProducer(connection).write(topic, [(b"%d" % n, b"v") for n in range(2000)], Deadline.after(20))
+    log = TopicLog(connection, topic)
+
+    def never(*_args: object, **_more: object) -> Iterator[LogRecord]:
+        raise AssertionError("it is read anew")
+
+    log.catch_up = never  # type: ignore[method-assign]
+    found = 0
+
+    def whole() -> bool:
+        nonlocal found
+        found += len(log.follow(0.2, 50))
+        return found == 2000
+
+    eventually(whole, 30, "all records")
     log.close()
 
 
