@@ -25,6 +25,7 @@ _END_TXN = re.compile(r"EndTxn returned (\S+)")
 # Answers that prove that the broker has dealt with that very request: no copy of it is still under way.
 _ANSWERED = {"NO_ERROR", "CONCURRENT_TRANSACTIONS"}
 _REFUSED = "AddPartitionsToTxn response"  # said only where the answer is an error: "concurrent transactions"
+_LAST_SECONDS = 0.2
 _PID = re.compile(r"Acquired PID\{Id:(\d+),Epoch:(\d+)\}")
 
 
@@ -76,6 +77,7 @@ class TransactionalProducer:
         self.transactional_id = transactional_id
         self._timeout_ms = transaction_timeout_ms
         self.spent = False
+        self._began = False  # a transaction whose end has not been asked for
         self._evidence = _Evidence()
         self._pause = Pause()
         self._committed_at = 0.0
@@ -141,6 +143,7 @@ class TransactionalProducer:
             time.sleep(wait)
         with kafka_errors("beginning a transaction"):
             self._producer.begin_transaction()
+        self._began = True
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
         """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447)."""
@@ -171,6 +174,7 @@ class TransactionalProducer:
         Raises `Abortable` (abort it), `UnknownOutcome` (the commit may have happened), `Fenced`, `Fatal`.
         """
         self._evidence.answers.clear()
+        self._began = False
         while True:
             try:
                 with kafka_errors(f"committing a transaction of {self.transactional_id}"):
@@ -205,6 +209,7 @@ class TransactionalProducer:
         and the next succeeds at once. What is left open is ended by the next life's `init`, or by the broker's timeout.
         """
         self.spent = True
+        self._began = False
         while True:
             try:
                 with kafka_errors(f"aborting a transaction of {self.transactional_id}"):
@@ -218,6 +223,13 @@ class TransactionalProducer:
                 return False
 
     def close(self) -> None:
-        """Drop what is queued and let the client go. An open transaction stays open until the next `init` of the id."""
+        """Drop what is queued and let the client go.
+
+        An open transaction is aborted where its coordinator answers at once, and else stays open until the next `init`
+        of the id. Not for the broker's sake: where librdkafka is freed while it is about to add partitions to a
+        transaction, an assertion fails and ends the process (2.16.0, `txn_req_cnt > 0`).
+        """
+        if self._began:
+            self.abort(Deadline.after(_LAST_SECONDS))
         self.spent = True
         drop(self._producer, log)
