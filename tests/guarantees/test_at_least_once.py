@@ -11,12 +11,15 @@ from ringfence.connectors.api import SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.task import report
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.task.view import DesiredState
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import PARTITION, Counting, Listening, Script, Stage
 from tests.support.broker import Broker
@@ -220,3 +223,22 @@ def test_a_rolling_upgrade_hands_over_without_loss_and_orderly_without_duplicate
         running.run.end()
         assert running.ended().trace is None
         stage.exact(200)
+
+
+@pytest.mark.parametrize("mode", ["disabled", "preparing"])
+def test_a_start_that_reads_for_long_says_how_far_it_is(
+    stage: Stage, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the status, so that nobody takes the attempt for lost."""
+    monkeypatch.setattr(report, "_STARTING_EVERY_S", 0.0)
+    offsets = [(b'["other",{"n":%d}]' % number, b'{"at":1}') for number in range(500)]
+    PlainProducer(stage.connection).write(stage.topics.offsets, offsets, Deadline.after(30))
+    config = ready(stage)
+    stage.start(Script(limit=5), config, worker={"exactly.once.source.support": mode})
+    stage.wait_for(5)
+    log = TopicLog(stage.connection, stage.topics.status)
+    try:
+        told = b" ".join(record.value or b"" for record in log.read_to_end(Deadline.after(30)))
+    finally:
+        log.close()
+    assert b"reading source offsets: 500 of 500 records of topic" in told

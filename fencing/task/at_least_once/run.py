@@ -27,6 +27,7 @@ from ringfence.fencing.task.polling import Polling
 from ringfence.fencing.task.record_path_factory import record_path
 from ringfence.fencing.task.report import TaskReport
 from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.start_watch import READING_OFFSETS
 from ringfence.fencing.task.transactions import Counters
 from ringfence.fencing.task.view import DesiredState, TaskView
 from ringfence.fencing.topics.status import State
@@ -69,10 +70,12 @@ class AtLeastOnceRun:
         if self._view.refresh(Deadline.after(60, self._clock)) is DesiredState.END:
             return
         self._fence_before()
-        self._report.stage("reading source offsets")
+        self._report.stage(READING_OFFSETS)
         kept = TaskOffsets(self._spec, self._clock, transactional=False)
         kept.prepare()
-        offsets = kept.read(lambda: self._view.verdict is DesiredState.END)
+        offsets = kept.read(
+            lambda: self._view.verdict is DesiredState.END, lambda far: self._report.starting(READING_OFFSETS, far)
+        )
         self._view.check_topics(Deadline.after(60, self._clock))
         plugin = self._plugin.make()
         copy = kept.copy(offsets, lambda text: self._report.stage("copying offsets", text))
