@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -71,6 +72,50 @@ def idle_minutes(given: str) -> int:
             f"RINGFENCE_SESSION_IDLE_MINUTES={given}: an integer is expected, such as 60; 0: no limit"
         )
     return int(given)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What accounts may have under way at the workers, for each web process; see `ringfence.quotas`."""
+
+    queries_per_account: int = 12
+    queries_total: int = 24
+    commands_per_account: int = 16
+    commands_total: int = 24
+    requests_per_second: int = 30
+    requests_burst: int = 300
+
+
+MOST_UNDER_WAY = 48
+"""Queries and commands together: they hold threads of the web process, and the other 16 are for pages and health."""
+
+
+def request_limits(environment: Mapping[str, str]) -> RequestLimits:
+    """RINGFENCE_QUERIES_PER_ACCOUNT and so on, by the names of the fields. Raises ImproperlyConfigured."""
+    given = {}
+    for field in fields(RequestLimits):
+        name = f"RINGFENCE_{field.name.upper()}"
+        text = environment.get(name, "").strip()
+        if text and not (text.isdecimal() and 0 < int(text) < 1_000_000):
+            raise ImproperlyConfigured(f"{name}={text}: an integer from 1 on is expected")
+        if text:
+            given[field.name] = int(text)
+    limits = RequestLimits(**given)
+    for kind, each, total in (
+        ("QUERIES", limits.queries_per_account, limits.queries_total),
+        ("COMMANDS", limits.commands_per_account, limits.commands_total),
+    ):
+        if each > total:
+            raise ImproperlyConfigured(
+                f"RINGFENCE_{kind}_PER_ACCOUNT={each} is more than RINGFENCE_{kind}_TOTAL={total}: lower the one or "
+                "raise the other"
+            )
+    if (total := limits.queries_total + limits.commands_total) > MOST_UNDER_WAY:
+        raise ImproperlyConfigured(
+            f"RINGFENCE_QUERIES_TOTAL and RINGFENCE_COMMANDS_TOTAL add up to {total}: at most {MOST_UNDER_WAY} are "
+            "possible in one web process. Lower them, and start more web processes"
+        )
+    return limits
 
 
 def database(url: str) -> dict[str, object]:

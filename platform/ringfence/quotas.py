@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from django.conf import settings
+
 NOBODY = "(without a login)"
 
 asking: ContextVar[str | None] = ContextVar("asking", default=None)
 """The account whose request this thread answers, "" where no login is asked; None outside of requests: unlimited."""
 
 _MOST_KNOWN = 10_000
+_WAITING = 4
 
 
 class TooMany(Exception):
@@ -109,6 +112,12 @@ class Lane:
         return min(self._limits.burst, left + (now - at) * self._limits.per_second), now
 
 
-# Together 56 of the web process's 64 threads (web/asgi_handler.py).
-QUESTIONS = Lane("questions", Limits(each=12, together=24, waiting=4, burst=300, per_second=30))
-COMMANDS = Lane("commands", Limits(each=16, together=24, waiting=4, burst=300, per_second=30))
+def _limits(each: int, together: int) -> Limits:
+    given = settings.REQUEST_LIMITS
+    return Limits(each, together, _WAITING, burst=given.requests_burst, per_second=given.requests_per_second)
+
+
+# By default together 56 of the web process's 64 threads (web/asgi_handler.py), and never more.
+_given = settings.REQUEST_LIMITS
+QUESTIONS = Lane("questions", _limits(_given.queries_per_account, _given.queries_total))
+COMMANDS = Lane("commands", _limits(_given.commands_per_account, _given.commands_total))

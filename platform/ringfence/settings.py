@@ -9,6 +9,8 @@ RINGFENCE_BEHIND_PROXY   1 where a proxy stands before it: its X-Forwarded-For a
 RINGFENCE_SECURE_COOKIES 1 where browsers come over TLS only: cookies are never sent in clear then
 RINGFENCE_ALLOWED_HOSTS  comma separated host names to answer to; needed only behind a name of its own
 RINGFENCE_SESSION_IDLE_MINUTES  a session that nobody has used for so long ends; 720 by default, 0: after two weeks
+RINGFENCE_QUERIES_PER_ACCOUNT, RINGFENCE_QUERIES_TOTAL, RINGFENCE_COMMANDS_PER_ACCOUNT, RINGFENCE_COMMANDS_TOTAL,
+RINGFENCE_REQUESTS_PER_SECOND, RINGFENCE_REQUESTS_BURST   how much may be under way; see ringfence/environment.py
 RINGFENCE_SECRET_KEY     signs sessions; without it a random one, so that sessions end with the process
 RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; where alerts by mail go through
 RINGFENCE_MAIL_FROM      their sender
@@ -21,7 +23,7 @@ import secrets
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ringfence.environment import database, host_of, idle_minutes, is_loopback, server_token
+from ringfence.environment import database, host_of, idle_minutes, is_loopback, request_limits, server_token
 
 PACKAGE = Path(__file__).resolve().parent  # holds templates/ and static/: in a checkout as links to the top folders
 
@@ -129,6 +131,7 @@ SESSION_ENGINE = "ringfence.access.sessions"
 SESSION_COOKIE_NAME = "ringfence_session"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
+REQUEST_LIMITS = request_limits(os.environ)
 SESSION_IDLE_MINUTES = idle_minutes(os.environ.get("RINGFENCE_SESSION_IDLE_MINUTES", ""))
 CSRF_COOKIE_NAME = "ringfence_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"

@@ -4,9 +4,11 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 
 from ringfence import dispatch, quotas
+from ringfence.environment import RequestLimits, request_limits
 from ringfence.quotas import Lane, Limits, TooMany, asking
 from tests.support.waiting import eventually
 
@@ -136,3 +138,24 @@ def test_too_many_are_told_so_with_429(client: Client, monkeypatch: pytest.Monke
     assert answer.status_code == 429
     assert int(answer["retry-after"]) >= 1
     assert b"under way" in answer.content
+
+
+def test_the_numbers_are_settings() -> None:
+    assert request_limits({}) == RequestLimits()
+    given = {"RINGFENCE_QUERIES_PER_ACCOUNT": "2", "RINGFENCE_COMMANDS_TOTAL": "40", "RINGFENCE_QUERIES_TOTAL": "8"}
+    found = request_limits(given)
+    assert (found.queries_per_account, found.queries_total, found.commands_total) == (2, 8, 40)
+
+
+@pytest.mark.parametrize(
+    "given,word",
+    [
+        ({"QUERIES_TOTAL": "many"}, "RINGFENCE_QUERIES_TOTAL=many: an integer"),
+        ({"REQUESTS_BURST": "0"}, "from 1 on"),
+        ({"QUERIES_PER_ACCOUNT": "25"}, "more than RINGFENCE_QUERIES_TOTAL=24"),
+        ({"COMMANDS_TOTAL": "25"}, "at most 48"),
+    ],
+)
+def test_numbers_that_would_leave_no_thread_are_refused(given: dict[str, str], word: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=word):
+        request_limits({f"RINGFENCE_{name}": value for name, value in given.items()})
