@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.rest import BenchmarkError, Rest
 from ringfence.local.process import GuardedProcess, free_port, wait_until
 
-READY_SECONDS = 120.0
+READY_SECONDS = 240.0
 _TOPICS = ("CONFIG_STORAGE", "OFFSET_STORAGE", "STATUS_STORAGE", "EVENTS_STORAGE")
 
 

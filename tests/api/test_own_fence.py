@@ -54,6 +54,16 @@ def test_a_round_is_forced_with_a_reason_and_the_reason_is_kept(client: Client, 
     )
 
 
+def test_a_round_is_accepted_before_it_is_over(client: Client, two: FakeLeader) -> None:
+    answer = client.post(FENCE, {"reason": "in a hurry", "wait": False}, content_type=JSON)
+    assert (answer.status_code, answer.json()["generation"] > 0) == (202, True)
+    assert two.asked[-1] == ("fence_now", "team-a", {"reason": "in a hurry", "wait": False})
+    before = list(two.asked)
+    for body in ({"reason": "x", "wait": "no"}, {"reason": "x", "wait": False, "transactional_id": "g-team-a-0"}):
+        problem(client.post(FENCE, body, content_type=JSON), 400)
+    assert two.asked == before
+
+
 def test_one_id_is_fenced(client: Client, two: FakeLeader) -> None:
     body = {"reason": "it hangs", "transactional_id": "g-team-a-0"}
     answer = client.post(FENCE, body, content_type=JSON)

@@ -48,10 +48,14 @@ class TransactionsShape(serializers.Serializer[Any]):
 
 
 class FenceShape(serializers.Serializer[Any]):
-    """`reason`: for the audit trail. `transactional_id`: only that one; without, a round of all ids is forced."""
+    """`reason`: for the audit trail. `transactional_id`: only that one; without, a round of all ids is forced.
+
+    `wait`: false answers 202 as soon as the round is in the config topic; by default the answer comes after the round.
+    """
 
     reason = serializers.CharField()
     transactional_id = serializers.CharField(required=False)
+    wait = serializers.BooleanField(required=False)
 
 
 class FenceAnswerShape(serializers.Serializer[Any]):
@@ -162,8 +166,12 @@ class Fence(V1View):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("reason", "transactional_id")
-        reason = require_reason(fields)
+        fields = self.parse_fields("reason", "transactional_id", "wait")
+        reason, wait = require_reason(fields), fields.get("wait", True)
+        if not isinstance(wait, bool):
+            raise bad_request("wait must be true or false.")
+        if not wait and "transactional_id" in fields:
+            raise bad_request("wait belongs to a round: one transactional id is fenced at once. Remove one of them.")
         reading.connector(name)
         self.tell_reason(reason)
         if "transactional_id" in fields:
@@ -172,7 +180,9 @@ class Fence(V1View):
                 raise bad_request("transactional_id must be one of the connector's: GET …/transactions lists them.")
             result = dispatch.command("fence_id", name, {"id": wanted, "reason": reason}, user=self.user_name)
         else:
-            result = dispatch.command("fence_now", name, {"reason": reason}, user=self.user_name)
+            more = {} if wait else {"wait": False}
+            result = dispatch.command("fence_now", name, {"reason": reason, **more}, user=self.user_name)
         generation = result.value.get("generation") if isinstance(result.value, dict) else None
         shown = old_generations.fenced_ids(name, result.value)
-        return Response(FenceAnswerShape({"connector": name, "generation": generation, "fenced": shown}).data)
+        answer = FenceAnswerShape({"connector": name, "generation": generation, "fenced": shown}).data
+        return Response(answer, status=200 if wait else 202)

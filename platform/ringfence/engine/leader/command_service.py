@@ -141,7 +141,7 @@ class CommandService:
             answer["status_end"] = self._forget_topics(name, limit)
         if kind == "fence_now":
             answer["value"] = {"generation": written.state.connector(name).generation}
-        if kind in ("delete", "stop", "fence_now"):
+        if kind in ("delete", "stop", "fence_now") and body.get("wait", True):
             self._await_round(name, limit)
         return answer
 
