@@ -18,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     ResourceType,
 )
+from confluent_kafka.cimpl import IllegalStateException
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _DENIED: Final = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _CLOSE_MS: Final = 5000
+# Too long between two polls: the member joins again by itself. A topic may still come.
+_PASSES: Final = frozenset({KafkaError._MAX_POLL_EXCEEDED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 
 class Answer(Enum):
@@ -44,6 +47,8 @@ class ShareMember:
     def __init__(self, connection: Connection, group: str, topics: Sequence[str], client_id: str, limit: int) -> None:
         """limit: about how many records a poll gives; the broker locks whole batches of their producer."""
         self._doing = f"reading as a member of share group {group}"
+        self.broken = False
+        """The client has lost count of what it has delivered: join again."""
         settings = connection.librdkafka(
             group_id=group,
             share_acknowledgement_mode="explicit",
@@ -57,15 +62,19 @@ class ShareMember:
 
     def poll(self, seconds: float) -> list[Message]:
         """Locked records, none of them an error; empty after `seconds` without any. Raises `Retriable`, `Fatal`."""
-        with kafka_errors(self._doing):
-            found = list(self._consumer.poll(seconds))
+        try:
+            with kafka_errors(self._doing):
+                found = list(self._consumer.poll(seconds))
+        except IllegalStateException as lost:
+            self.broken = True
+            raise Retriable(f"{self._doing}: {lost}. The task joins the group again") from lost
         records = []
         for message in found:
             if (error := message.error()) is None:
                 records.append(message)
                 continue
             raised = translate(error, self._doing)
-            if not isinstance(raised, Retriable) and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            if not isinstance(raised, Retriable) and error.code() not in _PASSES:
                 for one in records:
                     self.answer(one, Answer.RELEASE)
                 raise raised
@@ -76,7 +85,7 @@ class ShareMember:
         """Sent with the next poll. A lock that is lost already is no trouble: somebody else has the record then."""
         try:
             self._consumer.acknowledge(message, answer.value)
-        except KafkaException as error:
+        except (KafkaException, IllegalStateException) as error:
             log.debug("%s", error)
 
     def send_answers(self, seconds: float) -> None:
@@ -93,8 +102,8 @@ class ShareMember:
         """Leave the group."""
         try:
             self._consumer.close()
-        except KafkaException as error:
-            log.info("%s: leaving: %s", self._doing, error.args[0].str())
+        except (KafkaException, IllegalStateException) as error:
+            log.info("%s: leaving: %s", self._doing, error)
 
 
 def alter_share_group(connection: Connection, group: str, settings: Mapping[str, str], deadline: Deadline) -> None:

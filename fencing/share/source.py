@@ -287,6 +287,9 @@ class ShareSource:
         that nobody has committed. Raises `FencingError`.
         """
         self._tail = tail
+        if self._member.broken:
+            self._member.close()
+            self._member = self._join()
         tail.catch_up(Deadline.after(_SECONDS, self._clock))
         with tail.changed:
             self._claims.restart(tail.ledger)

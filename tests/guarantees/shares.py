@@ -149,13 +149,17 @@ class Queue:
                 threading.Event().wait(pause_s)
 
     def visible(self) -> Counter[bytes]:
-        """How often a read_committed reader sees each value."""
+        """How often a read_committed reader sees each value of the output."""
+        return self.read(self.target)
+
+    def read(self, topic: str) -> Counter[bytes]:
+        """The same of any topic."""
         settings = {**self.connection.librdkafka(), "group.id": "none", "enable.partition.eof": True}
         reader = Consumer({**settings, "isolation.level": "read_committed", "auto.offset.reset": "earliest"})
         found: Counter[bytes] = Counter()
         try:
-            numbers = sorted(reader.list_topics(self.target, 10).topics[self.target].partitions)
-            reader.assign([TopicPartition(self.target, number, 0) for number in numbers])
+            numbers = sorted(reader.list_topics(topic, 10).topics[topic].partitions)
+            reader.assign([TopicPartition(topic, number, 0) for number in numbers])
             ends = 0
             while ends < len(numbers):
                 for message in reader.consume(5000, 1.0):

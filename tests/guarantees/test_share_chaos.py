@@ -17,6 +17,7 @@ from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_monkey import ShareMonkey
 from tests.guarantees.shares import FLOORS, Queue
 from tests.support.broker import new_kafka
+from tests.support.waiting import eventually
 
 SHORT = 12.0
 TROUBLED = {
@@ -81,3 +82,29 @@ def test_without_the_check_there_are_records_twice(queue: Queue) -> None:
 def test_ten_minutes(queue: Queue) -> None:
     seed = int(os.environ.get("RINGFENCE_CHAOS_SEED") or secrets.randbelow(1_000_000))
     assert chaos(queue, "exact", seed, float(os.environ.get("RINGFENCE_CHAOS_SECONDS") or 600.0)) == (0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_record_that_ends_its_process_becomes_a_dead_letter(queue: Queue) -> None:
+    letters = f"{queue.source}-dead"
+    policy = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": letters}
+    topic = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "1"}
+    wanted = {**TROUBLED, "share_sweep_after_ms": "2000", "share_exhausted": "dead-letter", "kill_value": "37"}
+    queue.configure(1, {**queue.settings(**wanted), **policy, **topic})
+    queue.feed(range(100))
+    process = queue.start(0)
+    deaths = 0
+
+    def went_on() -> bool:
+        nonlocal process, deaths
+        if process.poll() is not None:
+            deaths += 1
+            process = queue.start(0)
+        return len(queue.visible()) == 99 and len(queue.read(letters)) == 1
+
+    eventually(went_on, 300, "99 records and one dead letter", pause=0.2)
+    queue.end()
+    assert set(queue.visible().values()) == {1}
+    assert queue.read(letters) == {b"37": 1}
+    assert deaths >= 6, "delivered twice; tried twice with others, and twice alone"

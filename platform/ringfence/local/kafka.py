@@ -205,6 +205,8 @@ def _settings(logs: Path, port: int, controller_port: int) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "5",
         "group.initial.rebalance.delay.ms": "0",
+        # The first record of a share group comes after one heartbeat.
+        "group.share.min.heartbeat.interval.ms": "1000",
         # It would take the leaders away while commit markers are on their way, see unclean_shutdown.py.
         "controlled.shutdown.enable": "false",
         "num.network.threads": "2",
