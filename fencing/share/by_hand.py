@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.ledger_keys import parse_partition, partition_key
-from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, encode_value
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, encode_key, encode_value
 from ringfence.fencing.share.ledger import Ledger
 from ringfence.fencing.share.ledger_records import encode_state
 
@@ -23,7 +23,7 @@ def merge(connector: ConnectorName, offsets: Iterable[SourceOffset]) -> list[Sou
         if parse_partition(found.partition) is None:
             others.append(found)
         else:
-            ledger.begin([(found.key, encode_value(found.offset))])
+            ledger.begin([(encode_key(connector, found.partition), encode_value(found.offset))])
     merged = []
     for tp in ledger.partitions():
         state = ledger.state(tp)

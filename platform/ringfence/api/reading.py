@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
+from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
+from ringfence.fencing.offsets.source_offsets import SourceOffset as CommittedOffset
+from ringfence.fencing.share.by_hand import merge
 from ringfence.http.errors import ConnectError, not_found
 from ringfence.http.masking import Masker, hide_all
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
@@ -148,4 +151,6 @@ def offsets(name: str) -> Json:
     if may_keep_own_offsets(row.settings):
         return {"offsets": dispatch.offsets(name, row.settings)}
     rows = SourceOffset.objects.filter(connector=name).order_by("partition").values_list("partition", "offset")
-    return {"offsets": [{"partition": json.loads(part), "offset": json.loads(offset)} for part, offset in rows]}
+    found = [CommittedOffset(json.loads(part), json.loads(offset), b"") for part, offset in rows]
+    shown = merge(ConnectorName(name), found)
+    return {"offsets": [{"partition": one.partition, "offset": one.offset} for one in shown]}
