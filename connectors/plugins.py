@@ -8,6 +8,7 @@ from typing import Final
 
 from ringfence.connectors.api import SourceConnector, SourceTask
 from ringfence.connectors.class_names import class_name
+from ringfence.connectors.installed import State, installed_state
 
 GROUP: Final = "ringfence.connectors"
 
@@ -36,11 +37,13 @@ class PluginRegistry:
 
     plugins: list[PluginInfo] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
+    seen: State | None = None
+    """What was installed when the entry points were looked for; None where they were given."""
 
     @classmethod
     def discover(cls, points: Iterable[EntryPoint] | None = None) -> "PluginRegistry":
         """Load every entry point of the group (or the given ones)."""
-        registry = cls()
+        registry = cls(seen=installed_state() if points is None else None)
         for point in sorted(points if points is not None else entry_points(group=GROUP)):
             try:
                 registry.plugins.append(describe(point.load(), point.name))
@@ -49,7 +52,22 @@ class PluginRegistry:
         return registry
 
     def find(self, name: str) -> PluginInfo:
-        """The connector of this name, class or alias. Raises `UnknownConnector`, in Kafka Connect's words."""
+        """The connector of this name, class or alias. Raises `UnknownConnector`, in Kafka Connect's words.
+
+        One that was installed in the meantime is found; one that was loaded before stays as it is until its process
+        ends.
+        """
+        try:
+            return self._find(name)
+        except UnknownConnector:
+            if self.seen is None or self.seen == installed_state():
+                raise
+        importlib.invalidate_caches()
+        newer = PluginRegistry.discover()
+        self.plugins, self.broken, self.seen = newer.plugins, newer.broken, newer.seen
+        return self._find(name)
+
+    def _find(self, name: str) -> PluginInfo:
         found = [each for each in self.plugins if each.class_name == name] or [
             each for each in self.plugins if name in each.names
         ]

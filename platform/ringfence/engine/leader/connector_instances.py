@@ -39,7 +39,15 @@ class TaskSet:
 class Instances:
     """Which connector instances run, and questions to them under way. Thread-safe."""
 
-    def __init__(self, host: PluginHost, offsets: ConnectorOffsets, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        host: PluginHost,
+        offsets: ConnectorOffsets,
+        wake: Callable[[], None],
+        on_upgrade: Callable[[ConnectorName, str], None] = lambda _name, _text: None,
+    ) -> None:
+        """`on_upgrade(connector, text)`: it was started with another version of its plugin than is installed."""
+        self._on_upgrade = on_upgrade
         self._host = host
         self._offsets = offsets
         self._wake = wake
@@ -60,8 +68,20 @@ class Instances:
             raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
         pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
         self._host.start_connector(name, config, pairs)
-        self._host.version_of(config.get("connector.class", "").strip())  # asked for here, off the leader's thread
+        class_name = config.get("connector.class", "").strip()
+        self._host.version_of(class_name)  # asked for here, off the leader's thread
+        self._look_for_upgrade(name, class_name)
         return self._host.task_configs(name, _tasks_max(config))
+
+    def _look_for_upgrade(self, name: ConnectorName, class_name: str) -> None:
+        try:
+            upgrade = self._host.upgrade_of(class_name)
+        except PluginError as error:
+            log.warning("Which version of %s is installed is not known: %s", class_name, error)
+            return
+        if upgrade is not None:
+            log.warning("Connector %s: %s", name, upgrade)
+            self._on_upgrade(name, upgrade)
 
     def mark_started(self, name: ConnectorName, config_offset: int) -> None:
         """`make` succeeded, and its configuration was written at this offset."""

@@ -83,7 +83,7 @@ class Leader:
         self._reloads = ConfigReloads(config.settings)
         self._status = StatusLog(config.connection(f"ringfence-{worker.worker}-status"), config.status_topic)
         self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
-        self.instances = Instances(plugins, self.offsets, self.wake)
+        self.instances = Instances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
         self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetMigration(self.offsets))
         self._abandoned = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
@@ -309,6 +309,9 @@ class Leader:
         left = [one.describe() for one in found if not one.ended]
         message = f"{len(left)} left" if left else "none"
         self._reporter.event("hanging", stage="found", hanging=left, message=message)
+
+    def _tell_upgrade(self, name: ConnectorName, text: str) -> None:
+        self._reporter.event("command", name, kind="start", outcome="done", user="", offset=-1, message=text)
 
     def _reload(self, name: ConnectorName, reconciler: Reconciler) -> None:
         """Values of a config provider have changed: as if somebody had asked for a restart of it all."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+from ringfence.connectors.installed import installed_state
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.live import LiveConnectors, Offsets
 from ringfence.engine.plugins.pool import CallPool
@@ -34,6 +35,7 @@ class PluginHost:
     ) -> None:
         self._on_reconfigure = on_reconfigure
         self._environment = environment
+        self._installed = installed_state(environment)
         self.known_versions: dict[str, str] = {}
         self._calls = CallPool(lambda: ChildProcess(environment=environment), call_processes)
         # Apart, so that no validation waits for a preview; and no preview leaves anything of the plugin running.
@@ -55,6 +57,20 @@ class PluginHost:
             named = ((name, str(one["version"])) for one in found for name in cast("list[str]", one["names"]))
             self.known_versions.update(named)
         return self.known_versions.get(plugin)
+
+    def upgrade_of(self, plugin: str) -> str | None:
+        """What to tell about a plugin of which this worker runs another version than is installed, else None."""
+        running = self.known_versions.get(plugin)
+        if self._installed == installed_state(self._environment):
+            return None
+        for one in self.plugins():
+            installed = str(one["version"])
+            if running is not None and plugin in cast("list[str]", one["names"]) and installed != running:
+                return (
+                    f"{plugin} {installed} is installed, {running} runs. Restart the workers to run {installed}: end "
+                    "each with SIGTERM; `ringfence up` and service managers start it again"
+                )
+        return None
 
     def find_broken_plugins(self, timeout: float = CALL_SECONDS) -> dict[str, str]:
         """Connectors that are installed and cannot be loaded, with the reason."""
@@ -155,7 +171,8 @@ class PluginHost:
         self, name: str, config: Mapping[str, str], offsets: Offsets = (), timeout: float = CALL_SECONDS
     ) -> None:
         """Start the connector's instance, in place of one that runs; `offsets` are what its offset reader shows."""
-        self._live.start(name, config, offsets, timeout)
+        version = self._live.start(name, config, offsets, timeout)
+        self.known_versions[config.get("connector.class", "").strip()] = version
 
     def task_configs(
         self, name: str, max_tasks: int, offsets: Offsets | None = None, timeout: float = CALL_SECONDS

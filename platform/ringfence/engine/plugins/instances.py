@@ -70,15 +70,16 @@ class Instances:
         self._running: dict[str, _Running] = {}
         self._newest: dict[str, int] = {}
 
-    def start(self, name: str, resolved: Resolved, offsets: Offsets, token: int) -> None:
-        """Start again; an instance that runs under the name is stopped first."""
+    def start(self, name: str, resolved: Resolved, offsets: Offsets, token: int) -> str:
+        """Start again; an instance that runs under the name is stopped first. The version of the code that runs."""
+        connector_class = find_for(self._registry, resolved.config).cls
         if self._newest.get(name, 0) > token:
-            return
+            return connector_class.version
         self._newest[name] = token
         before = self._running.pop(name, None)
         if before is not None:
             _stop_quietly(name, before.connector)
-        connector = find_for(self._registry, resolved.config).cls()
+        connector = connector_class()
         event: dict[str, object] = {"event": "reconfigure", "connector": name}
         context = InstanceContext(SnapshotReader(offsets), lambda: self._emit(event))
         connector.context = context
@@ -88,6 +89,7 @@ class Instances:
             _stop_quietly(name, connector)
             raise
         self._running[name] = _Running(connector, context, resolved, token)
+        return connector_class.version
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
         """The tasks' configurations, each with its `task.class`, to be stored: no value of a config provider in them.

@@ -54,17 +54,18 @@ class LiveConnectors:
         self._second_try = threading.Lock()
         self._supervisor: threading.Thread | None = None
 
-    def start(self, name: str, config: Mapping[str, str], offsets: Offsets, timeout: float) -> None:
-        """Start the connector's instance; one that runs under the name is stopped first."""
+    def start(self, name: str, config: Mapping[str, str], offsets: Offsets, timeout: float) -> str:
+        """Start the connector's instance; one that runs under the name is stopped first. The version that runs."""
         deadline = time.monotonic() + timeout
         with self._changed:
             self._instances.pop(name, None)
             instance = _Instance(dict(config), list(offsets), next(self._tokens), None)
-        child = self._start_anywhere(name, instance, deadline)
+        child, version = self._start_anywhere(name, instance, deadline)
         with self._changed:
             instance.child = child if child.alive else None
             self._instances[name] = instance
             self._changed.notify_all()
+        return version
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None, timeout: float) -> object:
         """The instance's task configurations; fresh offsets, where given, are what it sees from now on."""
@@ -109,16 +110,16 @@ class LiveConnectors:
         if child is not None:
             child.close()
 
-    def _start_anywhere(self, name: str, instance: _Instance, deadline: float) -> ChildProcess:
+    def _start_anywhere(self, name: str, instance: _Instance, deadline: float) -> tuple[ChildProcess, str]:
         for last_try in (False, True):
             child = self._process()
             try:
-                self._call(child, "start", name, _start_args(name, instance), deadline, exclusive=last_try)
+                version = self._call(child, "start", name, _start_args(name, instance), deadline, exclusive=last_try)
             except PluginCrash as error:
                 if last_try or error.alone:
                     raise
             else:
-                return child
+                return child, str(version)
         raise AssertionError("unreachable")
 
     def _call(

@@ -11,6 +11,7 @@ from ringfence.engine.plugins.process import ChildProcess
 class CallPool:
     """At most `limit` processes; one stays warm between calls, the others end when they are idle. Thread-safe.
 
+    A warm process that was started before a package was installed or upgraded is replaced.
     warm: false ends each process after its one call, and all that a plugin may have left in it.
     """
 
@@ -44,6 +45,7 @@ class CallPool:
             child.close()
 
     def _acquire(self, op: str, timeout: float, deadline: float) -> ChildProcess:
+        self._drop_outdated()
         with self._changed:
             while True:
                 if self._closed:
@@ -69,6 +71,13 @@ class CallPool:
         with self._changed:
             self._busy.add(child)
         return child
+
+    def _drop_outdated(self) -> None:
+        with self._changed:
+            outdated = [child for child in self._idle if not child.up_to_date]
+            self._idle = [child for child in self._idle if child not in outdated]
+        for child in outdated:
+            child.close()
 
     def _release(self, child: ChildProcess) -> None:
         with self._changed:

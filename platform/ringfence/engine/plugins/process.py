@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from ringfence.connectors.installed import installed_state
 from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout, from_wire
 from ringfence.engine.spark.child_environment import without_ours
 
@@ -55,6 +56,8 @@ class ChildProcess:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._ended = False
+        self._environment = dict(environment or {})
+        self._installed = installed_state(self._environment)
         self._why: str | None = None
         requests_read, self._requests = os.pipe()
         self._answers, answers_write = os.pipe()
@@ -82,6 +85,11 @@ class ChildProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether no package was installed, upgraded or removed since it was started."""
+        return self._installed == installed_state(self._environment)
 
     @property
     def alive(self) -> bool:

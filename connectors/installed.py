@@ -1,0 +1,26 @@
+"""Whether a package was installed, upgraded or removed since a process looked: by the folders that packages are in."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+State = frozenset[tuple[str, int]]
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+def installed_state(environment: Mapping[str, str] | None = None) -> State:
+    """Equal as long as no package came, went or was replaced. Each of these touches the folder that it happens in.
+
+    `environment`: of a process that is started by this one; its PYTHONPATH counts, too.
+    """
+    more = {**os.environ, **(environment or {})}.get("PYTHONPATH", "").split(os.pathsep)
+    folders = {*(path for path in sys.path if Path(path).name in _PACKAGES), *filter(None, more)}
+    return frozenset((path, _changed_at(path)) for path in folders)
+
+
+def _changed_at(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0

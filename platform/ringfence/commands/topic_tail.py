@@ -1,0 +1,63 @@
+"""`ringfence topics tail`: what a read_committed consumer sees of a topic, the last records and those that come."""
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+
+from ringfence.commands import cluster_settings
+from ringfence.consumer_commands import consumer_commands
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.consumer import PartitionReader
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.tail import Limits, tail
+from ringfence.local.errors import LocalError
+
+_SECONDS = 30.0
+_LARGEST = 1024 * 1024
+_AT_ONCE = 500
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print records until Ctrl-C; with --exit, those that are there. Raises LocalError."""
+    config = cluster_settings.worker_config(args)
+    if args.commands:
+        for command in consumer_commands(config.bootstrap, args.topic, config.settings):
+            print(command.text)
+        return 0
+    connection = config.connection("ringfence-topics-tail")
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            for line in _lines(connection, args.topic, args.last, follow=not args.exit):
+                print(line, flush=True)
+    except FencingError as error:
+        raise LocalError(f"Topic {args.topic} cannot be read at {config.bootstrap}: {error}") from error
+    return 0
+
+
+def _lines(connection: Connection, topic: str, last: int, *, follow: bool) -> Iterator[str]:
+    limits = Limits(records=last, size=_LARGEST)
+    found = tail(connection, topic, Deadline.after(_SECONDS), limits, committed_only=True)
+    for record in reversed(found.records):
+        yield _line(record.partition, record.offset, record.key, record.value)
+    if not follow:
+        return
+    reader = PartitionReader(connection, topic, {each.partition: each.stable for each in found.stretches})
+    try:
+        while True:
+            for new in reader.poll(1.0, _AT_ONCE):
+                yield _line(new.partition, new.offset, new.key, new.value)
+    finally:
+        reader.close()
+
+
+def _line(partition: int, offset: int, key: bytes | None, value: bytes | None) -> str:
+    return f"{partition}:{offset}\t{_text(key)}\t{_text(value)}"
+
+
+def _text(data: bytes | None) -> str:
+    """Control characters, which a terminal could obey, are escaped."""
+    if data is None:
+        return "null"
+    text = data.decode("utf-8", "backslashreplace")
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -1,0 +1,31 @@
+"""Commands that read a topic as a consumer of exactly-once data does: what was committed, and nothing else."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+COMMITTED: Final = "isolation.level=read_committed"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerCommand:
+    """`text`: ready to be pasted into a shell. No secret is in it."""
+
+    tool: str
+    text: str
+
+
+def consumer_commands(bootstrap: str, topic: str, settings: Mapping[str, str] | None = None) -> list[ConsumerCommand]:
+    """For kcat and Kafka's own consumer. `settings`: the client's; a login's place is named, never the login itself."""
+    secured = (settings or {}).get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT"
+    kcat = ["kcat", "-C", "-b", bootstrap, "-t", topic, "-o", "beginning", "-X", COMMITTED]
+    console = ["kafka-console-consumer.sh", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning"]
+    console += ["--isolation-level", "read_committed"]
+    if secured:
+        kcat += ["-F", "client.properties"]
+        console += ["--consumer.config", "client.properties"]
+    return [
+        ConsumerCommand("kcat", shlex.join(kcat)),
+        ConsumerCommand("kafka-console-consumer.sh", shlex.join(console)),
+    ]
