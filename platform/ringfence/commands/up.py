@@ -17,6 +17,7 @@ from ringfence.local.addresses import Address, http_address, kafka_address, text
 from ringfence.local.door import Door
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance, default_root
+from ringfence.local.jars import KAFKA_MEGABYTES, KAFKA_SERVER, is_kept, resolve
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port, port_is_free
 from ringfence.local.roles import KafkaRole, PythonRole, ValkeyRole, migrate
@@ -159,6 +160,9 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
             f"--kafka is for the embedded Kafka, but bootstrap.servers is {bootstrap}: give only one of them"
         )
     kafka = None if bootstrap else _kafka(args.kafka, instance)
+    if kafka is not None and not is_kept("kafka", KAFKA_SERVER):
+        with stage(f"fetching Kafka's jars from Maven Central ({KAFKA_MEGABYTES} MB, once)"):
+            resolve("kafka", KAFKA_SERVER)
     began = time.monotonic()
     if kafka is not None:
         supervisor.launch(KafkaRole(kafka))  # takes seconds: let it, while the rest is prepared

@@ -39,6 +39,9 @@ KAFKA_SERVER = (
 )
 
 
+KAFKA_MEGABYTES = 44
+"""What `KAFKA_SERVER` and its dependencies take."""
+
 _CHECKSUMS = Path(__file__).with_name("kafka-jars.sha256")
 """Of every file that `KAFKA_SERVER` brings: `python -m ringfence.local.jars --list` prints it, for a new version."""
 
@@ -60,7 +63,6 @@ def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:
 
     `name` is for people who look into the cache. RINGFENCE_MAVEN_URL names a mirror of Maven Central.
     """
-    digest = hashlib.sha256(repr(sorted(coordinates)).encode()).hexdigest()[:10]
     dependencies = "\n".join(
         f"    <dependency org={quoteattr(c.group)} name={quoteattr(c.artifact)} rev={quoteattr(c.version)}"
         ' conf="default->default"/>'
@@ -74,7 +76,16 @@ def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:
             check(made, _CHECKSUMS.read_text())
         return made
 
-    return once(f"{name}-{digest}", make)
+    return once(_folder_name(name, coordinates), make)
+
+
+def is_kept(name: str, coordinates: Sequence[Coordinate]) -> bool:
+    """Whether `resolve` has nothing to download."""
+    return (cache_root() / "jars" / _folder_name(name, coordinates)).is_dir()
+
+
+def _folder_name(name: str, coordinates: Sequence[Coordinate]) -> str:
+    return f"{name}-{hashlib.sha256(repr(sorted(coordinates)).encode()).hexdigest()[:10]}"
 
 
 def check(folder: Path, checksums: str) -> None:
