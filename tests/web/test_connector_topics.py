@@ -12,7 +12,7 @@ from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import Refused
-from ringfence.projection.models import ActiveTopic
+from ringfence.projection.models import ActiveTopic, ClusterInfo
 from ringfence.web.connector.record_text import decode
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
@@ -143,3 +143,15 @@ def test_bytes_are_shown_as_what_they_are(data: bytes, size: int, kind: str, sho
     found = decode(b64(data), size)
     assert (found.kind, found.text) == (kind, shown)
     assert found.cut is (len(data) < size)
+
+
+def test_kafkas_address_and_commands_to_copy_are_on_the_tab(client: Client, flights: FakeLeader) -> None:
+    assert "Read them as a consumer" not in text(client.get(TAB, headers=FRAGMENT))
+    ClusterInfo.objects.update_or_create(id=1, defaults={"kafka_bootstrap": "k:9092", "kafka_protocol": "SASL_SSL"})
+    page = text(client.get(TAB, headers=FRAGMENT))
+    assert "Kafka is at" in page
+    assert "kcat -C -b k:9092 -t t -o beginning -X isolation.level=read_committed -F client.properties" in page
+    assert "kafka-console-consumer.sh --bootstrap-server k:9092 --topic t" in page
+    flights.config.config(connector("flights", topic="t", **{"producer.override.bootstrap.servers": "own:1"}))
+    flights.project()
+    assert "-b own:1" in text(client.get(TAB, headers=FRAGMENT))

@@ -1,4 +1,7 @@
-"""`ringfence topics`: the topics that hold the cluster's state, and a person's word that they are the right ones."""
+"""`ringfence topics`: the topics that hold the cluster's state, and a person's word that they are the right ones.
+
+`tail` reads any topic of the cluster.
+"""
 
 import argparse
 
@@ -17,12 +20,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "accept", help="go by the topics as they are now, with what is in them; every old task is fenced first"
     )
     accept.add_argument("--yes", action="store_true", help="do not ask")
-    for action in (show, accept):
+    tail = actions.add_parser("tail", help="read a topic as a read_committed consumer does, until Ctrl-C")
+    tail.add_argument("topic", metavar="TOPIC")
+    tail.add_argument(
+        "--last", type=_count, default=10, metavar="N", help="begin with the last N records (default: 10)"
+    )
+    tail.add_argument("--exit", action="store_true", help="do not wait for more records")
+    tail.add_argument("--commands", action="store_true", help="print commands of other consumers for it, to copy")
+    for action in (show, accept, tail):
         cluster_settings.add_arguments(action)
 
 
 def run(args: argparse.Namespace) -> int:
     """`show`: 0 where no topic is lost, else 1."""
+    if args.action == "tail":
+        from ringfence.commands import topic_tail
+
+        return topic_tail.run(args)
     config = cluster_settings.worker_config(args)
     from ringfence.engine.platform_topics import names_of, present, recall
     from ringfence.fencing.clock import Deadline
@@ -51,5 +65,12 @@ def run(args: argparse.Namespace) -> int:
         now, before = found[role], was.get(role)
         state = "lost" if role in lost else "there" if now else "not created yet"
         rows.append((role, names[role], now.id if now else "-", before.id if before else "-", state))
+    print(f"Kafka is at {config.bootstrap}. `ringfence topics tail TOPIC` reads a topic.\n")
     table(("ROLE", "TOPIC", "ID", "REMEMBERED", "STATE"), rows)
     return 1 if lost else 0
+
+
+def _count(given: str) -> int:
+    if not given.isdigit():
+        raise argparse.ArgumentTypeError(f"{given!r} is not a number from 0 on")
+    return int(given)

@@ -265,7 +265,8 @@ class Startups(models.Model):
 
 
 class ClusterInfo(models.Model):
-    """One row (id 1): who leads, for people to see, the Kafka cluster's id, and its topics (`mirror.topic_memory`).
+    """One row (id 1): who leads, for people to see, the Kafka cluster's id, address and protocol, and its topics
+    (`projection.topic_memory`).
 
     `topic_ids`: JSON of `fencing.topics.topic_ids`; `topics_lost`: why the cluster stands still, "" where it does not.
     """
@@ -275,6 +276,8 @@ class ClusterInfo(models.Model):
     group_generation = models.IntegerField(default=-1)
     since_ms = models.BigIntegerField(default=0)
     kafka_cluster_id = models.TextField(default="")
+    kafka_bootstrap = models.TextField(default="")
+    kafka_protocol = models.TextField(default="")
     topic_tracking = models.BooleanField(default=True)
     topic_ids = models.TextField(default="")
     topics_lost = models.TextField(default="")

@@ -225,7 +225,9 @@ class Projector:
 
     def _store_cluster_id(self) -> None:
         known = cluster_id(self._config.connection("ringfence-projection"), Deadline.after(10))
-        ClusterInfo.objects.update_or_create(id=1, defaults={"kafka_cluster_id": known})
+        protocol = self._config.settings.get("security.protocol", "PLAINTEXT").strip().upper()
+        found = {"kafka_cluster_id": known, "kafka_bootstrap": self._config.bootstrap, "kafka_protocol": protocol}
+        ClusterInfo.objects.update_or_create(id=1, defaults=found)
 
     def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
         prune_at, idle_at, look_at = 0.0, 0.0, time.monotonic() + _STALL_SECONDS

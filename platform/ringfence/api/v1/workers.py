@@ -64,6 +64,7 @@ class LeaderShape(serializers.Serializer[Any]):
     group_generation = serializers.IntegerField()
     since_ms = serializers.IntegerField()
     kafka_cluster_id = serializers.CharField()
+    kafka_bootstrap = serializers.CharField()
 
 
 class Leader(V1View):

@@ -4,7 +4,7 @@ Records are other people's data: reading them takes the verb `view-data`, is pos
 has itself written to, and leaves an audit entry.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api.topic_grants import may_look_at
 from ringfence.audit.trail import note
+from ringfence.consumer_commands import consumer_commands
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
@@ -26,6 +27,7 @@ from ringfence.web.connector.record_text import Decoded, decode
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find
 
+_MOST_COMMANDS = 20
 LEVELS = ("read_committed", "read_uncommitted")
 _SEEN = {
     "committed": Badge("Committed", "circle-check", Severity.OK, "Every reader sees it."),
@@ -55,11 +57,26 @@ class DisplayedRecord:
 @tab("topics", still=True)
 def topics(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """The topics alone; records are asked for one topic at a time."""
+    found = list(ActiveTopic.objects.filter(connector=row.name).order_by("topic"))
     return {
-        "topics": list(ActiveTopic.objects.filter(connector=row.name).order_by("topic")),
+        "topics": found,
         "untracked": ClusterInfo.objects.filter(topic_tracking=False).exists(),
         "levels": LEVELS,
+        **_consumption(row, [each.topic for each in found]),
     }
+
+
+def _consumption(row: Connector, names: Sequence[str]) -> dict[str, Any]:
+    """Where consumers find the topics, and the commands to read them; nothing where no worker has told the address."""
+    cluster = ClusterInfo.objects.exclude(kafka_bootstrap="").first()
+    if cluster is None:
+        return {}
+    own = row.settings.get("producer.override.bootstrap.servers", "").strip()
+    bootstrap = own or cluster.kafka_bootstrap
+    protocol = row.settings.get("producer.override.security.protocol") or cluster.kafka_protocol
+    settings = {"security.protocol": protocol}
+    commands = [(name, consumer_commands(bootstrap, name, settings)) for name in names[:_MOST_COMMANDS]]
+    return {"bootstrap": bootstrap, "protocol": protocol, "commands": commands}
 
 
 @requires(POST=on_connector(Verb.VIEW_DATA).writing())
