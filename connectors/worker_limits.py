@@ -18,6 +18,7 @@ ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
 FILE_ROOTS: Final = "file.roots"
 CLOSED_PATHS: Final = "ringfence.closed.paths"
 CLUSTER_ID: Final = "ringfence.cluster.id"
+HOME_SERVERS: Final = "ringfence.home.servers"
 INTERNAL_TOPICS: Final = "ringfence.internal.topics"
 _BETWEEN: Final = ","
 
@@ -27,7 +28,7 @@ class WorkerLimits:
     """roots: folders, or single files, that configurations may name files of. closed: never, whatever the roots say.
 
     cluster_id: of the worker's Kafka cluster, "" where it is not known; topics: the workers' own there. egress: where
-    connections may go (`connectors.egress`).
+    connections may go (`connectors.egress`); home: the addresses of the worker's Kafka, which need no permission.
     """
 
     roots: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class WorkerLimits:
     cluster_id: str = ""
     topics: tuple[str, ...] = ()
     egress: str = DEFAULT
+    home: str = ""
 
     def as_settings(self) -> dict[str, str]:
         """The inverse of `of_settings`."""
@@ -43,6 +45,7 @@ class WorkerLimits:
             **{name: _BETWEEN.join(each) for name, each in told.items()},
             CLUSTER_ID: self.cluster_id,
             EGRESS_ALLOW: self.egress,
+            HOME_SERVERS: self.home,
         }
 
     def internal(self, topic: str) -> bool:
@@ -57,7 +60,8 @@ def names(text: str) -> tuple[str, ...]:
 
 def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
     roots, closed, topics = (names(settings.get(name, "")) for name in (FILE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS))
-    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, settings.get(EGRESS_ALLOW, DEFAULT))
+    egress, home = settings.get(EGRESS_ALLOW, DEFAULT), settings.get(HOME_SERVERS, "")
+    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home)
 
 
 def of_environment(environment: Mapping[str, str]) -> WorkerLimits:

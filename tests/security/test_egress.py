@@ -8,6 +8,7 @@ import pytest
 
 from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, RetriableError
+from ringfence.connectors.builtin.kafka_source.cluster import source_settings, target_settings
 from ringfence.connectors.converters.registry.json_schema import JsonSchemaConverter
 from ringfence.connectors.egress import Policy, Refused, plain
 from ringfence.connectors.worker_limits import WorkerLimits
@@ -162,3 +163,16 @@ def test_a_token_issuer_is_judged_like_a_registry(
     assert ("egress.allow" in told) is not allowed
     assert SECRET not in told
     assert "hunter22" not in told
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_both_clusters_of_a_copy_are_judged(monkeypatch: pytest.MonkeyPatch, side: str) -> None:
+    limits = WorkerLimits(egress="public,private", home="kafka-1:9092,127.0.0.1:9092")
+    monkeypatch.setattr(worker_limits, "_current", [limits])
+    settings = source_settings if side == "source" else target_settings
+    key = f"{side}.cluster.bootstrap.servers"
+    for closed in ("127.0.0.1:22", "169.254.169.254:80"):
+        assert "not allowed by the worker's egress.allow" in settings({key: closed}).errors[key]
+    assert settings({key: "10.0.0.1:9092"}).errors == {}
+    home = settings({key: "127.0.0.1:9092,kafka-1:9092"}).errors
+    assert bool(home) is (side == "source"), "the worker's own Kafka needs no entry as a target"

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.kafka_source import settings as names
-from ringfence.connectors.kafka_settings.java_names import Role, Translated, merge
+from ringfence.connectors.kafka_settings.java_names import Role, Translated, merge, servers
 from ringfence.connectors.topic_durability import add_min_isr
 
 SOURCE_PREFIX: Final = "source.cluster."
@@ -47,16 +47,24 @@ def source_settings(config: Mapping[str, str]) -> Translated:
     """librdkafka's settings of the source's clients, and what is wrong, by the name of the connector's setting."""
     settings = _clients(config)
     found = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
-    try:
-        egress.check_servers(egress.Policy(worker_limits.current().egress), found.settings.get("bootstrap.servers", ""))
-    except egress.Refused as refused:
-        found.errors[names.SOURCE_SERVERS] = f"{refused}."
-    return found
+    return _judge_egress(found, names.SOURCE_SERVERS)
 
 
 def target_settings(config: Mapping[str, str]) -> Translated:
-    """The same of the target's admin client."""
-    return merge(Role.ADMIN, [(TARGET_PREFIX, _clients(config))])
+    """The same of the target's admin client. The worker's own Kafka is nearly always the target: it needs no entry."""
+    found = merge(Role.ADMIN, [(TARGET_PREFIX, _clients(config))])
+    home = worker_limits.current().home
+    if home and servers(found.settings.get("bootstrap.servers", "")) == servers(home):
+        return found
+    return _judge_egress(found, names.TARGET_SERVERS)
+
+
+def _judge_egress(found: Translated, key: str) -> Translated:
+    try:
+        egress.check_servers(egress.Policy(worker_limits.current().egress), found.settings.get("bootstrap.servers", ""))
+    except egress.Refused as refused:
+        found.errors[key] = f"{refused}."
+    return found
 
 
 def validate(found: Translated) -> dict[str, str]:

@@ -21,7 +21,8 @@ def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, s
     closed = sorted(set(_forbidden_paths(worker.settings, os.environ if environment is None else environment)))
     roots = names(worker.settings.get(FILE_ROOTS, ""))
     egress = worker.settings[EGRESS_ALLOW]
-    return WorkerLimits(roots, tuple(closed), cluster_id, tuple(astuple(topics_of(worker))), egress)
+    home = worker.connection().bootstrap
+    return WorkerLimits(roots, tuple(closed), cluster_id, tuple(astuple(topics_of(worker))), egress, home)
 
 
 def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
