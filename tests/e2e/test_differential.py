@@ -13,6 +13,8 @@ from tests.differential.sides import Side
 from tests.e2e.up import Up
 from tests.support.names import unique
 
+pytestmark = pytest.mark.slow  # a JVM with Kafka Connect beside a platform; what it shows is no guarantee of ours
+
 
 @pytest.fixture
 def connect(platform: Up, tmp_path: Path) -> Iterator[ConnectWorker]:
