@@ -26,6 +26,7 @@ from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
+from ringfence.heartbeats.look import look
 from ringfence.projection import positions, topic_memory
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
 
@@ -79,6 +80,8 @@ def command(
     """Have the leader carry out a command. Raises Refused with Kafka Connect's status and words."""
     if (lost := topic_memory.find_lost()) is not None:
         raise Refused(503, f"Nothing was changed. {lost.reason}")
+    if kind != "ping":
+        _refuse_in_vain(leader=True)
     deadline = Deadline.after(timeout)
     request = {"kind": kind, "connector": connector, "body": dict(body), "user": user}
 
@@ -194,6 +197,7 @@ def dead_letters(asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
 
 def replay(asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
     """Dead letters taken again. Not sent again by itself: the second would find only what the first one did."""
+    _refuse_in_vain(leader=False)
     with _turn(QUESTIONS):
         deadline = Deadline.after(timeout)
         answer = _ask("ringfence.plugins.replay", "plugins", asked, deadline, "a worker's replay", _REPLAY_EARLY)
@@ -203,6 +207,7 @@ def replay(asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
 def _plugins(task: str, arguments: Mapping[str, Any], timeout: float, *, early: float = 0.0) -> Any:
     """`early`: so many seconds before we stop waiting the worker ends, and answers with what it has."""
     awaited = f"a worker's plugin process ({task.replace('_', ' ')})"
+    _refuse_in_vain(leader=False)
     deadline = Deadline.after(timeout)
 
     def ask() -> dict[str, Any]:
@@ -210,6 +215,13 @@ def _plugins(task: str, arguments: Mapping[str, Any], timeout: float, *, early: 
 
     with _turn(QUESTIONS):
         return _repeat(ask, deadline).get("value")
+
+
+def _refuse_in_vain(*, leader: bool) -> None:
+    """Raises Refused with 503 at once where nobody is there to take it. A leader who changes is waited for instead."""
+    vitals = look.vitals()
+    if reason := vitals.leader_refusal if leader else vitals.refusal:
+        raise Refused(503, reason, retry=True)
 
 
 @contextmanager

@@ -59,6 +59,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "ringfence.heartbeats",
     "ringfence.projection",
     "ringfence.access",
     "ringfence.audit",

@@ -12,3 +12,13 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelector("[data-focus]")?.focus({ preventScroll: true });
   document.querySelector(".rf-secret")?.select();
 });
+// What does not answer, in the head of each page.
+setInterval(async () => {
+  const bar = document.getElementById("vital-signs");
+  if (bar === null || document.hidden) return;
+  try {
+    const answer = await fetch("/ui/vital-signs", { headers: { "HX-Request": "true" } });
+    const text = answer.ok ? (await answer.text()).trim() : bar.innerHTML.trim();
+    if (text !== bar.dataset.shown) { bar.innerHTML = text; bar.dataset.shown = text; }
+  } catch { /* the server is away: nothing newer is known */ }
+}, 5000);

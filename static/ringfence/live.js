@@ -31,8 +31,9 @@
   htmx.createEventSource = (url) => {
     source = new EventSource(url);
     const hear = () => { state.heard = Date.now(); };
-    for (const name of ["hello", "beat", "changed", "rows"]) source.addEventListener(name, hear);
+    for (const name of ["hello", "beat", "changed", "rows", "vital"]) source.addEventListener(name, hear);
     source.addEventListener("changed", (event) => { state.at = event.data; state.atUntil = Date.now() + 2000; });
+    source.addEventListener("vital", () => document.body.dispatchEvent(new CustomEvent("ringfence-vital-signs")));
     source.addEventListener("rows", (event) => rows(JSON.parse(event.data)));
     return source;
   };

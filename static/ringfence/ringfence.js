@@ -95,8 +95,10 @@
     return `${Math.floor(seconds / 86400)} d`;
   };
   const times = () => {
+    // What is known is of then: an age that went on counting would be made up.
+    const now = Number(document.body.dataset.asOf) || Date.now();
     for (const item of document.querySelectorAll("time[data-ms]")) {
-      const text = words(Math.max(0, (Date.now() - Number(item.dataset.ms)) / 1000));
+      const text = words(Math.max(0, (now - Number(item.dataset.ms)) / 1000));
       item.textContent = text === "now" ? text : text + item.dataset.suffix;
     }
   };

@@ -21,6 +21,7 @@ from ringfence.fencing.topics.status import LeaderRecord, State, WorkerRecord
 from ringfence.projection.minutes import EVERYTHING, ITSELF, minute_of
 from ringfence.projection.models import Connector, Event, HangingTransaction, Minute, Task
 from ringfence.web.health_reasons import reason
+from ringfence.web.known_health import KnownHealth
 from ringfence.web.lists import pages as lists
 from ringfence.web.lists.overview import overview
 from ringfence.web.lists.rows import rows_of
@@ -132,7 +133,7 @@ def test_the_overview_shows_what_may_be_seen_and_no_more(many: FakeLeader) -> No
     ],
 )
 def test_each_health_says_why(fields: dict[str, Any], told: str) -> None:
-    assert reason(Connector(name="c", **fields)) == told
+    assert reason(Connector(name="c", **fields), KnownHealth()) == told
 
 
 def test_a_running_connector_without_tasks_is_not_healthy(client: Client, leader: FakeLeader) -> None:

@@ -24,8 +24,10 @@ from ringfence.console.lists import links, moment
 from ringfence.console.stuck import stuck
 from ringfence.console.waiting import take_back, waiting
 from ringfence.dispatch import Refused
+from ringfence.heartbeats.look import look
 from ringfence.history import old_generations
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
+from ringfence.web.known_health import known_health, leader_of
 from ringfence.web.state_badges import look_of
 
 _PAGE = 50
@@ -75,7 +77,8 @@ def overview(request: HttpRequest) -> HttpResponse:
     open_tasks = Task.objects.filter(who.query(field="connector"), known=True, open_since_ms__gt=0)
     oldest = open_tasks.order_by("open_since_ms").values_list("open_since_ms", flat=True).first()
     waits = f"the oldest for {age(now - oldest)}" if oldest else "none"
-    leads = f"{cluster.leader} leads" if cluster else "nobody leads"
+    leader = leader_of(look.vitals(), cluster.leader if cluster else "")
+    leads = f"{leader} leads" if leader else "nobody leads"
     tiles = [
         ("Connectors", shown.count(), f"{shown.filter(severity__gte=80).count()} in trouble", "/console/connectors/"),
         ("Open transactions", open_tasks.count(), waits, "/console/transactions/"),
@@ -99,7 +102,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_safe
 def connectors(request: HttpRequest) -> HttpResponse:
     """`?q=&page=`: the connectors, worst first, with what may be done to each."""
-    who, wanted = principal_of(request), request.GET.get("q", "").strip()
+    who, wanted, known = principal_of(request), request.GET.get("q", "").strip(), known_health()
     rows = Connector.objects.filter(who.query(), known=True).order_by("-severity", "name")
     if wanted:
         rows = rows.filter(name__icontains=wanted)
@@ -108,7 +111,7 @@ def connectors(request: HttpRequest) -> HttpResponse:
         ("Connector", "Health", "Tasks", "Generation", "Acts"),
         [
             (
-                _ui(row.name), look_of(row).word, f"{row.tasks_running}/{row.task_count}", str(row.generation),
+                _ui(row.name), look_of(row, known).word, f"{row.tasks_running}/{row.task_count}", str(row.generation),
                 _ways(who, row.name, (
                     (Verb.OPERATE, _at(row.name, "restart"), "Restart"),
                     (Verb.FENCE, _at(row.name, "fence"), "Force a fence"),

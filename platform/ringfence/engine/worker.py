@@ -36,6 +36,7 @@ from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.topic_guard import TopicGuard
+from ringfence.engine.vital_signs import run_heartbeat
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid, Retriable
 from ringfence.fencing.ids import parse_member_client_id
@@ -148,6 +149,7 @@ class Worker:
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets))
+        self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader[0].leads_now, self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))

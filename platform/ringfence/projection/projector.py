@@ -25,10 +25,12 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost
 from ringfence.fencing.kafka.admin import cluster_id, end_offsets
+from ringfence.fencing.kafka.stable_ends import StableEnds
 from ringfence.fencing.kafka.topic_watch import TopicWatch
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
+from ringfence.heartbeats.freshness import FreshnessWatch
 from ringfence.projection import config_rows, event_rows, offset_rows, positions, status_rows, topic_memory
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.models import ClusterInfo
@@ -237,6 +239,8 @@ class Projector:
         end = end_offsets(connection_, config_topic, [0], Deadline.after(30))[0]
         compared = busy = False
         watch = TopicWatch(connection_, {one.topic: one.topic_id for _, one in logs.values()}, _WATCH_SECONDS)
+        partitions = {reader.topic: reader.partitions for reader, _ in logs.values()}
+        freshness = FreshnessWatch(lambda: StableEnds(connection_, partitions))
         roles = {one.topic: role for role, (_, one) in logs.items()}
         while not stop.is_set():
             if odd := watch.look(time.monotonic()):
@@ -267,6 +271,7 @@ class Projector:
                     ahead = [one for one in reader.ahead if one.offset >= reached[one.partition]]
                     touched[role] |= projection.show(ahead, reached)
                     changed = True
+            freshness.look({(one.topic, p): at for reader, one in logs.values() for p, at in reader.positions.items()})
             if changed:
                 self._recover()
                 state = touched["config"] | touched["status"]

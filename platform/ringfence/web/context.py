@@ -7,16 +7,20 @@ from ringfence import __version__
 from ringfence.access.authorise import principal_of
 from ringfence.access.principal import EVERYBODY_HERE, NOBODY
 from ringfence.access.verbs import Verb
+from ringfence.heartbeats.cluster import Vitals
+from ringfence.heartbeats.look import look
 
 THEME_COOKIE = "ringfence_theme"
-SCRIPTS = tuple(f"ringfence/{name}.js" for name in ("morph", "ringfence", "live", "keys"))
+SCRIPTS = tuple(f"ringfence/{name}.js" for name in ("morph", "ringfence", "live", "vital_signs", "keys"))
 """What every page runs, after htmx and its event streams, in this order."""
 
 
 def page(request: HttpRequest) -> dict[str, object]:
     theme = request.COOKIES.get(THEME_COOKIE, "")
     who = principal_of(request)
+    sees = who.may_somewhere(Verb.VIEW)
     return {
+        "vitals": look.vitals() if sees else Vitals(),
         "theme": theme if theme in ("light", "dark") else "",
         "scripts": SCRIPTS,
         "no_login": settings.NO_LOGIN if who is EVERYBODY_HERE else "",

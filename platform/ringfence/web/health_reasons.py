@@ -2,14 +2,17 @@
 
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector
+from ringfence.web.known_health import KnownHealth
 
 
 def _tasks(count: int) -> str:
     return "1 task" if count == 1 else f"{count} tasks"
 
 
-def reason(connector: Connector) -> str:
+def reason(connector: Connector, known: KnownHealth) -> str:
     """ "" where the word says it all."""
+    if doubt := known.doubt(connector):
+        return doubt
     count, running, failed = connector.task_count, connector.tasks_running, connector.tasks_failed
     match connector.health:
         case Health.UNHEALTHY:

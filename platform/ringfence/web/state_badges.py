@@ -1,10 +1,11 @@
 """How states look: an icon, a word and one of six classes; never a colour alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector
+from ringfence.web.known_health import KnownHealth
 
 
 class Severity(StrEnum):
@@ -84,11 +85,11 @@ GROUPS: dict[str, tuple[str, Severity, frozenset[Health]]] = {
 """The filters of the list: a word, a class, and the healths they hold."""
 
 
-def look_of(connector: Connector) -> Badge:
-    try:
-        return HEALTH[Health(connector.health)]
-    except ValueError:
-        return HEALTH[Health.UNKNOWN]
+def look_of(connector: Connector, known: KnownHealth) -> Badge:
+    """Its health as far as it is known."""
+    doubt = known.doubt(connector)
+    badge = HEALTH[known.health_of(connector)]
+    return replace(badge, help=f"{doubt}.") if doubt else badge
 
 
 def task_look(state: str) -> Badge:

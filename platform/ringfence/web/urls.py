@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from ringfence.access.routes import ANYONE, requires
-from ringfence.web import actions, login, views
+from ringfence.web import actions, login, views, vital_signs
 from ringfence.web.connector import config as connector_config
 from ringfence.web.connector import dead_letters as connector_dead_letters
 from ringfence.web.connector import delete as connector_delete
@@ -66,6 +66,7 @@ urlpatterns = [
     path("/new/review", review.review),
     path("/workers", views.workers),
     path("/events", live.events),
+    path("/vital-signs", vital_signs.vital_signs),
     path("/login", login.Login.as_view()),
     path("/logout", requires(POST=ANYONE)(LogoutView.as_view(next_page="/ui/login"))),
 ]

@@ -14,8 +14,10 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.fencing.modes import lagging
+from ringfence.heartbeats.look import look
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
+from ringfence.web.known_health import leader_of
 
 View = Callable[..., HttpResponse]
 
@@ -68,7 +70,7 @@ def render_gone(request: HttpRequest, name: str) -> HttpResponse:
     there = Connector.objects.filter(name=name, known=True).exists()
     if not there and who.may(Verb.EDIT, name) and who.may(Verb.VIEW_CONFIG, name):
         kept = list(ConfigVersion.objects.filter(connector=name).order_by("-number")[:KEPT_SHOWN])
-    shown = {"name": name, "path": quote(name, safe=""), "kept": kept}
+    shown: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "kept": kept}
     return render(request, template, shown, status=200 if is_fragment(request) else 404)
 
 
@@ -80,10 +82,13 @@ def workers(request: HttpRequest) -> HttpResponse:
     for worker in Task.objects.filter(known=True, state="RUNNING").values_list("worker", flat=True):
         placed[worker] = placed.get(worker, 0) + 1
     cluster = ClusterInfo.objects.first()
+    vitals = look.vitals()
+    silent = {incarnation for _, incarnation in vitals.silent}
     rows = [(worker, placed.get(worker.worker, 0)) for worker in Worker.objects.order_by("worker")]
     mixed = lagging((worker.worker, worker.mode) for worker, _ in rows)
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
     resting = [row.worker for row, _ in rows if drained.get(row.worker) == row.incarnation]
     template = "ringfence/parts/workers.html" if is_fragment(request) else "ringfence/workers.html"
-    shown = {"workers": rows, "cluster": cluster, "mixed": mixed, "drained": resting}
+    shown: dict[str, Any] = {"workers": rows, "cluster": cluster, "mixed": mixed, "drained": resting}
+    shown |= {"silent": silent, "leader": leader_of(vitals, cluster.leader if cluster else "")}
     return render(request, template, {**shown, "section": "workers"})

@@ -70,6 +70,7 @@ NO_PAGES = frozenset(
         "ui/events",
         "ui/connectors.csv",
         "ui/find",
+        "ui/vital-signs",
         "ui/connectors/<name:name>/head",
         "ui/connectors/<name:name>/edit/newer",
         "console/^(?P<app_label>auth|access|audit)/$",

@@ -52,6 +52,7 @@ _CLAIM_SECONDS = 10.0
 _TRY_SECONDS = 8.0
 _DOUBT_SECONDS = 20.0
 _AGAIN_POLL_SECONDS = 0.3
+_TURNING_SECONDS = 30.0
 _RELOADED = "A file that its configuration refers to was changed (config.action.reload)"
 _NOT_LEADING = "Cannot complete request because this worker does not lead (any more). Send the request again"
 _IN_DOUBT = (
@@ -98,6 +99,11 @@ class Leader:
         self.ready = threading.Event()
         """Set while this worker leads and takes commands."""
         self.failure: str | None = None
+        self._turned_at = 0.0
+
+    def leads_now(self) -> bool:
+        """Whether it leads, and its loop goes round."""
+        return self.ready.is_set() and time.monotonic() - self._turned_at < _TURNING_SECONDS
 
     def wake(self) -> None:
         """Something has come to an end: do not wait for the next tick."""
@@ -211,6 +217,7 @@ class Leader:
 
     def _turn(self) -> None:
         assert self._seat is not None
+        self._turned_at = time.monotonic()
         try:
             self._seat.poll(_AGAIN_POLL_SECONDS if self._jobs.waiting else 0)
             self._status.poll()

@@ -9,6 +9,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
 from ringfence.web.connector.traces import Failure, cause_of, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
+from ringfence.web.known_health import known_health, leader_of
 from ringfence.web.lists.query import rate_of
 from ringfence.web.state_badges import look_of
 
@@ -41,23 +42,24 @@ def tasks_of(connector: Connector) -> list[Task]:
 def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker | None = None) -> dict[str, Any]:
     """What stands above the tabs, on each of them. `tasks`, `masker`: where they are at hand already."""
     tasks, now = tasks_of(connector) if tasks is None else tasks, now_ms()
-    masker = masker or Masker([connector.class_name])
+    masker, known = masker or Masker([connector.class_name]), known_health()
     config = connector.settings
     trace = masker.scrub(connector.unreadable or connector.trace, config)
     return {
         "connector": connector,
-        "look": look_of(connector),
+        "look": look_of(connector, known),
+        "doubt": known.doubt(connector),
         "wish": wish(connector),
         "trace": trace,
         "cause": cause_of(trace) if trace else None,
         "failures": failures(tasks, masker, config),
-        "rate": rate_of(tasks, now),
+        "rate": None if known.vitals.stale else rate_of(tasks, now),
         "records": sum(task.records_total for task in tasks),
         "aborted": sum(task.aborted for task in tasks),
         "open_count": sum(open_now(task) for task in tasks),
         "last_commit_ms": max((task.last_commit_ms for task in tasks), default=0),
         "offset_count": SourceOffset.objects.filter(connector=connector.name).count(),
-        "leader": ClusterInfo.objects.values_list("leader", flat=True).first() or "",
+        "leader": leader_of(known.vitals, ClusterInfo.objects.values_list("leader", flat=True).first() or ""),
         "now_ms": now,
     }
 

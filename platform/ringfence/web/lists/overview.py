@@ -20,6 +20,7 @@ from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTr
 from ringfence.web.connector.header import EventView, event_view
 from ringfence.web.connector.traces import Cause, cause_of
 from ringfence.web.health_reasons import reason
+from ringfence.web.known_health import KnownHealth, known_health, leader_of
 from ringfence.web.lists.rows import LIVE_MS
 from ringfence.web.sparklines import Line, line
 from ringfence.web.state_badges import GROUPS, HEALTH, Badge, look_of
@@ -67,7 +68,9 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     """Everything that the page shows."""
     now_ms = int(time.time() * 1000)
     known = Connector.objects.filter(who.query(), known=True)
-    counts = {row["health"]: row["n"] for row in known.values("health").order_by().annotate(n=Count("name"))}
+    healths = known_health()
+    by_health = known.annotate(now_health=healths.column).values("now_health").order_by().annotate(n=Count("name"))
+    counts = {row["now_health"]: row["n"] for row in by_health}
     tasks = known.aggregate(running=Sum("tasks_running"), failed=Sum("tasks_failed"), all=Sum("task_count"))
     of_tasks = Task.objects.filter(who.query(field="connector"), known=True)
     live = Q(reported_ms__gt=now_ms - LIVE_MS)
@@ -77,18 +80,19 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     )
     workers = list(Worker.objects.order_by("worker"))
     cluster = ClusterInfo.objects.first()
-    leader = cluster.leader if cluster else ""
-    wrong, more = _wrong(known, counts)
+    leader = leader_of(healths.vitals, cluster.leader if cluster else "")
+    wrong, more = _wrong(known, counts, healths)
     return {
         "total": sum(counts.values()),
         "tiles": _tiles(counts),
         "tasks": {key: value or 0 for key, value in tasks.items()},
-        "rate": numbers["rate"] or 0.0,
+        "rate": None if healths.vitals.stale else numbers["rate"] or 0.0,
         "open_transactions": numbers["open"],
         "oldest_open_ms": numbers["oldest"] or 0,
         "workers": workers,
         "slots": sum(worker.slots for worker in workers),
         "leader": leader,
+        "vitals_known": healths.vitals.known,
         "topics_lost": cluster.topics_lost if cluster else "",
         "leader_since_ms": cluster.since_ms if cluster and leader else 0,
         "mixed": lagging((worker.worker, worker.mode) for worker in workers),
@@ -123,10 +127,11 @@ def _tiles(counts: dict[str, int]) -> list[Tile]:
     return tiles
 
 
-def _wrong(known: Any, counts: dict[str, int]) -> tuple[list[Problem], int]:
+def _wrong(known: Any, counts: dict[str, int], now: KnownHealth) -> tuple[list[Problem], int]:
     """The worst connectors with their causes, and how many there are beside them."""
     healths = GROUPS["attention"][2]
-    worst = list(known.filter(health__in=healths).order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
+    found = known.annotate(now_health=now.column).filter(now_health__in=healths)
+    worst = list(found.order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
     failed = Task.objects.filter(connector__in=[row.name for row in worst], known=True, state="FAILED")
     traces: dict[str, str] = {}
     for task in failed.order_by("connector", "number").only("connector", "trace"):
@@ -136,7 +141,7 @@ def _wrong(known: Any, counts: dict[str, int]) -> tuple[list[Problem], int]:
     for row in worst:
         trace = row.unreadable or (row.trace if row.state == "FAILED" else "") or traces.get(row.name, "")
         cause = cause_of(masker.scrub(trace, row.settings)) if trace else None
-        listed.append(Problem(row, look_of(row), reason(row), cause))
+        listed.append(Problem(row, look_of(row, now), reason(row, now), cause))
     return listed, sum(counts.get(health, 0) for health in healths) - len(listed)
 
 

@@ -20,6 +20,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.projection.models import Connector
+from ringfence.web.known_health import known_health
 from ringfence.web.lists.overview import overview
 from ringfence.web.lists.query import PAGE_SIZE, choose, listing
 from ringfence.web.lists.rows import rows_of
@@ -97,10 +98,12 @@ def table(request: HttpRequest) -> HttpResponse:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(_CSV_COLUMNS)
+    known = known_health()
     for row in rows_of(asked.shown.defer("config", "trace"), now_ms):
         one = row.connector
-        values = [one.name, one.class_name, one.health, row.reason, one.state, one.target]
-        numbers = [one.task_count, one.tasks_running, one.tasks_failed, round(row.rate, 1), row.records]
+        values = [one.name, one.class_name, known.health_of(one), row.reason, one.state, one.target]
+        rate = "" if row.rate is None else round(row.rate, 1)
+        numbers = [one.task_count, one.tasks_running, one.tasks_failed, rate, row.records]
         writer.writerow([*(_harmless(value) for value in values), *numbers, row.last_commit_ms, one.generation])
     headers = {"Content-Disposition": 'attachment; filename="connectors.csv"'}
     return HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers)

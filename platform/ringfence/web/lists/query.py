@@ -15,6 +15,7 @@ from django.db.models.functions import Coalesce
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, Task
+from ringfence.web.known_health import known_health
 from ringfence.web.lists.rows import LIVE_MS, rate_of, rows_of
 from ringfence.web.state_badges import GROUPS, HEALTH
 
@@ -85,15 +86,15 @@ def choose(query: Mapping[str, str], who: Principal, now_ms: int) -> ListQuery:
     search, state = query.get("q", "").strip()[:200].replace("\x00", ""), query.get("state", "")
     plugin, sort = query.get("plugin", "")[:400].replace("\x00", ""), query.get("sort", "")
     sort = sort if sort in ORDERS else ""
-    known = Connector.objects.filter(who.query(), known=True)
+    known = Connector.objects.filter(who.query(), known=True).annotate(now_health=known_health().column)
     found = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search)) if search else known
     if plugin:
         found = found.filter(class_name=plugin)
     shown, word = found, ""
     if state in GROUPS:
-        shown = found.filter(health__in=GROUPS[state][2])
+        shown = found.filter(now_health__in=GROUPS[state][2])
     elif state.upper() in HEALTH:
-        shown, word = found.filter(health=state.upper()), HEALTH[Health(state.upper())].word
+        shown, word = found.filter(now_health=state.upper()), HEALTH[Health(state.upper())].word
     elif state in SPECIAL:
         shown, word = found.filter(SPECIAL[state][1]), SPECIAL[state][0]
     else:
@@ -129,8 +130,8 @@ def listing(query: Mapping[str, str], who: Principal = EVERYBODY_HERE) -> dict[s
     """Everything that the list shows, of what may be seen. `query`: as `choose`, and page."""
     now_ms = int(time.time() * 1000)
     asked = choose(query, who, now_ms)
-    by_health = asked.found.values("health").order_by().annotate(n=Count("name"))
-    counts = {row["health"]: row["n"] for row in by_health}
+    by_health = asked.found.values(now=known_health().column).order_by().annotate(n=Count("name"))
+    counts = {row["now"]: row["n"] for row in by_health}
     filters = [
         Filter(key, word, tone, sum(counts.get(health, 0) for health in healths), key == asked.state)
         for key, (word, tone, healths) in GROUPS.items()

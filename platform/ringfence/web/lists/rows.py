@@ -7,6 +7,7 @@ from ringfence.projection.minutes import hours
 from ringfence.projection.models import Connector, Task
 from ringfence.web.connector.heatmap import Strip, strip
 from ringfence.web.health_reasons import reason
+from ringfence.web.known_health import KnownHealth, known_health
 from ringfence.web.sparklines import Line, line, rates
 from ringfence.web.state_badges import Badge, look_of
 
@@ -21,7 +22,8 @@ class Row:
     connector: Connector
     look: Badge
     reason: str
-    rate: float
+    rate: float | None
+    """None where nobody knows what it is now."""
     records: int
     last_commit_ms: int
     picture: Line
@@ -30,21 +32,21 @@ class Row:
 
 def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
     """The connectors with what their tasks report, in four more queries."""
-    connectors = list(page)
+    connectors, known = list(page), known_health()
     of: dict[str, list[Task]] = {connector.name: [] for connector in connectors}
     tasks = Task.objects.filter(connector__in=of, known=True)
     for task in tasks.only("connector", "rate", "reported_ms", "records_total", "last_commit_ms", "recent"):
         of[task.connector].append(task)
     drawn = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
-    return [_row(connector, of[connector.name], drawn[connector.name], now_ms) for connector in connectors]
+    return [_row(connector, of[connector.name], drawn[connector.name], now_ms, known) for connector in connectors]
 
 
-def _row(connector: Connector, tasks: list[Task], hour: Strip, now_ms: int) -> Row:
+def _row(connector: Connector, tasks: list[Task], hour: Strip, now_ms: int, known: KnownHealth) -> Row:
     return Row(
         connector=connector,
-        look=look_of(connector),
-        reason=reason(connector),
-        rate=rate_of(tasks, now_ms),
+        look=look_of(connector, known),
+        reason=reason(connector, known),
+        rate=None if known.vitals.stale else rate_of(tasks, now_ms),
         records=sum(task.records_total for task in tasks),
         last_commit_ms=max((task.last_commit_ms for task in tasks), default=0),
         picture=line(rates(tasks, now_ms)),

@@ -6,6 +6,7 @@ every two seconds instead. The events:
 - `hello`, at the beginning, and `beat`, while nothing else is told: a page that hears neither knows that it is cut off;
 - `changed`: fetch the part again. Data: the time in milliseconds at which this process heard of it; a part that was
   made since then is fresh (`web.fresh`);
+- `vital`: what the page's head says about workers, leader, projection, Kafka or Redis has changed;
 - `rows` (streams about all connectors only): numbers of some connectors moved. Data: `{"at", "names"}`; names null: of
   many.
 """
@@ -34,6 +35,7 @@ from ringfence.access.identify import Nobody, identify_again
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
+from ringfence.heartbeats.look import look
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
 from ringfence.projection.models import TopicPosition
 from ringfence.web.live.rate_control import RateControl
@@ -49,6 +51,7 @@ MANY = 60
 """More names than this are not told one by one: a page shows fifty."""
 _POLL_SECONDS = 2.0
 _RETRY_SECONDS = 10.0
+_VITAL_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +67,7 @@ class Listener:
         """Set where more than numbers has changed."""
         self._at_ms = 0
         self._whole = False
+        self._vital = False
         self._rows: set[str] = set()
 
     def tell(self, notice: Notice, at_ms: int = 0) -> None:
@@ -82,6 +86,12 @@ class Listener:
             self._rows.update(rows)
             self.changed.set()
 
+    def tell_vital_signs(self, at_ms: int) -> None:
+        """The cluster's signs of life have changed, and with them what all states are worth."""
+        self._vital = True
+        self.urgent.set()
+        self.look_again(at_ms)
+
     def look_again(self, at_ms: int) -> None:
         """Wake the page though nothing was told."""
         self._at_ms = at_ms
@@ -92,11 +102,12 @@ class Listener:
         """The event that tells all that came since the last one."""
         self.changed.clear()
         self.urgent.clear()
-        whole, rows = self._whole, sorted(self._rows)
-        self._whole = False
+        whole, vital, rows = self._whole, self._vital, sorted(self._rows)
+        self._whole = self._vital = False
         self._rows.clear()
+        head = "event: vital\ndata: .\n\n" if vital else ""
         if whole:
-            return f"event: changed\ndata: {self._at_ms}\n\n"
+            return f"{head}event: changed\ndata: {self._at_ms}\n\n"
         told = {"at": self._at_ms, "names": rows if len(rows) <= MANY else None}
         return f"event: rows\ndata: {json.dumps(told)}\n\n"
 
@@ -116,7 +127,8 @@ class Hub:
         self._listeners.add(listener)
         if not self._tasks or any(task.done() for task in self._tasks):
             self._end()
-            self._tasks = asyncio.create_task(self._listen()), asyncio.create_task(self._tick())
+            duties = (self._listen, self._tick, self._watch_vital_signs)
+            self._tasks = tuple(asyncio.create_task(duty()) for duty in duties)
 
     def remove(self, listener: Listener) -> None:
         self._listeners.discard(listener)
@@ -140,6 +152,21 @@ class Hub:
             for listener in self._listeners:
                 if listener.name is None:
                     listener.look_again(at_ms)
+
+    async def _watch_vital_signs(self) -> None:
+        before = projected = None
+        while True:
+            now = await _vital_stamp()
+            if before is not None and now != before:
+                at_ms = int(time.time() * 1000)
+                for listener in self._listeners:
+                    listener.tell_vital_signs(at_ms)
+            before = now
+            if "no-redis" in now:  # one that is frozen breaks no connection, and tells nothing
+                projected, last = await _stamp(), projected
+                if projected != last:
+                    self.tell(ANYTHING)
+            await asyncio.sleep(_VITAL_SECONDS)
 
     async def _listen(self) -> None:
         while True:
@@ -182,6 +209,14 @@ def _stamp() -> object:
         return None
     finally:
         close_old_connections()  # no request of this thread would do it
+
+
+@sync_to_async
+def _vital_stamp() -> str:
+    try:
+        return look.vitals().stamp
+    finally:
+        close_old_connections()
 
 
 _hubs: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = weakref.WeakKeyDictionary()

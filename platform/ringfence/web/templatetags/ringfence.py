@@ -77,7 +77,9 @@ def num(value: float | None) -> str:
 
 @register.filter
 def rate(value: float | None) -> str:
-    """Per second, in at most four characters and a unit."""
+    """Per second, in at most four characters and a unit; a dash where nobody knows."""
+    if value is None:
+        return "\N{EN DASH}"
     number = float(value or 0)
     for limit, divisor, unit in ((1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if number >= limit:

@@ -1,0 +1,8 @@
+"""Django's registration of the heartbeats."""
+
+from django.apps import AppConfig
+
+
+class HeartbeatsConfig(AppConfig):
+    name = "ringfence.heartbeats"
+    label = "heartbeats"

@@ -1,0 +1,121 @@
+"""A worker's heartbeat: a thread that writes every two seconds, and two that ask Kafka and Redis beside it.
+
+What hangs (a broker, Redis, the database) holds up its own thread only. A write that fails is tried again with the next
+beat: to be silent is what it is to be cut off.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connection, transaction
+from django.db.models.functions import Now
+
+from ringfence.heartbeats.models import Heartbeat
+
+log = logging.getLogger(__name__)
+
+BEAT_SECONDS = 2.0
+_PROBE_SECONDS = 1.0
+_HUNG_SECONDS = 8.0
+_SURE = 2
+"""Failed probes in a row before it is said: a broker that is started again is away for a moment."""
+
+Probe = Callable[[], str]
+"""Why something does not answer, "" where it does. Answers within seconds."""
+
+
+class Probing:
+    """Asks again and again on a thread of its own. `error` may be read by any."""
+
+    def __init__(self, probe: Probe, clock: Callable[[], float] = time.monotonic) -> None:
+        self._probe = probe
+        self._clock = clock
+        self._answered = clock()
+        self._failures = 0
+        self._error = ""
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`."""
+        while not stop.is_set():
+            self.once()
+            stop.wait(_PROBE_SECONDS)
+
+    def once(self) -> None:
+        """One question."""
+        error = self._probe()
+        self._failures = self._failures + 1 if error else 0
+        self._error, self._answered = error, self._clock()
+
+    @property
+    def error(self) -> str:
+        """ "" while it answers, and for one failure after it did."""
+        if self._clock() - self._answered > _HUNG_SECONDS:
+            return self._error or "no answer"
+        return self._error if self._failures >= _SURE else ""
+
+
+class Beating:
+    """Writes one worker's heartbeat. `leads`: whether it leads now, and its loop goes round."""
+
+    def __init__(
+        self, worker: str, incarnation: str, leads: Callable[[], bool], kafka: Probing, redis: Probing
+    ) -> None:
+        self._worker = worker
+        self._incarnation = incarnation
+        self._leads = leads
+        self._kafka = kafka
+        self._redis = redis
+        self._told = False
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`; then it is written that the worker has ended."""
+        probes = [
+            threading.Thread(target=probing.run, args=(stop,), name=f"probe-{name}", daemon=True)
+            for name, probing in (("kafka", self._kafka), ("redis", self._redis))
+        ]
+        for thread in probes:
+            thread.start()
+        self._try(self.begin)
+        while not stop.wait(BEAT_SECONDS):
+            self._try(self.beat)
+        self._try(self.end)
+        connection.close()
+
+    def begin(self) -> None:
+        """The first beat of this incarnation, in place of the one before."""
+        facts = {"incarnation": self._incarnation, "began_at": Now(), "beat_at": Now(), **self._state()}
+        with transaction.atomic():
+            Heartbeat.objects.filter(worker=self._worker).delete()
+            Heartbeat.objects.create(worker=self._worker, **facts)
+
+    def beat(self) -> None:
+        """One more. A worker that was frozen and has been replaced under its id since writes nothing."""
+        mine = Heartbeat.objects.filter(worker=self._worker, incarnation=self._incarnation)
+        if not mine.update(beat_at=Now(), **self._state()) and not self._has_replacement():
+            self.begin()
+
+    def _has_replacement(self) -> bool:
+        return Heartbeat.objects.filter(worker=self._worker).exists()
+
+    def end(self) -> None:
+        """It was stopped."""
+        Heartbeat.objects.filter(worker=self._worker, incarnation=self._incarnation).update(beat_at=Now(), ended=True)
+
+    def _state(self) -> dict[str, object]:
+        told: dict[str, object] = {"kafka_error": self._kafka.error, "redis_error": self._redis.error}
+        return {**told, "led_at": Now()} if self._leads() else told
+
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except DatabaseError as error:
+            if not self._told:
+                log.warning("No heartbeat is written, the database does not answer: %s", error)
+            self._told = True
+        else:
+            self._told = False
+        finally:
+            close_old_connections()

@@ -1,0 +1,200 @@
+"""What heartbeats say about the cluster: who is alive, how fresh the data is, what commands wait for. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+SILENT_S: Final = 10.0
+"""A worker writes every two seconds: one that has not for so long is frozen, dead, or cut off."""
+FORGOTTEN_S: Final = 600.0
+"""A silent worker is told of for so long while others live. What ran on it has moved by then."""
+FIRST_READ_S: Final = 30.0
+"""So long a new cluster's workers may take to read the topics for the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A worker's heartbeat. `age_s`: since it was written; `led_age_s`: since its last one as the leader, if ever."""
+
+    worker: str
+    incarnation: str
+    age_s: float
+    began_age_s: float
+    at_ms: int
+    led_age_s: float | None = None
+    kafka_error: str = ""
+    redis_error: str = ""
+    ended: bool = False
+
+    @property
+    def live(self) -> bool:
+        return not self.ended and self.age_s <= SILENT_S
+
+    @property
+    def leads(self) -> bool:
+        return self.live and self.led_age_s is not None and self.led_age_s <= SILENT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """How fresh the projection is."""
+
+    age_s: float
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that does not work: `text` says what and what follows, `remedy` what to do. `since_ms`: 0 if unknown.
+
+    `grave`: what is shown is not what is.
+    """
+
+    key: str
+    text: str
+    remedy: str
+    since_ms: int = 0
+    grave: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """The cluster's signs of life. The default says nothing: nobody has ever written a heartbeat."""
+
+    problems: tuple[Problem, ...] = ()
+    stale: bool = False
+    as_of_ms: int = 0
+    """Where `stale`: the time that the data is of, 0 for unknown."""
+    silent: frozenset[tuple[str, str]] = frozenset()
+    """(worker, incarnation) of those that may or may not be at work."""
+    leader: str = ""
+    """"" where none is alive, or nobody knows."""
+    known: bool = False
+    """Whether there are heartbeats at all: workers of an older version write none."""
+    refusal: str = ""
+    """Why no worker would take a request, "" where one may."""
+    leader_refusal: str = ""
+    """Why no command would be carried out, "" where it may."""
+
+    @property
+    def stamp(self) -> str:
+        """Differs where the pages have something else to say."""
+        return "|".join((*(problem.key for problem in self.problems), str(self.stale), self.leader))
+
+
+def format_clock(ms: int) -> str:
+    """A time of day for people; "never" for 0."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC") if ms else "never"
+
+
+def assess(beats: Sequence[Beat], projected: Projected | None, redis_error: str = "") -> Vitals:
+    """`redis_error`: why Redis does not answer the process that asks, "" while it does."""
+    live = [beat for beat in beats if beat.live]
+    stale, as_of_ms = _staleness(live, beats, projected)
+    if not beats:
+        return Vitals()
+    silent = [beat for beat in beats if not beat.ended and not beat.live]
+    leader = next((beat.worker for beat in live if beat.leads), "")
+    if not live:
+        last = max(beats, key=lambda beat: beat.at_ms)
+        problem = _no_worker(last)
+        refusal = f"{problem.text} Nothing was sent or changed. {problem.remedy}"
+        marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
+        return Vitals((problem,), stale, as_of_ms, marks, "", True, refusal, refusal)
+    problems: list[Problem] = []
+    leader_refusal = ""
+    if all(beat.kafka_error for beat in live):
+        problems.append(_no_kafka(live, as_of_ms))
+        leader_refusal = f"{problems[0].text} Nothing was sent or changed. {problems[0].remedy}"
+    else:
+        if stale:
+            problems.append(_no_projection(as_of_ms))
+        if not leader:
+            problems.append(_no_leader(beats))
+        problems += [_cut_off(beat, "Kafka", beat.kafka_error) for beat in live if beat.kafka_error]
+    problems += _of_redis(redis_error)
+    if not redis_error:
+        problems += [_cut_off(beat, "Redis", beat.redis_error) for beat in live if beat.redis_error]
+    problems += [_silent(beat) for beat in silent if beat.age_s <= FORGOTTEN_S]
+    marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
+    return Vitals(tuple(problems), stale, as_of_ms, marks, leader, True, "", leader_refusal)
+
+
+def _staleness(live: Sequence[Beat], beats: Sequence[Beat], projected: Projected | None) -> tuple[bool, int]:
+    if not beats:
+        return False, 0
+    if projected is not None:
+        return projected.age_s > SILENT_S, projected.at_ms if projected.age_s > SILENT_S else 0
+    return not live or max(beat.began_age_s for beat in live) > FIRST_READ_S, 0
+
+
+def _no_worker(last: Beat) -> Problem:
+    ended = f"{last.worker} was stopped" if last.ended else f"{last.worker} was the last to report"
+    return Problem(
+        "no-worker",
+        f"No worker reports: {ended}, at {format_clock(last.at_ms)}. Nothing is placed, restarted or changed.",
+        "Start a worker, or read the last one's log.",
+        last.at_ms,
+        grave=True,
+    )
+
+
+def _no_kafka(live: Sequence[Beat], as_of_ms: int) -> Problem:
+    who = "the only worker" if len(live) == 1 else f"any of {len(live)} workers"
+    return Problem(
+        "no-kafka",
+        f"Kafka does not answer {who}. Connectors wait, and nothing can be changed.",
+        "Check the brokers and the network between.",
+        as_of_ms,
+        grave=True,
+    )
+
+
+def _no_projection(as_of_ms: int) -> Problem:
+    return Problem(
+        "no-projection",
+        "Nothing new is read from Kafka into the database. Tasks may go on unseen.",
+        "Read the workers' logs: they say what the projection waits for.",
+        as_of_ms,
+        grave=True,
+    )
+
+
+def _no_leader(beats: Sequence[Beat]) -> Problem:
+    led = [(beat.led_age_s, beat) for beat in beats if beat.led_age_s is not None]
+    since_ms = 0
+    if led:
+        age_s, beat = min(led, key=lambda each: each[0])
+        since_ms = beat.at_ms - int((age_s - beat.age_s) * 1000)
+    return Problem(
+        "no-leader",
+        "No worker leads. Tasks run on, but nothing is placed, restarted or changed, and commands wait.",
+        "The workers elect a leader within seconds; if they do not, their logs say why.",
+        since_ms,
+    )
+
+
+def _of_redis(error: str) -> tuple[Problem, ...]:
+    if not error:
+        return ()
+    text = f"Redis does not answer ({error}). Connectors run on, but no command can be sent."
+    return (Problem("no-redis", text, "Check that Redis runs at RINGFENCE_REDIS_URL."),)
+
+
+def _cut_off(beat: Beat, what: str, error: str) -> Problem:
+    follows = "Its tasks wait" if what == "Kafka" else "It takes no requests"
+    return Problem(
+        f"no-{what.lower()}-{beat.worker}",
+        f"{beat.worker} does not reach {what}. {follows}.",
+        f"Check the network between: {error}",
+    )
+
+
+def _silent(beat: Beat) -> Problem:
+    return Problem(
+        f"silent-{beat.worker}",
+        f"{beat.worker} has not reported since {format_clock(beat.at_ms)}: it is frozen, dead, or cut off.",
+        "Its tasks are placed on other workers if those have free slots.",
+        beat.at_ms,
+    )

@@ -1,0 +1,17 @@
+"""What stands in the head of every page: whether workers, leader, projection, Kafka and Redis answer."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def vital_signs(request: HttpRequest) -> HttpResponse:
+    """`/ui/vital-signs`: the head's part, for a page that is told of a change. See `web.context` for what is in it."""
+    response = render(request, "ringfence/parts/vital_signs.html")
+    response["Cache-Control"] = "no-store"
+    return response

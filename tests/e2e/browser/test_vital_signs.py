@@ -1,0 +1,122 @@
+"""Workers, Kafka and Redis are frozen or killed: every page says so within 15 seconds, and what is past looks past."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e import processes
+from tests.e2e.browser.conftest import Visitors
+from tests.e2e.browser.facts import state
+from tests.e2e.browser.visitor import NARROW
+from tests.e2e.flow import Flow
+from tests.e2e.machine import promised
+from tests.e2e.up import Up
+from tests.support.waiting import eventually
+
+Make = Callable[..., Flow]
+Note = Callable[[str, float], None]
+SAID_WITHIN_SECONDS = 15.0
+AGAIN_MS = 90_000
+
+
+def await_problem(pages: Sequence[Page], key: str, since: float) -> float:
+    """Seconds from then until each page's head says it."""
+    for page in pages:
+        expect(page.locator(f'[data-problem="{key}"]')).to_be_visible()
+    return time.monotonic() - since
+
+
+def await_calm_head(pages: Sequence[Page]) -> None:
+    for page in pages:
+        expect(page.locator("[data-problem]")).to_have_count(0, timeout=AGAIN_MS)
+
+
+def test_workers_that_do_not_report(visitors: Visitors, platform: Up, flow: Make, stopwatch: Note) -> None:
+    """Frozen first one, then both: pages with a stream and without one, wide and narrow, light and dark."""
+    one = flow(throughput=50)
+    ann, bob, eve = visitors(), visitors(width=NARROW, theme="dark"), visitors()
+    pages = [
+        ann.go(f"/ui/connectors/{one.name}"),
+        bob.go("/ui/connectors"),
+        eve.go("/ui/alerts"),
+    ]
+    ann.await_live()
+    bob.await_live()
+    state(pages[0], "Healthy")
+    here = one.worker_of()
+    other = next(name for name in ("worker-1", "worker-2") if name != here)
+    with platform.frozen([platform.pid(here), platform.pid(other)]):
+        said = await_problem(pages, "no-worker", time.monotonic())
+        stopwatch("said by every page", said)
+        assert said < promised(SAID_WITHIN_SECONDS)
+        state(pages[0], "Unknown")
+        expect(pages[0].locator(".as-of")).to_contain_text("What you see is as of")
+        expect(pages[1].locator(f'[data-row="{one.name}"]')).to_contain_text("Unknown")
+        assert bob.overflow() <= 0, bob.what_overflows()
+        ann.tolerate_refusal(503)
+        began = time.monotonic()
+        pages[0].locator("#do-pause").click()
+        expect(pages[0].locator("#notices")).to_contain_text("No worker reports")
+        expect(pages[0].locator("#notices")).to_contain_text("Nothing was sent")
+        stopwatch("a command was answered", time.monotonic() - began)
+        assert time.monotonic() - began < promised(5)
+    await_calm_head(pages)
+    state(pages[0], "Healthy")
+    one.await_states("RUNNING")
+
+
+@pytest.mark.slow
+def test_one_worker_is_killed_and_comes_back(visitors: Visitors, platform: Up, flow: Make, stopwatch: Note) -> None:
+    one = flow(throughput=50)
+    page = visitors().go("/ui/workers")
+    here = one.worker_of()
+    with processes.frozen([platform.lock_holder]):  # else it would be there again before anybody looked
+        began = time.monotonic()
+        os.kill(platform.pid(here), signal.SIGKILL)
+        said = await_problem([page], f"silent-{here}", began)
+        stopwatch("the killed worker was named", said)
+        assert said < promised(SAID_WITHIN_SECONDS)
+        expect(page.locator(f'[data-problem="silent-{here}"]')).to_contain_text("has not reported since")
+    await_calm_head([page])
+
+
+@pytest.mark.slow
+def test_redis_is_frozen(visitors: Visitors, platform: Up, flow: Make, stopwatch: Note) -> None:
+    """A frozen one refuses no connection: only its silence tells."""
+    one = flow(throughput=50)
+    visitor = visitors()
+    visitor.tolerate_refusal(503)
+    page = visitor.go(f"/ui/connectors/{one.name}")
+    visitor.await_live()
+    with processes.frozen([platform.pid("redis")]):
+        said = await_problem([page], "no-redis", time.monotonic())
+        stopwatch("said", said)
+        assert said < promised(SAID_WITHIN_SECONDS)
+        state(page, "Healthy")  # its tasks need no Redis, and the database goes on being told
+        page.locator("#do-pause").click()
+        expect(page.locator("#notices")).to_contain_text("Redis does not answer")
+    await_calm_head([page])
+
+
+@pytest.mark.slow
+def test_kafka_is_frozen(visitors: Visitors, platform: Up, flow: Make, stopwatch: Note) -> None:
+    one = flow(throughput=50)
+    visitor = visitors()
+    visitor.tolerate_refusal(503)
+    page = visitor.go(f"/ui/connectors/{one.name}")
+    visitor.await_live()
+    with processes.frozen([platform.pid("kafka")]):
+        said = await_problem([page], "no-kafka", time.monotonic())
+        stopwatch("said", said)
+        assert said < promised(SAID_WITHIN_SECONDS)
+        state(page, "Unknown")
+        began = time.monotonic()
+        page.locator("#do-pause").click()
+        expect(page.locator("#notices")).to_contain_text("Kafka does not answer")
+        assert time.monotonic() - began < promised(5)
+    await_calm_head([page])
+    eventually(lambda: one.states() == ["RUNNING", "RUNNING"], 60, lambda: str(one.status()))

@@ -1,0 +1,81 @@
+"""What follows from heartbeats: who is alive, what is stale, what commands are refused for. Pure."""
+
+from typing import Any
+
+import pytest
+
+from ringfence.heartbeats.beating import Probing
+from ringfence.heartbeats.cluster import Beat, Projected, Vitals, assess
+
+NOW_MS = 1_800_000_000_000
+FRESH = Projected(1.0, NOW_MS - 1000)
+
+
+def beat(worker: str = "worker-1", age_s: float = 1.0, *, leads: bool = True, **more: Any) -> Beat:
+    told: dict[str, Any] = {"led_age_s": age_s if leads else None, "began_age_s": 500.0, **more}
+    return Beat(worker, f"{worker}-life", age_s, at_ms=NOW_MS - int(age_s * 1000), **told)
+
+
+def keys(vitals: Vitals) -> list[str]:
+    return [problem.key for problem in vitals.problems]
+
+
+def test_all_is_well() -> None:
+    seen = assess([beat(), beat("worker-2", leads=False)], FRESH)
+    assert (keys(seen), seen.stale, seen.leader, seen.refusal, seen.leader_refusal) == ([], False, "worker-1", "", "")
+
+
+def test_nobody_has_ever_written_a_heartbeat_and_nothing_is_claimed() -> None:
+    assert assess([], None, "TimeoutError") == Vitals()
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_no_worker_reports(ended: bool) -> None:
+    """Whatever Redis, leader or projection look like then follows from it and is not said beside it."""
+    seen = assess([beat(age_s=11 if not ended else 1, ended=ended)], Projected(11, NOW_MS - 11_000), "TimeoutError")
+    assert (keys(seen), seen.stale, seen.as_of_ms, seen.leader) == (["no-worker"], True, NOW_MS - 11_000, "")
+    assert "Nothing was sent" in seen.refusal
+    assert seen.leader_refusal == seen.refusal
+
+
+def test_kafka_answers_nobody() -> None:
+    seen = assess([beat(kafka_error="timed out"), beat("worker-2", kafka_error="timed out")], Projected(15, 7))
+    assert keys(seen) == ["no-kafka"]
+    assert (seen.refusal, "Kafka does not answer" in seen.leader_refusal) == ("", True)
+
+
+def test_one_of_two_is_cut_off_from_kafka_or_redis() -> None:
+    seen = assess([beat(), beat("worker-2", kafka_error="timed out", leads=False)], FRESH)
+    assert (keys(seen), seen.stale, seen.leader_refusal) == (["no-kafka-worker-2"], False, "")
+    assert keys(assess([beat(), beat("worker-2", redis_error="refused")], FRESH)) == ["no-redis-worker-2"]
+    assert keys(assess([beat(redis_error="refused")], FRESH, "refused")) == ["no-redis"]
+
+
+def test_one_of_two_is_silent_and_forgotten_once_its_tasks_have_moved() -> None:
+    seen = assess([beat(), beat("worker-2", 11)], FRESH)
+    assert (keys(seen), seen.silent) == (["silent-worker-2"], frozenset({("worker-2", "worker-2-life")}))
+    assert keys(assess([beat(), beat("worker-2", 601)], FRESH)) == []
+
+
+def test_a_cluster_without_a_leader_has_commands_wait_and_not_refused() -> None:
+    seen = assess([beat(led_age_s=12.0)], FRESH)
+    assert (keys(seen), seen.stale, seen.leader, seen.leader_refusal) == (["no-leader"], False, "", "")
+    assert seen.problems[0].since_ms == NOW_MS - 12_000
+
+
+def test_the_projection_stands_still() -> None:
+    assert keys(assess([beat()], Projected(11, 5))) == ["no-projection"]
+    assert keys(assess([beat()], None)) == ["no-projection"]
+    assert keys(assess([beat(began_age_s=20.0)], None)) == []  # a new cluster's topics are being read
+
+
+def test_a_probe_that_fails_once_is_no_outage_and_one_that_hangs_is() -> None:
+    now, answers = [0.0], ["timed out", "timed out", ""]
+    probing = Probing(lambda: answers.pop(0), lambda: now[0])
+    said = []
+    for _ in range(3):
+        probing.once()
+        said.append(probing.error)
+    assert said == ["", "timed out", ""]
+    now[0] = 9.0
+    assert probing.error == "no answer"

@@ -1,0 +1,146 @@
+"""The head of every page says what does not answer, and no state is shown as present that is past."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from django.db.models.functions import Now
+from django.test import Client
+
+from ringfence import dispatch
+from ringfence.heartbeats.beating import Beating, Probing
+from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
+from ringfence.heartbeats.look import look, read
+from ringfence.heartbeats.models import Freshness, Heartbeat
+from ringfence.projection.models import Task
+from tests.support.leader import FakeLeader
+from tests.support.pages import text
+from tests.support.topics import connector
+
+PAGES = (
+    "/ui/", "/ui/connectors", "/ui/connectors/flights", "/ui/connectors/flights/tasks",
+    "/ui/connectors/flights/offsets", "/ui/workers", "/ui/alerts", "/ui/new", "/console/", "/console/connectors/",
+)  # fmt: skip
+ALWAYS = -3600.0
+"""A beat of the future: a slow machine does not make it an old one."""
+_real_command, _real_preflight = dispatch.command, dispatch.preflight
+
+
+@pytest.fixture(autouse=True)
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each page looks anew, and Redis answers."""
+    monkeypatch.setattr("ringfence.heartbeats.look.KEPT_SECONDS", 0.0)
+    monkeypatch.setattr("ringfence.heartbeats.look.probe_redis", lambda: "")
+    look._redis = cast(Probing, SimpleNamespace(error=""))
+    look.forget()
+    yield
+    look._redis = None
+
+
+@pytest.fixture
+def flights(leader: FakeLeader) -> FakeLeader:
+    leader.config.config(connector("flights"), connector("other"))
+    leader.start("flights", tasks=2)
+    leader.start("other")
+    return leader
+
+
+def beats(worker: str, age_s: float = 0.0, **more: object) -> None:
+    at = Now() - timedelta(seconds=age_s)
+    Heartbeat.objects.create(worker=worker, incarnation="i", began_at=at, beat_at=at, led_at=at, **more)
+
+
+def test_while_all_is_well_nothing_is_said(client: Client, flights: FakeLeader) -> None:
+    beats("worker-1", ALWAYS)
+    write(ALWAYS)
+    for page in PAGES:
+        assert "data-problem" not in text(client.get(page)), page
+    assert "Healthy" in text(client.get("/ui/connectors/flights"))
+
+
+def test_no_worker_reports(client: Client, flights: FakeLeader) -> None:
+    beats("worker-1", 30)
+    write(30)
+    for page in PAGES:
+        shown = text(client.get(page))
+        assert 'data-problem="no-worker"' in shown, page
+        assert "as of" in shown, page
+    page = text(client.get("/ui/connectors/flights"))
+    assert "Unknown" in page
+    assert "It was healthy at" in page
+    assert "leads" not in page
+    assert text(client.get("/ui/connectors?state=healthy")).count("data-row=") == 0
+    assert text(client.get("/ui/connectors?state=unknown")).count("data-row=") == 2
+    overview = text(client.get("/ui/"))
+    assert 'id="tile-unknown"' in overview
+    assert "leads" not in overview
+    assert ",UNKNOWN,It was healthy at" in text(client.get("/ui/connectors.csv"))
+
+
+def test_a_connector_on_a_silent_worker_is_unknown_and_another_is_not(client: Client, flights: FakeLeader) -> None:
+    beats("worker-1", ALWAYS)
+    beats("worker-2", 30)
+    write(ALWAYS)
+    Task.objects.filter(connector="flights").update(worker="worker-1")
+    Task.objects.filter(connector="other").update(worker="worker-2")
+    assert "Its worker does not report; it was healthy" in text(client.get("/ui/connectors/other"))
+    assert 'data-problem="silent-worker-2"' in text(client.get("/ui/connectors/flights"))
+    for name, count in (("healthy", 1), ("unknown", 1), ("attention", 1)):
+        assert text(client.get(f"/ui/connectors?state={name}")).count("data-row=") == count, name
+
+
+def test_what_nobody_would_carry_out_is_refused_at_once() -> None:
+    beats("worker-1", 30)
+    for refused in (lambda: _real_command("pause", "flights", {}), lambda: _real_preflight({})):
+        with pytest.raises(dispatch.Refused) as raised:
+            refused()
+        assert raised.value.status == 503
+        assert "No worker reports" in raised.value.message
+        assert "Nothing was sent" in raised.value.message
+
+
+class Ends:
+    """An answer that is there."""
+
+    def __init__(self, ends: Positions) -> None:
+        self._ends = ends
+
+    def is_answered(self) -> bool:
+        return True
+
+    def result(self) -> Positions:
+        return self._ends
+
+
+def test_the_projection_is_fresh_once_it_has_passed_the_ends_that_were_asked_for() -> None:
+    now = [100.0]
+    watch = FreshnessWatch(lambda: Ends({("t", 0): 10}), lambda: now[0])
+    watch.look({("t", 0): 4})
+    now[0] += 1.0
+    watch.look({("t", 0): 9})
+    assert not Freshness.objects.exists()
+    now[0] += 4.0
+    watch.look({("t", 0): 10})
+    _, projected = read()
+    assert projected is not None
+    assert 4.9 < projected.age_s < 7  # as of when the ends were asked for
+    now[0] += 1.0
+    watch.look({("t", 0): 4})
+    now[0] += 3.0
+    Freshness.objects.all().delete()
+    watch.look({("t", 0): 4})  # compaction took the last records: it reads all there is
+    assert Freshness.objects.exists()
+
+
+def test_a_worker_that_was_replaced_while_it_was_frozen_does_not_speak_for_its_namesake() -> None:
+    probing = Probing(lambda: "")
+    frozen, newer = (Beating("worker-1", life, lambda: True, probing, probing) for life in ("old", "new"))
+    frozen.begin()
+    newer.begin()
+    frozen.beat()
+    frozen.end()
+    assert Heartbeat.objects.values_list("incarnation", "ended").get() == ("new", False)
+    newer.end()
+    assert read()[0][0].ended
