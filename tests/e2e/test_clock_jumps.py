@@ -1,0 +1,66 @@
+"""The machine's clock is set forward under a running platform, its broker included."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import await_calm, flows
+from tests.e2e.flow import Flow
+from tests.e2e.up import Up, environment
+from tests.support.clock_shift import ShiftedClock
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+Make = Callable[..., Flow]
+HOUR = 3600.0
+JUMPS = {"an hour ahead": HOUR}
+"""Not back: waits of librdkafka and Redis until a time of day last longer by such a step, see docs/exactly-once.md."""
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> ShiftedClock:
+    return ShiftedClock(tmp_path)
+
+
+@pytest.fixture
+def shifted(clock: ShiftedClock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    up = Up(tmp_path_factory.mktemp("shifted"), workers=2, settings=clock.settings)
+    up.start()
+    try:
+        yield up
+    finally:
+        up.end()
+
+
+@pytest.fixture
+def stream(shifted: Up) -> Iterator[Make]:
+    await_calm(shifted)
+    yield from flows(shifted)
+
+
+def test_the_clock_is_really_set(clock: ShiftedClock) -> None:
+    clock.set_off(HOUR)
+    script = "import json, time; print(json.dumps([time.time(), time.monotonic()]))"
+    told = subprocess.run([sys.executable, "-c", script], env=environment(clock.settings), capture_output=True)
+    wall, monotonic = json.loads(told.stdout)
+    assert abs(wall - time.time() - HOUR) < 30
+    assert abs(monotonic - time.monotonic()) < 30
+
+
+def test_nothing_is_lost_and_nothing_twice(shifted: Up, clock: ShiftedClock, stream: Make) -> None:
+    flow_by_poll, flow_by_interval = stream("poll"), stream("interval", tasks=2, interval_ms=500)
+    for name, seconds in JUMPS.items():
+        clock.set_off(seconds)
+        print(f"the clock is {name}", flush=True)
+        for flow in (flow_by_poll, flow_by_interval):
+            flow.await_progress(200, timeout=120)
+            flow.settle()
+        await_calm(shifted)
+        # What was made after the jump works as what was there before.
+        new = stream("new")
+        new.settle()
+        new.delete()
