@@ -79,22 +79,26 @@ class Encoders:
         """Encodes a struct of this schema that is given as the list of its fields' values, which fit."""
         names = schema.names
         encoders = [self._present(field.schema) for field in schema.fields]
-        inner = [
-            None
-            if encode is None and field.schema.optional and field.schema.default is None
-            else self._inner(field.schema, f"field {field.name}")
-            for field, encode in zip(schema.fields, encoders, strict=True)
-        ]
         special = [(place, to) for place, to in enumerate(encoders) if to is not None]
+        # What may be null and has no default stays as it is: where there is a null, only the others are looked at.
+        not_null = [
+            (field.place, self._inner(field.schema, f"field {field.name}"))
+            for field in schema.fields
+            if not field.schema.optional or field.schema.default is not None
+        ]
 
         def encode(values: list[Any]) -> object:
-            if None in values:
-                pairs = zip(inner, values, strict=True)
-                return dict(zip(names, [each if to is None else to(each) for to, each in pairs], strict=True))
+            given = values
             if special:
                 values = [*values]
                 for place, to in special:
-                    values[place] = to(values[place])
+                    if (value := given[place]) is not None:
+                        values[place] = to(value)
+            if not_null and None in given:
+                values = [*values]
+                for place, to in not_null:
+                    if given[place] is None:
+                        values[place] = to(None)
             return dict(zip(names, values, strict=True))
 
         return encode
