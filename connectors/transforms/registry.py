@@ -19,6 +19,7 @@ from ringfence.connectors.transforms.headers import DropHeaders, HeaderFromKey, 
 from ringfence.connectors.transforms.insert_field import InsertFieldKey, InsertFieldValue
 from ringfence.connectors.transforms.mask_field import MaskFieldKey, MaskFieldValue
 from ringfence.connectors.transforms.metadata import SetSchemaMetadataKey, SetSchemaMetadataValue
+from ringfence.connectors.transforms.new_record_state import ExtractNewRecordState
 from ringfence.connectors.transforms.predicates import HasHeaderKey, Predicate, RecordIsTombstone, TopicNameMatches
 from ringfence.connectors.transforms.replace_field import ReplaceFieldKey, ReplaceFieldValue
 from ringfence.connectors.transforms.routing import Filter, RegexRouter
@@ -33,6 +34,7 @@ TRANSFORMS: Final[tuple[type[Transform], ...]] = (
     DropHeaders,
     ExtractFieldKey,
     ExtractFieldValue,
+    ExtractNewRecordState,
     Filter,
     FlattenKey,
     FlattenValue,
