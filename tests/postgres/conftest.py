@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres.local import Database, loopback
 from tests.postgres.stand import LOGICAL, Stand
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres, new_postgres
@@ -30,3 +31,11 @@ def stand(
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def database(server: Postgres, unique: Callable[[str], str]) -> Iterator[Database]:
+    with loopback():
+        made = Database(server, unique("rules"))
+        yield made
+        made.close()

@@ -22,7 +22,12 @@ from tests.guarantees.stage import Stage
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
-LOGICAL = {"wal_level": "logical", "max_wal_senders": "20", "max_replication_slots": "20"}
+LOGICAL = {
+    "wal_level": "logical",
+    "max_wal_senders": "40",
+    "max_replication_slots": "40",
+    "max_prepared_transactions": "10",
+}
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 

@@ -19,7 +19,7 @@ _NO_DEFAULTS: Final = frozenset({SchemaType.ARRAY, SchemaType.STRUCT, SchemaType
 
 def default_of(expression: str | None, type_: ColumnType, required: bool) -> object:
     """The schema's default; None for none."""
-    if expression is None or expression.upper().startswith("NULL"):
+    if expression is None or not type_.defaults or expression.upper().startswith("NULL"):
         return None
     schema = type_.schema
     if schema.type in _NO_DEFAULTS and schema.name != "org.apache.kafka.connect.data.Decimal":

@@ -46,11 +46,15 @@ class PgType(NamedTuple):
 
 
 class ColumnType(NamedTuple):
-    """`schema` is required; a nullable column makes it optional. `zero`: a value that stands where there is none."""
+    """`schema` is required; a nullable column makes it optional. `zero`: a value that stands where there is none.
+
+    defaults: whether schemas carry the column's default, which Debezium's do for most types.
+    """
 
     schema: Schema
     read: Read
     zero: object
+    defaults: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +89,16 @@ UUID: Final = _logical(SchemaType.STRING, "io.debezium.data.Uuid")
 TSVECTOR: Final = _logical(SchemaType.STRING, "io.debezium.data.Tsvector")
 LTREE: Final = _logical(SchemaType.STRING, "io.debezium.data.Ltree")
 VARIABLE_SCALE_DECIMAL: Final = struct_of(
-    {"scale": INT32, "value": BYTES}, "io.debezium.data.VariableScaleDecimal", version=1
+    {"scale": INT32, "value": BYTES},
+    "io.debezium.data.VariableScaleDecimal",
+    version=1,
+    doc="Variable scaled decimal",
 )
 _POINT: Final = struct_of(
     {"x": FLOAT64, "y": FLOAT64, "wkb": BYTES.but(optional=True), "srid": INT32.but(optional=True)},
     "io.debezium.data.geometry.Point",
     version=1,
+    doc="Geometry (POINT)",
 )
 _ZERO: Final[Mapping[SchemaType, object]] = {
     SchemaType.INT16: 0,
@@ -129,15 +137,15 @@ _BY_NAME: Final[Mapping[str, ColumnType]] = {
     "int2": _plain(INT16, int),
     "int4": _plain(INT32, int),
     "int8": _plain(INT64, int),
-    "oid": _plain(INT64, int),
+    "oid": ColumnType(INT64, int, 0, defaults=False),
     "float4": _plain(FLOAT32, _single),
     "float8": _plain(FLOAT64, float),
     "json": ColumnType(JSON, _text, "{}"),
     "jsonb": ColumnType(JSON, _text, "{}"),
     "xml": _plain(XML, _text),
-    "uuid": _plain(UUID, _text),
+    "uuid": ColumnType(UUID, _text, "00000000-0000-0000-0000-000000000000"),
     "date": _plain(DATE, texts.day_of),
-    "timetz": _plain(ZONED_TIME, texts.zoned_time),
+    "timetz": ColumnType(ZONED_TIME, texts.zoned_time, "00:00:00Z", defaults=False),
     "tsvector": _plain(TSVECTOR, _text),
     "ltree": _plain(LTREE, _text),
 }
@@ -267,7 +275,7 @@ class Types:
             return _plain(FLOAT64, lambda raw: float(read(raw)))
         if mode == "string":
             return _plain(STRING, lambda raw: str(read(raw)))
-        return ColumnType(decimal(digits), read, Decimal(0).scaleb(-digits))
+        return ColumnType(decimal(digits), read, Decimal(0).scaleb(-digits), defaults=False)
 
     def _bytea(self, typmod: int) -> ColumnType:
         match self._settings.binary:

@@ -1,0 +1,122 @@
+"""Debezium's own connector under the real Kafka Connect: what it makes of the script of changes.
+
+`python -m tests.postgres.debezium` writes what a run of it gave to the file that the quick test compares with.
+"""
+
+import gzip
+import json
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import psycopg
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.connect import ConnectWorker
+from ringfence.local.jars import Coordinate
+from tests.postgres.changes import CHANGES, TABLES
+from tests.postgres.comparison import Comparable, comparable
+from tests.postgres.stand import LOGICAL
+from tests.support.broker import new_kafka
+from tests.support.postgres import Postgres, new_postgres
+from tests.support.waiting import eventually
+
+PLUGIN: Final = Coordinate("io.debezium", "debezium-connector-postgres", "3.7.0.Final")
+KEPT: Final = Path(__file__).with_name("debezium.json.gz")
+SETTINGS: Final = {
+    "topic.prefix": "compared",
+    "schema.include.list": "shop",
+    "snapshot.mode": "no_data",
+    "skipped.operations": "none",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+}
+"""Of both connectors."""
+LAST: Final = "compared.shop.two_keys"
+"""The topic of the last change."""
+
+
+def run(root: Path) -> list[Comparable]:
+    """Debezium's records of all changes, by topic."""
+    with ExitStack() as stack:
+        postgres = stack.enter_context(new_postgres(LOGICAL))
+        kafka = new_kafka(root)
+        stack.callback(kafka.kill)
+        kafka.start()
+        worker = ConnectWorker(root / "connect", kafka.bootstrap, (PLUGIN,))
+        stack.callback(worker.stop)
+        worker.start()
+        with psycopg.connect(postgres.url, autocommit=True) as connection:
+            connection.execute(TABLES.encode())
+            _create(worker.url, postgres)
+            slot = "SELECT count(*) FROM pg_replication_slots WHERE active"
+            eventually(lambda: connection.execute(slot).fetchone() == (1,), 90, "Debezium to stream", pause=0.5)
+            for change in CHANGES:
+                connection.execute(change.encode())
+        return _read(kafka.bootstrap)
+
+
+def _create(url: str, postgres: Postgres) -> None:
+    config = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "plugin.name": "pgoutput",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(postgres.port),
+        "database.user": "ringfence",
+        "database.password": "none",
+        "database.dbname": "ringfence",
+        **SETTINGS,
+    }
+    answer = httpx.put(f"{url}/connectors/compared/config", json=config, timeout=90)
+    assert answer.status_code == 201, answer.text
+
+
+def _read(bootstrap: str) -> list[Comparable]:
+    """Everything, once the last change is there."""
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
+    found: list[Comparable] = []
+    try:
+
+        def is_there() -> bool:
+            topics = reader.list_topics(timeout=10).topics
+            ends = [reader.get_watermark_offsets(TopicPartition(LAST, 0), 10)[1]] if LAST in topics else [0]
+            return ends[0] > 0 and any(
+                json.loads(each[1] or b"{}").get("payload", {}).get("a") == "end" for each in _all()
+            )
+
+        def _all() -> list[tuple[str, bytes | None, bytes | None, list[Any]]]:
+            everything = []
+            topics = [name for name in reader.list_topics(timeout=10).topics if name.startswith("compared")]
+            for topic in topics:
+                reader.assign([TopicPartition(topic, 0, 0)])
+                _, end = reader.get_watermark_offsets(TopicPartition(topic, 0), 10)
+                while reader.position([TopicPartition(topic, 0)])[0].offset < end:
+                    message = reader.poll(5)
+                    if message is None:
+                        break
+                    everything.append((topic, message.key(), message.value(), list(message.headers() or ())))
+            return everything
+
+        eventually(is_there, 90, "Debezium's last record", pause=1)
+        found = [comparable(*each, "compared") for each in _all()]
+    finally:
+        reader.close()
+    return found
+
+
+def kept() -> list[Comparable]:
+    """Of an earlier run."""
+    return [
+        (topic, key, value, tuple(headers))
+        for topic, key, value, headers in json.loads(gzip.decompress(KEPT.read_bytes()))
+    ]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        records = run(Path(folder))
+    KEPT.write_bytes(gzip.compress(json.dumps(records).encode(), mtime=0))
+    sys.stdout.write(f"{len(records)} records\n")

@@ -1,0 +1,162 @@
+"""A task of PostgresSource without Kafka: what it hands over, and the converters' bytes of it."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from ringfence.connectors import worker_limits
+from ringfence.connectors.api import OffsetRecord, RetriableError, SourceOffset, SourceRecord
+from ringfence.connectors.builtin.postgres.task import PostgresSourceTask
+from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.engine.spark.task_process import Conversion
+from ringfence.fencing.task.transaction_context import RequestedEndings
+from tests.connectors.fakes import FakeContext, FakeOffsets
+from tests.postgres.comparison import Comparable, comparable
+from tests.support.postgres import Postgres
+
+
+@contextmanager
+def loopback() -> Iterator[None]:
+    """Connections to this machine are allowed."""
+    before = worker_limits.current()
+    worker_limits.declare(WorkerLimits(egress="loopback"))
+    try:
+        yield
+    finally:
+        worker_limits.declare(before)
+
+
+def config_of(postgres: Postgres, database: str = "ringfence", **settings: str) -> dict[str, str]:
+    """settings: of the connector, with `_` for `.`."""
+    return {
+        "name": "local",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(postgres.port),
+        "database.user": "ringfence",
+        "database.dbname": database,
+        "slot.name": database,
+        "topic.prefix": "local",
+        "transaction.boundary": "connector",
+        **{key.replace("_", "."): value for key, value in settings.items()},
+    }
+
+
+class Database:
+    """A database of its own on the shared server, for one test."""
+
+    def __init__(self, server: Postgres, name: str) -> None:
+        self.server = server
+        self.name = name.replace("-", "_")
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {self.name}".encode())
+        self.connection = psycopg.connect(
+            f"host=127.0.0.1 port={server.port} user=ringfence dbname={self.name}", autocommit=True
+        )
+        self.runs: list[Run] = []
+
+    def execute(self, *statements: str) -> None:
+        for statement in statements:
+            self.connection.execute(statement.encode())
+
+    def value(self, statement: str) -> Any:
+        row = self.connection.execute(statement.encode()).fetchone()
+        assert row is not None
+        return row[0]
+
+    def run(self, offset: SourceOffset | None = None, **settings: str) -> "Run":
+        """A started task."""
+        made = Run(config_of(self.server, self.name, **settings), offset)
+        self.runs.append(made)
+        return made.start()
+
+    def await_all(self, run: "Run") -> None:
+        """Let the task deliver and commit everything up to now."""
+        before = self.value("SELECT (pg_current_wal_lsn() - '0/0')::int8")
+        self.execute("SELECT pg_logical_emit_message(true, 'end', 'end')")
+        run.await_position(before + 1)
+
+    def confirmed(self) -> int:
+        """What the server has been told."""
+        return int(
+            self.value(
+                f"SELECT (confirmed_flush_lsn - '0/0')::int8 FROM pg_replication_slots WHERE slot_name = '{self.name}'"
+            )
+        )
+
+    def close(self) -> None:
+        for run in self.runs:
+            run.stop()
+        self.connection.close()
+
+
+class Run:
+    """One life of a task. `poll` takes the kernel's part: all that is handed over is committed as it was asked."""
+
+    def __init__(self, config: Mapping[str, str], offset: SourceOffset | None = None) -> None:
+        self.config = dict(config)
+        known = [({"server": config["topic.prefix"]}, offset)] if offset is not None else []
+        self.task = PostgresSourceTask()
+        context = FakeContext(FakeOffsets(known))
+        self.requests = context.transaction_context = RequestedEndings()
+        self.task.context = context
+        self.records: list[SourceRecord] = []
+        self.commits: list[list[SourceRecord]] = []
+        self._open: list[SourceRecord] = []
+        self.offset = offset
+
+    def start(self) -> "Run":
+        self.task.start(self.config)
+        return self
+
+    def poll(self) -> None:
+        batch = self.task.poll()
+        if batch is None:
+            return
+        for part in self.requests.parts(batch):
+            assert isinstance(part.batch, list)
+            self._open += part.batch
+            self.records += [record for record in part.batch if not isinstance(record, OffsetRecord)]
+            if part.ending is not None and self._open:
+                self.offset = self._open[-1].source_offset
+                self.commits.append(self._open)
+                for record in self._open:
+                    self.task.commit_record(record)
+                self._open = []
+                self.task.commit()
+
+    def poll_until(self, reached: Callable[[], bool], seconds: float = 60) -> None:
+        """A retriable error is met as the kernel does it."""
+        deadline = time.monotonic() + seconds
+        while not reached():
+            assert time.monotonic() < deadline, f"{len(self.records)} records, then {self.offset}"
+            try:
+                self.poll()
+            except RetriableError:
+                time.sleep(0.2)
+
+    def await_position(self, lsn: int) -> None:
+        self.poll_until(lambda: self.offset is not None and int(str(self.offset["lsn_commit"])) >= lsn)
+
+    def stop(self) -> None:
+        self.task.stop()
+
+    def as_written(self) -> list[Comparable]:
+        """The records as the converters of the configuration write them."""
+
+        class Spec:
+            connector_config = self.config
+            worker_settings: Mapping[str, str] = {}
+
+        conversion = Conversion(Spec())
+        made = []
+        for record in self.records:
+            key = None
+            if record.key is not None:
+                key = conversion.key(record.topic, record.key, record.key_schema)
+            value = conversion.value(record.topic, record.value, record.value_schema)
+            headers = conversion.headers(record.topic, record.headers)
+            made.append(comparable(record.topic, key, value, headers, self.config["topic.prefix"]))
+        return made
