@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.builtin.postgres.types import PgType
+from ringfence.connectors.builtin.postgres.column_types import PgType
 
 Query = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 """Runs one statement with parameters and returns all rows."""

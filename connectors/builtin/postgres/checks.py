@@ -7,8 +7,8 @@ import psycopg
 from ringfence.connectors.api import ConfigException, ConnectorError
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
+from ringfence.connectors.builtin.postgres.capture import captured_tables, selection_of
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
-from ringfence.connectors.builtin.postgres.task import captured_tables, selection_of
 
 Errors = dict[str, list[str]]
 

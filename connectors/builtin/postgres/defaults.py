@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Final
 
 from ringfence.connectors.api import SchemaType
-from ringfence.connectors.builtin.postgres.types import ColumnType
+from ringfence.connectors.builtin.postgres.column_types import ColumnType
 
 _LITERAL: Final = re.compile(r"^\(?B?'((?:[^']|'')*)'(?:::.*)?\)?$", re.DOTALL)
 _NUMBER: Final = re.compile(r"^\(?(-?\d+(?:\.\d+)?)\)?(?:::.*)?$")

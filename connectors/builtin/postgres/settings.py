@@ -4,7 +4,6 @@ from typing import Final
 
 from ringfence.connectors.api import (
     ConfigDef,
-    ConfigException,
     ConfigType,
     Importance,
     NonEmpty,
@@ -13,6 +12,12 @@ from ringfence.connectors.api import (
     Width,
 )
 from ringfence.connectors.builtin.postgres.selection import check_patterns
+from ringfence.connectors.builtin.postgres.setting_checks import (
+    check_key_columns,
+    check_operations,
+    check_slot_name,
+    check_topic_prefix,
+)
 
 HOST: Final = "database.hostname"
 PORT: Final = "database.port"
@@ -69,31 +74,6 @@ _CONNECTION: Final = "Connection"
 _TABLES: Final = "Tables"
 _RECORDS: Final = "Records"
 _STREAM: Final = "Replication"
-
-
-def _slot_name(name: str, value: object) -> None:
-    text = str(value)
-    if not text or len(text) > 63 or not all(char in "abcdefghijklmnopqrstuvwxyz0123456789_" for char in text):
-        raise ConfigException.invalid(name, value, "Use 1 to 63 lower case letters, digits and underscores")
-
-
-def _topic_prefix(name: str, value: object) -> None:
-    text = str(value)
-    if not text or not all(char.isascii() and (char.isalnum() or char in "._-") for char in text):
-        raise ConfigException.invalid(name, value, "Use letters, digits, '.', '_' and '-'")
-
-
-def _operations(name: str, value: object) -> None:
-    given = {str(one) for one in value} if isinstance(value, list) else set()
-    if given - {"c", "u", "d", "t", "m", "r", "none"}:
-        raise ConfigException.invalid(name, value, "Use c, u, d, t, m and r, or none")
-
-
-def _key_columns(name: str, value: object) -> None:
-    for part in str(value).split(";"):
-        table, colon, columns = part.strip().rpartition(":")
-        if part.strip() and not (table and colon and columns):
-            raise ConfigException.invalid(name, value, "Use schema.table:column,column;…")
 
 
 def _definition() -> ConfigDef:
@@ -180,7 +160,7 @@ def _definition() -> ConfigDef:
     definition.define(
         PREFIX,
         ConfigType.STRING,
-        validator=_topic_prefix,
+        validator=check_topic_prefix,
         importance=Importance.HIGH,
         group=_TABLES,
         documentation="First part of the names of topics: prefix.schema.table. Do not change it later.",
@@ -196,7 +176,7 @@ def _definition() -> ConfigDef:
         KEY_COLUMNS,
         _TABLES,
         "Other record keys than primary keys: schema.table:column,column;… The table is a regular expression.",
-        validator=_key_columns,
+        validator=check_key_columns,
         importance=Importance.LOW,
     )
     text(
@@ -204,7 +184,7 @@ def _definition() -> ConfigDef:
         _STREAM,
         "Name of the replication slot. It is created where it is missing.",
         "debezium",
-        validator=_slot_name,
+        validator=check_slot_name,
     )
     flag(
         SLOT_FAILOVER,
@@ -293,7 +273,7 @@ def _definition() -> ConfigDef:
         ConfigType.LIST,
         "t",
         group=_RECORDS,
-        validator=_operations,
+        validator=check_operations,
         importance=Importance.LOW,
         documentation="Operations without records: c, u, d, t(runcate), m(essage), r(ead in a snapshot); or none.",
     )

@@ -7,10 +7,11 @@ from typing import Final
 from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
 from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.postgres.catalog import CatalogColumn, CatalogTable
+from ringfence.connectors.builtin.postgres.column_types import ColumnType, Read
 from ringfence.connectors.builtin.postgres.defaults import default_of
 from ringfence.connectors.builtin.postgres.envelope_schemas import envelope
 from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Relation, Row
-from ringfence.connectors.builtin.postgres.types import ColumnType, Read, Types
+from ringfence.connectors.builtin.postgres.types import Types
 
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
 

@@ -10,24 +10,28 @@ import psycopg
 from ringfence.connectors.api import (
     ConnectorError,
     OffsetRecord,
-    ParsedConfig,
     RetriableError,
     SourceRecord,
     SourceTask,
 )
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
+from ringfence.connectors.builtin.postgres.capture import (
+    captured_tables,
+    record_settings,
+    selection_of,
+    type_settings,
+)
 from ringfence.connectors.builtin.postgres.catalog import read_table, read_type
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import LSN, Position, between, position_of
 from ringfence.connectors.builtin.postgres.pgoutput import Relation
 from ringfence.connectors.builtin.postgres.reader import TransactionReader
-from ringfence.connectors.builtin.postgres.records import VERSION, RecordMaker, RecordSettings
-from ringfence.connectors.builtin.postgres.selection import Selection, rule
+from ringfence.connectors.builtin.postgres.records import VERSION, RecordMaker
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
 from ringfence.connectors.builtin.postgres.stream import Stream
 from ringfence.connectors.builtin.postgres.tables import Table
-from ringfence.connectors.builtin.postgres.types import Types, TypeSettings
+from ringfence.connectors.builtin.postgres.types import Types
 
 logger = logging.getLogger(__name__)
 
@@ -39,26 +43,6 @@ _GROUP_SECONDS: Final = 0.1
 _QUIET_SECONDS: Final = 60.0
 """Between commits of the position where `heartbeat.interval.ms` is 0."""
 _DEFAULT_TIMEOUT_MS: Final = 60_000
-
-
-def selection_of(parsed: ParsedConfig) -> Selection:
-    """What a configuration reads."""
-    return Selection(
-        rule(parsed, names.SCHEMAS, names.SCHEMAS_EXCLUDE),
-        rule(parsed, names.TABLES, names.TABLES_EXCLUDE),
-        rule(parsed, names.COLUMNS, names.COLUMNS_EXCLUDE),
-        rule(parsed, names.MESSAGES, names.MESSAGES_EXCLUDE),
-        parsed.string(names.KEY_COLUMNS) if parsed[names.KEY_COLUMNS] is not None else None,
-    )
-
-
-def captured_tables(session: Session, selection: Selection) -> list[tuple[str, str]]:
-    """Schema and name of the tables of the database that are read."""
-    rows = session.query(
-        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE c.relkind = 'r' AND c.relpersistence = 'p' ORDER BY 1, 2"
-    )
-    return [(schema, table) for schema, table in rows if selection.has_table(schema, table)]
 
 
 class PostgresSourceTask(SourceTask):
@@ -158,29 +142,9 @@ class PostgresSourceTask(SourceTask):
     def _new_reader(self, session: Session, start: Position, system: str) -> TransactionReader:
         parsed = self._parsed
         maker = self._maker = RecordMaker(
-            RecordSettings(
-                parsed.string(names.PREFIX),
-                self._server.database,
-                self._partition,
-                parsed.boolean(names.TOMBSTONES),
-                self._silent_operations(),
-                parsed.boolean(names.METADATA),
-                parsed.boolean(names.CONTEXT_HEADERS),
-                parsed.string(names.HEARTBEAT_PREFIX),
-            )
+            record_settings(parsed, self._server.database, self._partition, self._silent_operations())
         )
-        types = Types(
-            TypeSettings(
-                parsed.string(names.DECIMALS),
-                parsed.string(names.TIMES),
-                parsed.string(names.BINARY),
-                parsed.string(names.INTERVALS),
-                parsed.string(names.HSTORE),
-                parsed.integer(names.MONEY_DIGITS),
-                parsed.boolean(names.UNKNOWN_TYPES),
-            ),
-            lambda oid: read_type(session.query, oid),
-        )
+        types = Types(type_settings(parsed), lambda oid: read_type(session.query, oid))
 
         def describe(relation: Relation) -> Table:
             schema, name = relation.schema, relation.name

@@ -1,11 +1,9 @@
 """Which schema a PostgreSQL type has in records, and what reads its text: Debezium's mapping."""
 
 import base64
-import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import orjson
 
@@ -23,51 +21,9 @@ from ringfence.connectors.api.schemas import (
     decimal,
     mapping,
 )
-from ringfence.connectors.api.schemas import struct as struct_of
 from ringfence.connectors.api.structs import single
-from ringfence.connectors.builtin.postgres import connect_times, texts
-from ringfence.connectors.converters.json_encoding import to_signed_bytes
-
-Read = Callable[[bytes], Any]
-
-
-class PgType(NamedTuple):
-    """A row of pg_type. `kind`: typtype (b, c, d, e, r, m); `base`, `base_typmod`: of a domain; `element`: of an array;
-    `labels`: of an enum.
-    """
-
-    oid: int
-    name: str
-    kind: str
-    base: int
-    base_typmod: int
-    element: int
-    labels: tuple[str, ...]
-
-
-class ColumnType(NamedTuple):
-    """`schema` is required; a nullable column makes it optional. `zero`: a value that stands where there is none.
-
-    defaults: whether schemas carry the column's default, which Debezium's do for most types.
-    """
-
-    schema: Schema
-    read: Read
-    zero: object
-    defaults: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class TypeSettings:
-    """The settings that choose among several forms of a type."""
-
-    decimals: str = "precise"
-    times: str = "adaptive"
-    binary: str = "bytes"
-    intervals: str = "numeric"
-    hstore: str = "json"
-    money_digits: int = 2
-    unknown: bool = False
+from ringfence.connectors.builtin.postgres import connect_times, numbers, texts
+from ringfence.connectors.builtin.postgres.column_types import ColumnType, PgType, Read, TypeSettings
 
 
 def _logical(type_: SchemaType, name: str, **parameters: str) -> Schema:
@@ -88,18 +44,6 @@ XML: Final = _logical(SchemaType.STRING, "io.debezium.data.Xml")
 UUID: Final = _logical(SchemaType.STRING, "io.debezium.data.Uuid")
 TSVECTOR: Final = _logical(SchemaType.STRING, "io.debezium.data.Tsvector")
 LTREE: Final = _logical(SchemaType.STRING, "io.debezium.data.Ltree")
-VARIABLE_SCALE_DECIMAL: Final = struct_of(
-    {"scale": INT32, "value": BYTES},
-    "io.debezium.data.VariableScaleDecimal",
-    version=1,
-    doc="Variable scaled decimal",
-)
-_POINT: Final = struct_of(
-    {"x": FLOAT64, "y": FLOAT64, "wkb": BYTES.but(optional=True), "srid": INT32.but(optional=True)},
-    "io.debezium.data.geometry.Point",
-    version=1,
-    doc="Geometry (POINT)",
-)
 _ZERO: Final[Mapping[SchemaType, object]] = {
     SchemaType.INT16: 0,
     SchemaType.INT32: 0,
@@ -227,7 +171,7 @@ class Types:
         if inner is None:
             return None
         element = inner.schema if self._type(type_.element).kind == "e" else inner.schema.but(optional=True)
-        if inner.schema is VARIABLE_SCALE_DECIMAL:
+        if inner.schema is numbers.VARIABLE_SCALE_DECIMAL:
             element = inner.schema
         schema = array(element)
         for _ in range(dimensions - 1):
@@ -255,22 +199,21 @@ class Types:
         if mode == "string":
             return _plain(STRING, _text)
         if typmod < 0:
-            return ColumnType(VARIABLE_SCALE_DECIMAL, _variable_decimal, Struct.of(VARIABLE_SCALE_DECIMAL, [0, b"\0"]))
+            return ColumnType(
+                numbers.VARIABLE_SCALE_DECIMAL,
+                numbers.variable_decimal,
+                Struct.of(numbers.VARIABLE_SCALE_DECIMAL, [0, b"\0"]),
+            )
         precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
         schema = decimal(scale)
         schema = schema.but(parameters={**schema.parameters, "connect.decimal.precision": str(precision)})
-        return ColumnType(schema, _exact_decimal(scale), Decimal(0).scaleb(-scale))
+        return ColumnType(schema, numbers.exact_decimal(scale), Decimal(0).scaleb(-scale))
 
     def _money(self, typmod: int) -> ColumnType:
         digits = self._settings.money_digits
         mode = self._settings.decimals
 
-        def read(raw: bytes) -> Decimal:
-            text = raw.decode()
-            number = Decimal("".join(char for char in text if char in "0123456789."))
-            negative = "-" in text or text.startswith("(")
-            return (-number if negative else number).quantize(Decimal(1).scaleb(-digits))
-
+        read = numbers.money(digits)
         if mode == "double":
             return _plain(FLOAT64, lambda raw: float(read(raw)))
         if mode == "string":
@@ -328,7 +271,7 @@ class Types:
         return ColumnType(JSON, lambda raw: orjson.dumps(texts.hstore_pairs(raw.decode())).decode(), "{}")
 
     def _point(self, typmod: int) -> ColumnType:
-        return ColumnType(_POINT, _read_point, _read_point(b"(0,0)"))
+        return ColumnType(numbers.POINT, numbers.read_point, numbers.read_point(b"(0,0)"))
 
 
 _SPECIAL: Final = frozenset(
@@ -347,27 +290,3 @@ _SPECIAL: Final = frozenset(
         "point",
     ]
 )
-
-
-def _read_point(raw: bytes) -> Struct:
-    x, y = map(float, raw.strip(b"()").split(b","))
-    return Struct.of(_POINT, [x, y, struct.pack("<BIdd", 1, 1, x, y), None])
-
-
-def _variable_decimal(raw: bytes) -> Struct | None:
-    text = raw.decode()
-    whole, _, fraction = text.partition(".")
-    if not whole.lstrip("-").isdecimal():
-        return None  # NaN and infinities, which Connect's decimals do not have
-    fraction = fraction.rstrip("0")
-    return Struct.of(VARIABLE_SCALE_DECIMAL, [len(fraction), to_signed_bytes(int(whole + fraction))])
-
-
-def _exact_decimal(scale: int) -> Read:
-    def read(raw: bytes) -> Decimal | None:
-        number = Decimal(raw.decode())
-        if not number.is_finite():
-            return None
-        return number if scale >= 0 else number.quantize(Decimal(1).scaleb(-scale))
-
-    return read

@@ -1,0 +1,59 @@
+"""What a configuration reads, and in which form: its settings as the other modules want them."""
+
+from collections.abc import Set
+
+from ringfence.connectors.api import ParsedConfig
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.column_types import TypeSettings
+from ringfence.connectors.builtin.postgres.records import RecordSettings
+from ringfence.connectors.builtin.postgres.selection import Selection, rule
+from ringfence.connectors.builtin.postgres.session import Session
+
+
+def selection_of(parsed: ParsedConfig) -> Selection:
+    """What a configuration reads."""
+    return Selection(
+        rule(parsed, names.SCHEMAS, names.SCHEMAS_EXCLUDE),
+        rule(parsed, names.TABLES, names.TABLES_EXCLUDE),
+        rule(parsed, names.COLUMNS, names.COLUMNS_EXCLUDE),
+        rule(parsed, names.MESSAGES, names.MESSAGES_EXCLUDE),
+        parsed.string(names.KEY_COLUMNS) if parsed[names.KEY_COLUMNS] is not None else None,
+    )
+
+
+def captured_tables(session: Session, selection: Selection) -> list[tuple[str, str]]:
+    """Schema and name of the tables of the database that are read."""
+    rows = session.query(
+        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE c.relkind = 'r' AND c.relpersistence = 'p' ORDER BY 1, 2"
+    )
+    return [(schema, table) for schema, table in rows if selection.has_table(schema, table)]
+
+
+def record_settings(
+    parsed: ParsedConfig, database: str, partition: dict[str, object], skipped: Set[str]
+) -> RecordSettings:
+    """What it says about records. skipped: operations without records."""
+    return RecordSettings(
+        parsed.string(names.PREFIX),
+        database,
+        partition,
+        parsed.boolean(names.TOMBSTONES),
+        frozenset(skipped),
+        parsed.boolean(names.METADATA),
+        parsed.boolean(names.CONTEXT_HEADERS),
+        parsed.string(names.HEARTBEAT_PREFIX),
+    )
+
+
+def type_settings(parsed: ParsedConfig) -> TypeSettings:
+    """What it says about the forms of types."""
+    return TypeSettings(
+        parsed.string(names.DECIMALS),
+        parsed.string(names.TIMES),
+        parsed.string(names.BINARY),
+        parsed.string(names.INTERVALS),
+        parsed.string(names.HSTORE),
+        parsed.integer(names.MONEY_DIGITS),
+        parsed.boolean(names.UNKNOWN_TYPES),
+    )
