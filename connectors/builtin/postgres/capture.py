@@ -4,10 +4,15 @@ from collections.abc import Set
 
 from ringfence.connectors.api import ParsedConfig
 from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.catalog import read_table, read_type
 from ringfence.connectors.builtin.postgres.column_types import TypeSettings
+from ringfence.connectors.builtin.postgres.pgoutput import Relation
+from ringfence.connectors.builtin.postgres.reader import Describe
 from ringfence.connectors.builtin.postgres.records import RecordSettings
 from ringfence.connectors.builtin.postgres.selection import Selection, rule
 from ringfence.connectors.builtin.postgres.session import Session
+from ringfence.connectors.builtin.postgres.tables import Table
+from ringfence.connectors.builtin.postgres.types import Types
 
 
 def selection_of(parsed: ParsedConfig) -> Selection:
@@ -28,6 +33,25 @@ def captured_tables(session: Session, selection: Selection) -> list[tuple[str, s
         "WHERE c.relkind = 'r' AND c.relpersistence = 'p' ORDER BY 1, 2"
     )
     return [(schema, table) for schema, table in rows if selection.has_table(schema, table)]
+
+
+def describer(session: Session, parsed: ParsedConfig, selection: Selection) -> Describe:
+    """What makes a `Table` of a relation, with what the catalog says about it now."""
+    types = Types(type_settings(parsed), lambda oid: read_type(session.query, oid))
+
+    def describe(relation: Relation) -> Table:
+        schema, name = relation.schema, relation.name
+        return Table(
+            relation,
+            read_table(session.query, relation.oid),
+            types,
+            parsed.string(names.PREFIX),
+            captured=lambda column: selection.has_column(schema, name, column),
+            key_columns=selection.key_columns(schema, name),
+            placeholder=parsed.string(names.PLACEHOLDER),
+        )
+
+    return describe
 
 
 def record_settings(

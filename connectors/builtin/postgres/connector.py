@@ -15,6 +15,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.offsets import position_of
+from ringfence.connectors.builtin.postgres.settings import TRIAL
 from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
 
 _EXTRA = "PostgresSource needs psycopg, which is not installed here: pip install 'ringfence[postgres]'."
@@ -45,7 +46,7 @@ class PostgresSourceConnector(SourceConnector):
         self._config = dict(config)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [{**self._config, **({"postgres.trial": "true"} if self.context.trial else {})}]
+        return [{**self._config, **({TRIAL: "true"} if self.context.trial else {})}]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:

@@ -20,7 +20,7 @@ from ringfence.connectors.builtin.postgres.envelope_schemas import (
     TRANSACTION,
     TRANSACTION_KEY,
 )
-from ringfence.connectors.builtin.postgres.pgoutput import Begin, Change, LogicalMessage
+from ringfence.connectors.builtin.postgres.pgoutput import Begin, Change, LogicalMessage, Row
 from ringfence.connectors.builtin.postgres.tables import Table
 
 CONNECTOR: Final = "postgresql"
@@ -41,6 +41,7 @@ class SourceTransaction:
     before: str
     changes: int = 0
     events: int = 0
+    snapshot: str = "false"
     orders: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -121,6 +122,12 @@ class RecordMaker:
         self._tombstone(out, table, old_key, transaction, to_new)
         self._envelope(out, table, "c", None, after, new_key, lsn, transaction, to_old)
 
+    def read(self, out: list[SourceRecord], table: Table, values: Row, lsn: int, at: SourceTransaction) -> None:
+        """Append the record of a row that was read from its table."""
+        if "r" not in self._settings.skipped:
+            row = table.row(values)
+            self._envelope(out, table, "r", None, row, table.key(row), lsn, at, self._headers)
+
     def truncate(self, out: list[SourceRecord], table: Table, lsn: int, transaction: SourceTransaction) -> None:
         """Append the record of a table that a TRUNCATE has emptied."""
         if "t" not in self._settings.skipped:
@@ -148,7 +155,17 @@ class RecordMaker:
         settings, begin = self._settings, transaction.begin
         us = begin.time_us
         sequence = f'[{transaction.before},"{lsn}"]'
-        values = [VERSION, CONNECTOR, settings.prefix, us // 1000, "false", settings.database, sequence, us, us * 1000]
+        values = [
+            VERSION,
+            CONNECTOR,
+            settings.prefix,
+            us // 1000,
+            transaction.snapshot,
+            settings.database,
+            sequence,
+            us,
+            us * 1000,
+        ]
         return Struct.of(SOURCE, [*values, schema, table, begin.xid or None, lsn, None, None, None])
 
     def _add(

@@ -62,6 +62,9 @@ BATCH_SIZE: Final = "max.batch.size"
 TRANSACTIONS: Final = "source.transactions"
 TRANSACTION_ROWS: Final = "source.transaction.max.rows"
 
+TRIAL: Final = "postgres.trial"
+"""In the configuration of a task: it is for a preview, and changes nothing."""
+
 WHOLE: Final = "whole"
 SPLIT: Final = "split"
 ALL_TABLES: Final = "all_tables"

@@ -18,31 +18,28 @@ from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.capture import (
     captured_tables,
+    describer,
     record_settings,
     selection_of,
-    type_settings,
 )
-from ringfence.connectors.builtin.postgres.catalog import read_table, read_type
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import LSN, Position, between, position_of
-from ringfence.connectors.builtin.postgres.pgoutput import Relation
-from ringfence.connectors.builtin.postgres.reader import TransactionReader
+from ringfence.connectors.builtin.postgres.reader import Describe, TransactionReader
 from ringfence.connectors.builtin.postgres.records import VERSION, RecordMaker
+from ringfence.connectors.builtin.postgres.sample import read_sample
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
 from ringfence.connectors.builtin.postgres.stream import Stream
-from ringfence.connectors.builtin.postgres.tables import Table
-from ringfence.connectors.builtin.postgres.types import Types
 
 logger = logging.getLogger(__name__)
 
-TRIAL: Final = "postgres.trial"
-"""In the task's configuration: it is for a preview, and changes nothing."""
 _WAIT_SECONDS: Final = 0.25
 _GROUP_SECONDS: Final = 0.1
 """Source transactions share a Kafka transaction for at most so long while more of them arrive."""
 _QUIET_SECONDS: Final = 60.0
 """Between commits of the position where `heartbeat.interval.ms` is 0."""
 _DEFAULT_TIMEOUT_MS: Final = 60_000
+_SAMPLED_TABLES: Final = 20
+"""Of which a preview shows rows."""
 
 
 class PostgresSourceTask(SourceTask):
@@ -62,12 +59,17 @@ class PostgresSourceTask(SourceTask):
         self._slot = parsed.string(names.SLOT)
         self._publication = parsed.string(names.PUBLICATION)
         self._partition: dict[str, object] = {"server": parsed.string(names.PREFIX)}
-        self._trial = TRIAL in config
+        self._trial = names.TRIAL in config
         self._session = session = Session(self._server)
         self._reader: TransactionReader | None = None
-        if self._trial:
-            return
         self._selection = selection_of(parsed)
+        self._sample: list[SourceRecord] = []
+        if self._trial:
+            try:
+                self._read_sample(session)
+            except psycopg.Error as error:
+                raise ConnectorError(f"The tables cannot be read: {one_line(error)}.") from error
+            return
         self._limits(config)
         try:
             self._open(session)
@@ -75,6 +77,11 @@ class PostgresSourceTask(SourceTask):
             raise ConnectorError(
                 f"The database server refuses what the connector asks for: {one_line(error)}."
             ) from error
+
+    def _read_sample(self, session: Session) -> None:
+        tables = captured_tables(session, self._selection)[:_SAMPLED_TABLES]
+        maker, describe = self._new_maker(session)
+        self._sample = read_sample(session, tables, describe, maker, {})
 
     def _limits(self, config: Mapping[str, str]) -> None:
         timeout_ms = int(config.get("producer.override.transaction.timeout.ms", _DEFAULT_TIMEOUT_MS))
@@ -140,24 +147,8 @@ class PostgresSourceTask(SourceTask):
         return frozenset(map(str, given))
 
     def _new_reader(self, session: Session, start: Position, system: str) -> TransactionReader:
-        parsed = self._parsed
-        maker = self._maker = RecordMaker(
-            record_settings(parsed, self._server.database, self._partition, self._silent_operations())
-        )
-        types = Types(type_settings(parsed), lambda oid: read_type(session.query, oid))
-
-        def describe(relation: Relation) -> Table:
-            schema, name = relation.schema, relation.name
-            return Table(
-                relation,
-                read_table(session.query, relation.oid),
-                types,
-                parsed.string(names.PREFIX),
-                captured=lambda column: self._selection.has_column(schema, name, column),
-                key_columns=self._selection.key_columns(schema, name),
-                placeholder=parsed.string(names.PLACEHOLDER),
-            )
-
+        maker, describe = self._new_maker(session)
+        self._maker = maker
         return TransactionReader(
             start,
             system,
@@ -165,14 +156,19 @@ class PostgresSourceTask(SourceTask):
             self._selection,
             describe,
             self._partition,
-            batch_size=parsed.integer(names.BATCH_SIZE),
+            batch_size=self._parsed.integer(names.BATCH_SIZE),
         )
+
+    def _new_maker(self, session: Session) -> tuple[RecordMaker, Describe]:
+        parsed = self._parsed
+        maker = RecordMaker(record_settings(parsed, self._server.database, self._partition, self._silent_operations()))
+        return maker, describer(session, parsed, self._selection)
 
     def poll(self) -> Sequence[SourceRecord] | None:
         reader = self._reader
         if reader is None:
-            self.context.wait(_WAIT_SECONDS)
-            return None
+            sample, self._sample = self._sample, []
+            return sample
         if self._first is not None:
             first, self._first = self._first, None
             self._request_commit()
