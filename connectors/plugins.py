@@ -1,14 +1,22 @@
-"""Finds connectors: every entry point of the group `ringfence.connectors`, by any of the names that users write."""
+"""Finds connectors: every entry point of the group `ringfence.connectors`, and every Java connector in `plugin.path`.
+
+By any of the names that users write. A Java class name in full means that Java class where `plugin.path` holds it, else
+our connector that is its twin; a short name means ours wherever there is one.
+"""
 
 import importlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from ringfence.connectors.api import SourceConnector, SourceTask
 from ringfence.connectors.class_names import class_name
 from ringfence.connectors.installed import State, installed_state
+from ringfence.connectors.java import runtime
+from ringfence.connectors.java.connector import java_connector_class
+from ringfence.connectors.java.discovery import JavaPlugin, find_plugins
+from ringfence.connectors.java.task import java_task_class
 
 GROUP: Final = "ringfence.connectors"
 
@@ -39,6 +47,8 @@ class PluginRegistry:
     broken: dict[str, str] = field(default_factory=dict)
     seen: State | None = None
     """What was installed when the entry points were looked for; None where they were given."""
+    _python: list[PluginInfo] = field(default_factory=list, repr=False)
+    _java: Sequence[JavaPlugin] = ()
 
     @classmethod
     def discover(cls, points: Iterable[EntryPoint] | None = None) -> "PluginRegistry":
@@ -50,6 +60,17 @@ class PluginRegistry:
             except Exception as error:  # noqa: BLE001 - foreign code is imported; kept as the plugin's own error
                 registry.broken[point.name] = f"{type(error).__name__}: {error}"
         return registry
+
+    def follow_plugin_path(self) -> None:
+        """Take up the Java connectors as they stand in `plugin.path` now; those that stay keep their `PluginInfo`."""
+        java = runtime.current()
+        found = () if java is None else find_plugins(java.folders)
+        if found == self._java:
+            return
+        if not self._java:
+            self._python = list(self.plugins)
+        self._java = found
+        self.plugins = join(self._python, found)
 
     def find(self, name: str) -> PluginInfo:
         """The connector of this name, class or alias. Raises `UnknownConnector`, in Kafka Connect's words.
@@ -64,7 +85,8 @@ class PluginRegistry:
                 raise
         importlib.invalidate_caches()
         newer = PluginRegistry.discover()
-        self.plugins, self.broken, self.seen = newer.plugins, newer.broken, newer.seen
+        self.broken, self.seen, self._python = newer.broken, newer.seen, newer.plugins
+        self.plugins = join(self._python, self._java)
         return self._find(name)
 
     def _find(self, name: str) -> PluginInfo:
@@ -100,17 +122,36 @@ def describe(cls: object, entry_name: str | None = None) -> PluginInfo:
     return PluginInfo(cls, class_path(cls), frozenset(names))
 
 
+def join(python: Sequence[PluginInfo], java: Sequence[JavaPlugin]) -> list[PluginInfo]:
+    """Each name with one meaning: the Java classes' full names are theirs, all other names stay with Python's."""
+    full = {plugin.class_name for plugin in java}
+    ours = [replace(each, names=each.names - full) if each.names & full else each for each in python]
+    taken = {name for each in ours for name in each.names}
+    return [*ours, *(_describe_java(plugin, taken) for plugin in java)]
+
+
+def _describe_java(plugin: JavaPlugin, taken: set[str]) -> PluginInfo:
+    simple = plugin.class_name.rpartition(".")[2]
+    short = {simple, simple.removesuffix("Connector")} - taken
+    return PluginInfo(java_connector_class(plugin), plugin.class_name, frozenset({plugin.class_name, *short}))
+
+
 def class_path(cls: type) -> str:
     """The dotted path that `load_task_class` reads back; what a task configuration carries as `task.class`."""
     return class_name(cls)
 
 
 def load_task_class(path: str) -> type[SourceTask]:
-    """The task class of a dotted path. Raises `ImportError` or `TypeError`, with what to do about it."""
+    """The task class of a dotted path; one that is no Python class is Java's, where this worker runs Java connectors.
+
+    Raises `ImportError` or `TypeError`, with what to do about it.
+    """
     module, _, name = path.rpartition(".")
     try:
         cls = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
+        if module and runtime.current() is not None:
+            return java_task_class(path)
         raise ImportError(
             f"Task class {path} cannot be imported here ({error}). Install the connector's package here, too."
         ) from error

@@ -13,11 +13,15 @@ from ringfence.connectors.topic_creation_settings import topic_creation_keys
 from ringfence.connectors.transforms import transform_keys
 
 
-def source_config_def(config: Mapping[str, str]) -> ConfigDef:
+def source_config_def(config: Mapping[str, str], *, java: bool = False) -> ConfigDef:
     """The settings that the framework knows in this configuration: also those that it must refuse.
 
-    A name that is in none of these, nor in the connector's own definition, is the connector's business.
+    A name that is in none of these, nor in the connector's own definition, is the connector's business. java: without
+    those of transforms and converters, which are Java's own beside a Java connector.
     """
+    if java:
+        known = (key for key in common_settings().keys.values() if not of_a_part(key.name))
+        return ConfigDef([*known, *topic_creation_keys(config).keys.values()])
     definition = common_settings()
     for setting in (KEY, VALUE, HEADER):
         name = config.get(setting)
@@ -30,6 +34,11 @@ def source_config_def(config: Mapping[str, str]) -> ConfigDef:
     for key in topic_creation_keys(config).keys.values():
         definition.add(key)
     return definition
+
+
+def of_a_part(setting: str) -> bool:
+    """Whether it is a setting of transforms, predicates or converters."""
+    return setting.partition(".")[0] in ("transforms", "predicates") or ".converter" in setting
 
 
 def _converter_keys(setting: str, name: str) -> ConfigDef:

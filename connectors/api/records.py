@@ -142,3 +142,33 @@ class RecordBatch:
 
     def __repr__(self) -> str:
         return f"RecordBatch(topic={self.topic!r}, {len(self.values)} records, source_offset={self.source_offset!r})"
+
+
+class MixedBatch(RecordBatch):
+    """Ready bytes for many topics, of many source partitions: what a framework hands over, such as Kafka Connect's.
+
+    offsets: the newest of each source partition, also where all of its records were dropped, so a batch may have
+    offsets and no record; topics: one name for all, or one a value; partitions: one a value, -1 for any.
+    """
+
+    __slots__ = ("offsets", "partitions", "topics")
+
+    def __init__(
+        self,
+        offsets: Sequence[tuple[SourcePartition, SourceOffset | None]],
+        topics: str | Sequence[str],
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None = None,
+        partitions: Sequence[int] | None = None,
+        timestamps: Sequence[int] | None = None,
+        headers: Sequence[RawHeaders | None] | None = None,
+    ) -> None:
+        partition, offset = offsets[-1] if offsets else ({}, None)
+        topic = topics if isinstance(topics, str) else next(iter(topics), "")
+        super().__init__(partition, offset or {}, topic, values, keys, None, timestamps, headers)
+        self.offsets = offsets
+        self.topics = topics
+        self.partitions = partitions
+
+    def __bool__(self) -> bool:
+        return bool(self.values) or bool(self.offsets)

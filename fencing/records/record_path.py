@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.errors import ConnectorError
+from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical
@@ -167,12 +168,23 @@ class RecordPath:
                 "The task returned a RecordBatch although a converter or a transform changes the bytes: "
                 "look at context.raw_batches before you return one"
             )
-        self._check_topic(batch.topic)
         prepared = Prepared(batch)
+        if isinstance(batch, MixedBatch):
+            return self._prepare_mixed(batch, prepared)
+        self._check_topic(batch.topic)
         if len(batch):
             prepared.offsets.append((batch.source_partition, batch.source_offset))
             prepared.size = sum(map(len, filter(None, batch.values)))
             prepared.topics.add(batch.topic)
+        return prepared
+
+    def _prepare_mixed(self, batch: MixedBatch, prepared: Prepared) -> Prepared:
+        if batch.values:
+            prepared.topics |= {batch.topics} if isinstance(batch.topics, str) else set(batch.topics)
+        for topic in prepared.topics:
+            self._check_topic(topic)
+        prepared.offsets += batch.offsets
+        prepared.size = sum(map(len, filter(None, batch.values)))
         return prepared
 
     def _prepare_records(self, batch: Sequence[SourceRecord]) -> Prepared:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
 from ringfence.connectors.api import RecordBatch
+from ringfence.connectors.api.records import MixedBatch
 from ringfence.fencing.kafka.protocols import Produce
 
 Call = tuple[object, ...]
@@ -18,6 +19,9 @@ def send_calls(calls: Sequence[Call], produce: Produce, full: Callable[[], None]
 
 def send_raw(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> int:
     """The same of ready bytes."""
+    if isinstance(batch, MixedBatch):
+        _send(_mixed_calls(batch), produce, full)
+        return len(batch)
     if batch.keys is not None or batch.partition is not None or batch.timestamps is not None or batch.headers:
         _send(_calls(batch), produce, full)
         return len(batch)
@@ -30,11 +34,20 @@ def send_raw(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> 
     return len(batch)
 
 
+def _mixed_calls(batch: MixedBatch) -> Iterable[Call]:
+    topics = repeat(batch.topics) if isinstance(batch.topics, str) else batch.topics
+    return _columns(batch, topics, repeat(-1) if batch.partitions is None else batch.partitions)
+
+
 def _calls(batch: RecordBatch) -> Iterable[Call]:
+    return _columns(batch, repeat(batch.topic), repeat(-1 if batch.partition is None else batch.partition))
+
+
+def _columns(batch: RecordBatch, topics: Iterable[str], partitions: Iterable[int]) -> Iterable[Call]:
     """No more arguments than are needed: each costs something."""
     no = repeat(None)
     keys = no if batch.keys is None else batch.keys
-    common = repeat(batch.topic), batch.values, keys, repeat(-1 if batch.partition is None else batch.partition)
+    common = topics, batch.values, keys, partitions
     if batch.timestamps is None and batch.headers is None:
         return zip(*common, strict=False)
     times: Iterable[int] = repeat(0) if batch.timestamps is None else batch.timestamps

@@ -37,4 +37,4 @@ def test_a_download_is_compared_with_the_list(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_jars_that_are_used_here_are_those_of_the_list() -> None:
-    jars.check(jars.resolve("kafka", jars.KAFKA_SERVER), jars._CHECKSUMS.read_text())
+    jars.check(jars.resolve("kafka", jars.KAFKA_SERVER), jars._CHECKED[jars.KAFKA_SERVER].read_text())

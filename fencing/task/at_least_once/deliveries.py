@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import Clock, Deadline
-from ringfence.fencing.errors import Fatal
+from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.idempotent import IdempotentProducer
 from ringfence.fencing.kafka.translation import kafka_errors
 from ringfence.fencing.records.record_path import GatheredOffsets, RecordPath
 from ringfence.fencing.task.at_least_once.offset_flush import OffsetFlush
-from ringfence.fencing.task.at_least_once.submitted_records import SubmittedRecords
+from ringfence.fencing.task.at_least_once.submitted_records import SubmittedBatch, SubmittedRecords
 from ringfence.fencing.task.transactions import Counters
 
 
 def runs_of(batch: Sequence[SourceRecord] | RecordBatch) -> Iterator[Sequence[SourceRecord] | RecordBatch]:
     """The batch, cut where the source partition changes."""
     if isinstance(batch, RecordBatch):
-        if len(batch):
+        if batch:
             yield batch
         return
     start = 0
@@ -26,6 +26,18 @@ def runs_of(batch: Sequence[SourceRecord] | RecordBatch) -> Iterator[Sequence[So
             start = position
     if len(batch):
         yield batch[start:]
+
+
+def _for_all(book: SubmittedRecords, runs: Sequence[SubmittedBatch]) -> Callable[[FencingError | None], None]:
+    if len(runs) == 1:
+        return runs[0].on_delivery
+
+    def on_delivery(failure: FencingError | None) -> None:
+        book.failure = book.failure or failure
+        for run in runs:
+            run.on_delivery(failure)
+
+    return on_delivery
 
 
 class Deliveries:
@@ -61,14 +73,17 @@ class Deliveries:
         for part in runs_of(batch):
             prepared = self._path.prepare(part)
             raw = isinstance(part, RecordBatch)
-            partition, offset = prepared.offsets[-1]
+            # Ready bytes may be of several source partitions: none of them is done before the whole batch is.
+            offsets = prepared.offsets if raw else prepared.offsets[-1:]
             records = part if self._keep and not isinstance(part, RecordBatch) else ()
-            run = self._book.begin(partition, offset, len(part) if raw else len(prepared.calls), records)
-            run.topics = prepared.topics
+            due = len(part) if raw else len(prepared.calls)
+            runs = [self._book.begin(partition, offset, due, records) for partition, offset in offsets]
+            for run in runs:
+                run.topics = prepared.topics
             before = self._path.bytes
             with kafka_errors("producing"):
                 sent = self._path.send(
-                    prepared, self._producer.reporting(run.on_delivery), self._make_room, self._passed
+                    prepared, self._producer.reporting(_for_all(self._book, runs)), self._make_room, self._passed
                 )
             self._passed.take()
             self._counters.records += sent

@@ -2,8 +2,12 @@
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
 from ringfence.local.errors import LocalError
+
+if TYPE_CHECKING:
+    from ringfence.connectors.java.runtime import JavaRuntime
 
 DEFAULT_SLOTS = 8
 
@@ -31,7 +35,21 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     from ringfence.engine.worker import main
 
-    return main(args.id, args.slots)
+    return main(args.id, args.slots, _java())
+
+
+def _java() -> "JavaRuntime | None":
+    """What runs Java connectors, where the worker's `plugin.path` names some. Raises LocalError."""
+    from ringfence.fencing.errors import FencingError
+    from ringfence.worker_config import WorkerConfig
+
+    try:
+        settings = WorkerConfig.from_environment().settings
+    except FencingError:
+        return None  # the worker itself says so
+    from ringfence.local.java_connectors import java_runtime
+
+    return java_runtime(settings)
 
 
 def _check(worker_id: str) -> int:

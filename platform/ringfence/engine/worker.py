@@ -19,12 +19,15 @@ from ringfence import __version__, encryption
 from ringfence.alerts.tasks import watch
 from ringfence.connectors import worker_limits
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
+from ringfence.connectors.java import runtime as java_runtime
+from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import Services, provide
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.leader.thread import Leader, identity
 from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation_errors import ValidationErrors
 from ringfence.engine.projection_membership import ProjectionMembership
@@ -55,8 +58,8 @@ _KAFKA_SECONDS = 60.0
 _AGAIN_SECONDS = 3.0
 
 
-def main(worker_id: str, slots: int) -> int:
-    """Work until SIGTERM or SIGINT; the process's exit code."""
+def main(worker_id: str, slots: int, java: JavaRuntime | None = None) -> int:
+    """Work until SIGTERM or SIGINT; the process's exit code. java: what runs Java connectors, where some may run."""
     logging.basicConfig(
         level=os.environ.get("RINGFENCE_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -72,7 +75,7 @@ def main(worker_id: str, slots: int) -> int:
         environment = dict(os.environ)
         let_go(os.environ)  # before Spark and plugin processes inherit it
         keeping.check()
-        return Worker(worker_id, slots, config, environment).run()
+        return Worker(worker_id, slots, config, environment, java).run()
     except (FencingError, encryption.NoKey) as error:
         log.error("%s", error)  # noqa: TRY400 - the message is meant for people, the trace is not
         return 1
@@ -82,13 +85,19 @@ class Worker:
     """Wires the parts together, and ends them in order."""
 
     def __init__(
-        self, worker_id: str, slots: int, config: WorkerConfig, environment: Mapping[str, str] | None = None
+        self,
+        worker_id: str,
+        slots: int,
+        config: WorkerConfig,
+        environment: Mapping[str, str] | None = None,
+        java: JavaRuntime | None = None,
     ) -> None:
         """environment: what this process was started with, where that is not its environment any more."""
         if "@" in worker_id or not worker_id:
             raise Invalid(f"{worker_id!r} cannot be a worker id: use letters, digits, dots and dashes")
         self._config = config
         self._environment = environment
+        self._java = java
         self._slots = slots
         self._incarnation = secrets.token_hex(4)
         self._id = worker_id
@@ -127,9 +136,11 @@ class Worker:
         worker_limits.declare(limits)  # for preflight and the leader, which go where configurations say
         plugins = PluginHost(
             lambda name: leader[0].reconfigure(name),
+            call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
             environment={
                 PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),
                 worker_limits.ENVIRONMENT: json.dumps(limits.as_settings()),
+                **({} if self._java is None else {java_runtime.ENVIRONMENT: json.dumps(self._java.as_settings())}),
             },
         )
         view = OffsetsView(
@@ -144,7 +155,7 @@ class Worker:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
 
         refusals = ValidationErrors(config, modes)
-        launcher = Launcher(config, record, reporter, limits, view, ids)
+        launcher = Launcher(config, record, reporter, limits, view, ids, self._java)
         topics = TopicRules(config, launcher.state, lambda: leader[0].statuses().topics)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)

@@ -37,13 +37,25 @@ KAFKA_SERVER = (
     # Kafka speaks slf4j 1.7 and brings log4j without the binding between the two: without it nothing is logged.
     Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
+KAFKA_CONNECT = (
+    Coordinate("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
+    Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
+"""What runs Java connectors; it holds none itself."""
 
 
 KAFKA_MEGABYTES = 44
 """What `KAFKA_SERVER` and its dependencies take."""
 
-_CHECKSUMS = Path(__file__).with_name("kafka-jars.sha256")
-"""Of every file that `KAFKA_SERVER` brings: `python -m ringfence.local.jars --list` prints it, for a new version."""
+def _checksums(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}-jars.sha256")
+
+
+_CHECKED: dict[tuple[Coordinate, ...], Path] = {
+    KAFKA_SERVER: _checksums("kafka"),
+    KAFKA_CONNECT: _checksums("kafka-connect"),
+}
+"""Of every file that these bring: `python -m ringfence.local.jars --list [connect]` prints it, for a new version."""
 
 FLIGHTS_FILE = "flights.csv"
 """The demo's input, in the cache."""
@@ -72,8 +84,8 @@ def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:
 
     def make(scratch: Path) -> Path:
         made = retrieve(scratch, dependencies, wanted, ivy_cache=cache_root() / "ivy")
-        if tuple(coordinates) == KAFKA_SERVER:
-            check(made, _CHECKSUMS.read_text())
+        if (checksums := _CHECKED.get(tuple(coordinates))) is not None:
+            check(made, checksums.read_text())
         return made
 
     return once(_folder_name(name, coordinates), make)
@@ -189,5 +201,6 @@ def _find_digest(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    jars = resolve("kafka", KAFKA_SERVER)
+    wanted_jars = ("kafka-connect", KAFKA_CONNECT) if "connect" in sys.argv else ("kafka", KAFKA_SERVER)
+    jars = resolve(*wanted_jars)
     print(_find_digest(jars) if "--list" in sys.argv else jars, end="" if "--list" in sys.argv else "\n")

@@ -21,6 +21,8 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 
+from ringfence.connectors.java import runtime as java_runtime
+from ringfence.connectors.java import shared_process
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.errors import PluginError, to_wire
 from ringfence.engine.plugins.operations import Operations
@@ -37,7 +39,8 @@ class Child:
         self._answers = answers
         self._writing = threading.Lock()
         self._lanes: dict[str, queue.SimpleQueue[dict[str, object]]] = {}
-        self._operations = Operations(PluginRegistry.discover(), self.write)
+        self._registry = PluginRegistry.discover()
+        self._operations = Operations(self._registry, self.write)
 
     def serve(self) -> None:
         with open(self._requests, encoding="utf-8") as lines:
@@ -63,6 +66,7 @@ class Child:
             assert isinstance(args, dict)
             operation: Callable[..., object] = getattr(self._operations, str(request["op"]))
             try:
+                self._registry.follow_plugin_path()  # a plugin may have come since
                 answer = {"id": request["id"], "result": operation(**args)}
                 json.dumps(answer)
             except BaseException as error:  # noqa: BLE001 - the root of the thread: the error is the call's answer
@@ -99,6 +103,8 @@ def main() -> None:
         level=logging.INFO, format="%(asctime)s %(levelname)s plugin %(threadName)s %(name)s: %(message)s"
     )
     threading.Thread(target=_heartbeat, args=(crash,), name="watchdog", daemon=True).start()
+    if java_runtime.current() is not None:
+        shared_process.get()  # it starts beside the first call, not in it
     child = Child(requests, answers)
     child.write({"event": "ready"})
     child.serve()

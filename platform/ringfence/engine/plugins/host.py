@@ -10,6 +10,8 @@ from ringfence.engine.plugins.pool import CallPool
 from ringfence.engine.plugins.process import ChildProcess
 
 CALL_SECONDS = 10.0
+JAVA_CALL_SECONDS = 30.0
+"""Where Java connectors may run: the first call of a process waits for its JVM."""
 _PREVIEW_PROCESSES = 2
 
 
@@ -22,6 +24,7 @@ class PluginHost:
     on_reconfigure(connector): an instance asked for new task configurations;
     on_failed(connector, error): an instance could not be started again after its process had ended.
     Both are called on a thread of the host, and must return at once and not raise.
+    call_seconds: the timeout of calls that come without one.
     environment: variables for the plugin processes, on top of this process's own without the platform's settings.
     """
 
@@ -31,23 +34,28 @@ class PluginHost:
         on_failed: Callable[[str, PluginError], None] = lambda _name, _error: None,
         *,
         call_processes: int = 4,
+        call_seconds: float = CALL_SECONDS,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._on_reconfigure = on_reconfigure
         self._environment = environment
         self._installed = installed_state(environment)
+        self._seconds = call_seconds
         self.known_versions: dict[str, str] = {}
         self._calls = CallPool(lambda: ChildProcess(environment=environment), call_processes)
         # Apart, so that no validation waits for a preview; and no preview leaves anything of the plugin running.
         self._previews = CallPool(lambda: ChildProcess(environment=environment), _PREVIEW_PROCESSES, warm=False)
         self._live = LiveConnectors(self._start_instance_process, on_failed)
 
-    def plugins(self, timeout: float = CALL_SECONDS) -> list[dict[str, object]]:
+    def _limit(self, timeout: float | None) -> float:
+        return self._seconds if timeout is None else timeout
+
+    def plugins(self, timeout: float | None = None) -> list[dict[str, object]]:
         """`{"class", "type", "version", "names", "documentation"}` of each connector.
 
         `names`: all that may stand in connector.class.
         """
-        answer = self._calls.call("plugins", {}, timeout)
+        answer = self._calls.call("plugins", {}, self._limit(timeout))
         return cast("list[dict[str, object]]", cast("dict[str, object]", answer)["plugins"])
 
     def version_of(self, plugin: str) -> str | None:
@@ -72,30 +80,30 @@ class PluginHost:
                 )
         return None
 
-    def find_broken_plugins(self, timeout: float = CALL_SECONDS) -> dict[str, str]:
+    def find_broken_plugins(self, timeout: float | None = None) -> dict[str, str]:
         """Connectors that are installed and cannot be loaded, with the reason."""
-        answer = self._calls.call("plugins", {}, timeout)
+        answer = self._calls.call("plugins", {}, self._limit(timeout))
         return cast("dict[str, str]", cast("dict[str, object]", answer)["broken"])
 
     def config_keys(
-        self, plugin: str, timeout: float = CALL_SECONDS, *, common: bool = False, version: str | None = None
+        self, plugin: str, timeout: float | None = None, *, common: bool = False, version: str | None = None
     ) -> list[dict[str, object]]:
         """The connector's own settings as key infos, under any of its names; with `common`, all that it takes.
 
         `version`: `BadRequest` where another one is installed.
         """
         args = {"plugin": plugin, "common": common, "version": version}
-        return cast("list[dict[str, object]]", self._calls.call("config_keys", args, timeout))
+        return cast("list[dict[str, object]]", self._calls.call("config_keys", args, self._limit(timeout)))
 
-    def common_keys(self, timeout: float = CALL_SECONDS) -> list[dict[str, object]]:
+    def common_keys(self, timeout: float | None = None) -> list[dict[str, object]]:
         """The settings that all source connectors have, as key infos."""
-        return cast("list[dict[str, object]]", self._calls.call("common_keys", {}, timeout))
+        return cast("list[dict[str, object]]", self._calls.call("common_keys", {}, self._limit(timeout)))
 
     def validate(
         self,
         plugin: str,
         config: Mapping[str, str | None],
-        timeout: float = CALL_SECONDS,
+        timeout: float | None = None,
         *,
         exactly_once: bool = True,
     ) -> dict[str, object]:
@@ -104,18 +112,20 @@ class PluginHost:
         exactly_once: whether the cluster runs with `exactly.once.source.support=enabled`.
         """
         args = {"plugin": plugin, "config": dict(config), "exactly_once": exactly_once}
-        return cast("dict[str, object]", self._calls.call("validate", args, timeout))
+        return cast("dict[str, object]", self._calls.call("validate", args, self._limit(timeout)))
 
-    def exactly_once_support(self, config: Mapping[str, str], timeout: float = CALL_SECONDS) -> tuple[str, bool]:
+    def exactly_once_support(self, config: Mapping[str, str], timeout: float | None = None) -> tuple[str, bool]:
         """The connector's word with this configuration: supported, unsupported or unknown; and that it can define
         transactions itself."""
-        answer = cast("list[object]", self._calls.call("exactly_once_support", {"config": dict(config)}, timeout))
+        answer = cast(
+            "list[object]", self._calls.call("exactly_once_support", {"config": dict(config)}, self._limit(timeout))
+        )
         return str(answer[0]), bool(answer[1])
 
-    def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float = CALL_SECONDS) -> bool:
+    def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float | None = None) -> bool:
         """Whether the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
         pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
-        return bool(self._calls.call("alter_offsets", {"config": dict(config), "offsets": pairs}, timeout))
+        return bool(self._calls.call("alter_offsets", {"config": dict(config), "offsets": pairs}, self._limit(timeout)))
 
     def preview(
         self,
@@ -147,11 +157,11 @@ class PluginHost:
         record: Mapping[str, object],
         worker: Mapping[str, str],
         secret: Sequence[str],
-        timeout: float = CALL_SECONDS,
+        timeout: float | None = None,
     ) -> dict[str, object]:
         """What the transforms and converters make of a record, step by step; see `trial.Chain.walk`."""
         args = {"config": dict(config), "record": dict(record), "worker": dict(worker), "secret": list(secret)}
-        return cast("dict[str, object]", self._calls.call("try_transforms", args, timeout))
+        return cast("dict[str, object]", self._calls.call("try_transforms", args, self._limit(timeout)))
 
     def replay(
         self,
@@ -168,24 +178,24 @@ class PluginHost:
         return cast("list[dict[str, object]]", self._previews.call("replay", args, timeout))
 
     def start_connector(
-        self, name: str, config: Mapping[str, str], offsets: Offsets = (), timeout: float = CALL_SECONDS
+        self, name: str, config: Mapping[str, str], offsets: Offsets = (), timeout: float | None = None
     ) -> None:
         """Start the connector's instance, in place of one that runs; `offsets` are what its offset reader shows."""
-        version = self._live.start(name, config, offsets, timeout)
+        version = self._live.start(name, config, offsets, self._limit(timeout))
         self.known_versions[config.get("connector.class", "").strip()] = version
 
     def task_configs(
-        self, name: str, max_tasks: int, offsets: Offsets | None = None, timeout: float = CALL_SECONDS
+        self, name: str, max_tasks: int, offsets: Offsets | None = None, timeout: float | None = None
     ) -> list[dict[str, str]]:
         """At most `max_tasks` task configurations of a started connector, each with its `task.class`.
 
         After a `PluginTimeout` or `PluginCrash` the instance is gone: start it again.
         """
-        return cast("list[dict[str, str]]", self._live.task_configs(name, max_tasks, offsets, timeout))
+        return cast("list[dict[str, str]]", self._live.task_configs(name, max_tasks, offsets, self._limit(timeout)))
 
-    def stop_connector(self, name: str, timeout: float = CALL_SECONDS) -> None:
+    def stop_connector(self, name: str, timeout: float | None = None) -> None:
         """Stop the connector's instance, if there is one; it is gone also after an error."""
-        self._live.stop(name, timeout)
+        self._live.stop(name, self._limit(timeout))
 
     def running_connectors(self) -> list[str]:
         """The connectors with an instance, running or being started again."""

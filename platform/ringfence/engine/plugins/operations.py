@@ -30,6 +30,7 @@ class Operations:
 
     def plugins(self) -> dict[str, object]:
         """All connectors that can be run, and why others cannot."""
+        self._registry.follow_plugin_path()
         return {
             "plugins": [
                 {

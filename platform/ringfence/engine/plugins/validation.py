@@ -1,7 +1,7 @@
 """Validates one connector configuration, inside a plugin process: the answer is Kafka Connect's `validate` body."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from ringfence.connectors.api import (
@@ -18,6 +18,7 @@ from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.config_providers import Resolved
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
+from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
 from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
@@ -47,7 +48,13 @@ def find_for(registry: PluginRegistry, config: Mapping[str, str | None]) -> Plug
 
 
 def redactor(plugin: PluginInfo, config: Mapping[str, str | None]) -> Redactor:
-    return Redactor(config, [plugin.cls.config_def(), source_config_def(_given_values(config))])
+    framework = source_config_def(_given_values(config), java=is_java(plugin))
+    return Redactor(config, [plugin.cls.config_def(), framework])
+
+
+def is_java(plugin: PluginInfo) -> bool:
+    """Whether it is Java's, with Java's transforms and converters."""
+    return issubclass(plugin.cls, JavaSourceConnector)
 
 
 def validate(
@@ -64,14 +71,15 @@ def validate(
             f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {requested}"
         )
     given = _given_values(config)
-    framework, own = _with_version(source_config_def(given), plugin.version), plugin.cls.config_def()
-    own = ConfigDef(key for key in own.keys.values() if key.name not in framework.keys)
-    keys = {**framework.keys, **own.keys}
-    values = {value.name: value for value in [*framework.validate(config), *own.validate(config)]}
-    own_is_sound = not any(values[name].errors for name in own.keys)
-
+    framework = _with_version(source_config_def(given, java=is_java(plugin)), plugin.version)
     connector = plugin.cls()
-    _add(values, keys, _ask_plugin(connector, given, report=own_is_sound))
+    own, judged = _judge_own(connector, config, framework)
+    keys = {**framework.keys, **own.keys}
+    values = {value.name: value for value in [*framework.validate(config), *judged.values]}
+    _add(values, keys, judged.more)
+    own_is_sound = not any(values[name].errors for name in own.keys)
+    if not isinstance(connector, JavaSourceConnector):
+        _add(values, keys, _ask_plugin(connector, given, report=own_is_sound))
     _add(values, keys, {name: [_null(name)] for name, value in config.items() if value is None and name not in keys})
     wanted_version = values[PLUGIN_VERSION].value
     if wanted_version is not None and wanted_version != plugin.version:
@@ -91,6 +99,27 @@ def validate(
             {"definition": keys[name].info(), "value": value.info(keys[name].type)} for name, value in values.items()
         ],
     }
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """The connector's own settings; more: errors of its own for settings of the framework."""
+
+    values: Sequence[ConfigValue]
+    more: Mapping[str, Sequence[str]]
+
+
+def _judge_own(
+    connector: SourceConnector, config: Mapping[str, str | None], framework: ConfigDef
+) -> tuple[ConfigDef, _Judged]:
+    """By Java where the connector is Java's, else by its definition."""
+    if not isinstance(connector, JavaSourceConnector):
+        own = ConfigDef(key for key in connector.config_def().keys.values() if key.name not in framework.keys)
+        return own, _Judged(own.validate(config), {})
+    pairs = {key.name: (key, value) for key, value in connector.validated(_given_values(config))}
+    mine = [pair for name, pair in pairs.items() if name not in framework.keys]
+    more = {name: value.errors for name, (_, value) in pairs.items() if name in framework.keys}
+    return ConfigDef(key for key, _ in mine), _Judged([value for _, value in mine], more)
 
 
 def common_keys(version: str) -> ConfigDef:
@@ -130,7 +159,8 @@ def _add(values: dict[str, ConfigValue], keys: dict[str, ConfigKey], errors: Map
         if name not in values:
             keys[name] = ConfigKey(name, ConfigType.STRING, default=None)
             values[name] = ConfigValue(name)
-        values[name].errors.extend(str(text) for text in texts)
+        known = values[name].errors
+        known.extend(text for text in map(str, texts) if text not in known)
 
 
 def _check_exactly_once(

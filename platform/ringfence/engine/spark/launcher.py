@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.spark.driver import Lost, SparkHost, group_of
@@ -59,10 +60,11 @@ class Launcher:
         limits: WorkerLimits | None = None,
         view: OffsetsView | None = None,
         ids: TopicIds | None = None,
+        java: JavaRuntime | None = None,
     ) -> None:
         """limits: what the worker closes to connectors; None closes all files. view: of the offsets topic, of which an
         attempt gets its connector's part; without one each attempt reads it all. ids: the cluster's topics; an attempt
-        ends where one of them is replaced."""
+        ends where one of them is replaced. java: what runs Java connectors; None where none may run."""
         self._config = config
         self._view = view
         self._told_at = 0.0
@@ -80,6 +82,8 @@ class Launcher:
             for key, value in config.settings.items()
             if key in _FOR_TASKS or ".converter." in key or key.startswith(_PREFIXES)
         } | (limits or WorkerLimits()).as_settings()
+        if java is not None:
+            self._settings |= java.as_settings()
         self._levels = ClusterLevels()
         self.failure: str | None = None
         self._log: ConfigLog | None = None

@@ -13,6 +13,9 @@ from ringfence.connectors.api import ConfigException, Schema, SourceRecord, Sour
 from ringfence.connectors.columns import Column
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters import header_converter, key_converter, value_converter
+from ringfence.connectors.java import runtime as java_runtime
+from ringfence.connectors.java.conversion import ReadyBytes
+from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.connectors.plugins import load_task_class
 from ringfence.connectors.secret_names import hiding
 from ringfence.connectors.transforms import build_transforms
@@ -85,6 +88,7 @@ def run_task(text: str) -> str:
     """Run the attempt that `TaskSpec.dumps` described to its end; its `Outcome` as JSON."""
     spec = TaskSpec.loads(text)
     worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
+    java_runtime.declare(java_runtime.of_settings(spec.worker_settings))
     connection = spec.connection
     name = member_client_id(spec.placement.worker, spec.placement.incarnation)
     reporter = Reporter(
@@ -113,7 +117,10 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     def make() -> SourceTask:
         if problems:
             raise ConfigException(problems[0])
-        return load_task_class(spec.task_class)()
+        task = load_task_class(spec.task_class)()
+        if isinstance(task, JavaSourceTask):
+            task.number = spec.task.task
+        return task
 
     def redact(text: str) -> str:
         return named(task.hide(connector.hide(text)))
@@ -121,7 +128,10 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     spec = replace(spec, connector_config=connector.config, task_config=task.config)
     config = {**spec.connector_config, **spec.task_config}
     named = hiding(config)
-    plugin = Plugin(make, config, Conversion(spec), _version(spec.task_class), redact)
+    task_class = _find_task_class(spec.task_class)
+    java = task_class is not None and issubclass(task_class, JavaSourceTask)
+    version = None if task_class is None else task_class.version
+    plugin = Plugin(make, config, ReadyBytes() if java else Conversion(spec), version, redact)
     placement = spec.placement
     tags = {"task": spec.task.task, "generation": placement.generation, "attempt": placement.attempt}
     logs = LogPublisher(reporter.event, spec.task.connector, {**tags, "worker": placement.worker}, redact)
@@ -138,9 +148,9 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
         logs.uninstall()
 
 
-def _version(task_class: str) -> str | None:
-    """The task's version. One that cannot be loaded fails when the run makes an instance, with its trace."""
+def _find_task_class(path: str) -> type[SourceTask] | None:
+    """None for one that cannot be loaded: it fails when the run makes an instance, with its trace."""
     try:
-        return load_task_class(task_class).version
+        return load_task_class(path)
     except (ImportError, TypeError):
         return None

@@ -1,0 +1,80 @@
+"""Kafka Connect's JSON of settings and their values as ours: what Java's `ConfigDef` and `validate` answer."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ringfence.connectors.api import (
+    NO_DEFAULT,
+    ConfigDef,
+    ConfigException,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    Importance,
+    Width,
+)
+from ringfence.connectors.api.config_types import parse_value
+
+
+def keys_of(infos: Iterable[Mapping[str, Any]]) -> ConfigDef:
+    """A definition without validators and recommenders: those are Java's, and answer in `values_of`."""
+    return ConfigDef(_key(info) for info in infos)
+
+
+def _key(info: Mapping[str, Any]) -> ConfigKey:
+    kind = ConfigType(info["type"])
+    return ConfigKey(
+        name=info["name"],
+        type=kind,
+        default=NO_DEFAULT if info["required"] else _typed(info["name"], kind, info["default_value"]),
+        importance=Importance(info["importance"]),
+        documentation=info["documentation"] or "",
+        group=info["group"],
+        order_in_group=-1 if info["order_in_group"] is None else info["order_in_group"],
+        width=Width(info["width"]),
+        display_name=info["display_name"] or info["name"],
+        dependents=tuple(info["dependents"] or ()),
+    )
+
+
+def _typed(name: str, kind: ConfigType, text: str | None) -> object:
+    if text is None:
+        return None
+    try:
+        return parse_value(name, kind, text)
+    except ConfigException:  # a default that its own type does not take; Java does not mind
+        return None
+
+
+def values_of(
+    body: Mapping[str, Any], config: Mapping[str, str | None]
+) -> tuple[dict[str, ConfigKey], list[ConfigValue]]:
+    """Keys and values of a validate body. A value is shown as it was given, where it was."""
+    keys: dict[str, ConfigKey] = {}
+    values = []
+    for entry in body["configs"]:
+        definition, value = entry["definition"], entry["value"]
+        name = value["name"]
+        keys[name] = _key(definition)
+        shown = config.get(name)
+        if shown is None:
+            shown = value["value"]
+        values.append(
+            ConfigValue(
+                name,
+                _shown(name, keys[name].type, shown),
+                recommended_values=list(value["recommended_values"] or ()),
+                errors=list(dict.fromkeys(value["errors"] or ())),
+                visible=value["visible"],
+            )
+        )
+    return keys, values
+
+
+def _shown(name: str, kind: ConfigType, text: str | None) -> object:
+    if text is None:
+        return None
+    try:
+        return parse_value(name, kind, text)
+    except ConfigException:
+        return None

@@ -1,0 +1,150 @@
+"""A Java source connector as one of ours: each question is asked of a Java process that this process shares."""
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigKey,
+    ConfigValue,
+    ConnectorError,
+    ConnectorTransactionBoundaries,
+    ExactlyOnceSupport,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from ringfence.connectors.java import shared_process
+from ringfence.connectors.java.config_def import keys_of, values_of
+from ringfence.connectors.java.discovery import JavaPlugin
+from ringfence.connectors.java.process import JavaEnded, JavaFailure
+from ringfence.connectors.java.shared_process import SharedProcess
+from ringfence.connectors.java.task import java_task_class
+
+log = logging.getLogger(__name__)
+
+
+class JavaSourceConnector(SourceConnector):
+    """Made for one Java class by `java_connector_class`."""
+
+    java_class: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._process: SharedProcess | None = None
+        self._config: dict[str, str] = {}
+        self._starting = threading.Lock()
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return keys_of(cls._describe()["keys"])
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        return java_task_class(str(cls._describe()["task_class"]))
+
+    @classmethod
+    def _describe(cls) -> Mapping[str, Any]:
+        process = shared_process.get()
+        found = process.known.get(cls.java_class)
+        if found is None:
+            found = process.known[cls.java_class] = process.call("describe", type=cls.java_class)
+        return found
+
+    def validated(self, config: Mapping[str, str]) -> list[tuple[ConfigKey, ConfigValue]]:
+        """The connector's own settings, and those of the Java transforms and converters that it names, judged by
+        Java. A `JavaFailure` where the connector's `validate` raises.
+        """
+        process = shared_process.get()
+        body = process.call("validate", config=self._named(config), worker=dict(process.runtime.worker))
+        found: list[tuple[ConfigKey, ConfigValue]] = []
+        for part in ("parts", "own"):
+            keys, values = values_of(body[part], config)
+            found += [(keys[value.name], value) for value in values]
+        return found
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        word = self._support(config)[0]
+        return ExactlyOnceSupport(word) if word in ExactlyOnceSupport.__members__ else None
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
+        word = self._support(config)[1]
+        supported = word == ConnectorTransactionBoundaries.SUPPORTED
+        return ConnectorTransactionBoundaries.SUPPORTED if supported else ConnectorTransactionBoundaries.UNSUPPORTED
+
+    def _support(self, config: Mapping[str, str]) -> Sequence[str]:
+        found: Sequence[str] = shared_process.get().call("support", config=self._named(config))
+        return found
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
+        try:
+            return bool(shared_process.get().call("alter_offsets", config=self._named(config), offsets=pairs))
+        except JavaFailure as error:
+            if error.kind.endswith("UnsupportedOperationException"):  # Kafka Connect's default: it does not care
+                return False
+            raise ConnectorError(error.summary) from error
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+        with self._starting:
+            self._start_in(shared_process.get())
+
+    def _start_in(self, process: SharedProcess) -> None:
+        name = self._config["name"]
+        process.instances[name] = self
+        try:
+            process.call("start", name=name, config=self._named(self._config))
+        except BaseException:
+            process.instances.pop(name, None)
+            raise
+        self._process = process
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        with self._starting:
+            process = self._process
+            if process is None or process.ended is not None:  # it died of another connector, perhaps
+                process = shared_process.get()
+                self._start_in(process)
+        answer: list[dict[str, str | None]] = process.call("task_configs", name=self._config["name"], max=max_tasks)
+        return [{name: text for name, text in one.items() if text is not None} for one in answer]
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.instances.pop(self._config["name"], None)
+        try:
+            process.call("stop_connector", name=self._config["name"])
+        except JavaEnded:
+            pass
+        finally:
+            shared_process.release(process)
+
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Called on the process's thread: with what Java tells of this instance, and when the process ended."""
+        if event["event"] == "connector_failed":
+            log.error("Connector %s reports an error: %s", self._config["name"], event["trace"])
+            return
+        self.context.request_task_reconfiguration()
+
+    def _named(self, config: Mapping[str, str]) -> dict[str, str]:
+        """Under its full name, whichever the user wrote."""
+        return {**config, "connector.class": self.java_class}
+
+
+@lru_cache(maxsize=1000)
+def java_connector_class(plugin: JavaPlugin) -> type[JavaSourceConnector]:
+    """The same class for the same plugin."""
+    simple = plugin.class_name.rpartition(".")[2]
+    attributes = {
+        "__doc__": f"Kafka Connect's plugin {plugin.class_name}, version {plugin.version}, from plugin.path.",
+        "java_class": plugin.class_name,
+        "version": plugin.version,
+    }
+    return type(simple, (JavaSourceConnector,), attributes)

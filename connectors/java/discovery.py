@@ -1,0 +1,114 @@
+"""Finds Java connectors in `plugin.path`, by their service manifests: no JVM is started for it.
+
+As in Kafka Connect: an entry is a folder, or one jar; each folder and each jar directly in it is a plugin with a class
+loader of its own. A plugin that has no manifest (older than Kafka 3.6's KIP-898) is not found.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+from zipfile import BadZipFile, ZipFile
+
+_MANIFEST: Final = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
+_POM: Final = re.compile(r"META-INF/maven/.*/pom\.properties")
+_IN_NAME: Final = re.compile(r"-(\d[^/]*)\.jar$")
+_IMPLEMENTATION: Final = re.compile(r"^Implementation-Version:\s*(\S+)", re.MULTILINE)
+_ARCHIVES: Final = (".jar", ".zip")
+
+
+@dataclass(frozen=True, slots=True)
+class JavaPlugin:
+    """One connector class. location: the folder or jar that it is loaded from; version: of its jar, "unknown" else."""
+
+    class_name: str
+    version: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Jar:
+    path: str
+    size: int
+    changed_ns: int
+
+
+def find_plugins(folders: Sequence[str]) -> tuple[JavaPlugin, ...]:
+    """All of them, sorted by class; of two copies of one class the newer version.
+
+    Folders that cannot be read hold nothing.
+    """
+    found: dict[str, JavaPlugin] = {}
+    for location in sorted({place for folder in folders for place in _locations(Path(folder))}):
+        for jar in _jars(location):
+            for class_name, version in _connectors_of(jar):
+                plugin = JavaPlugin(class_name, version, str(location))
+                if class_name not in found or _order(found[class_name].version) < _order(version):
+                    found[class_name] = plugin
+    return tuple(sorted(found.values(), key=lambda plugin: plugin.class_name))
+
+
+def find_signature(folders: Sequence[str]) -> tuple[_Jar, ...]:
+    """Differs when any jar was added, replaced or removed."""
+    return tuple(jar for folder in folders for place in _locations(Path(folder)) for jar in _jars(place))
+
+
+def _locations(entry: Path) -> Iterator[Path]:
+    if entry.suffix in _ARCHIVES:
+        yield entry
+        return
+    try:
+        inside = sorted(entry.iterdir())
+    except OSError:
+        return
+    yield from (each for each in inside if each.suffix in _ARCHIVES or each.is_dir())
+
+
+def _jars(location: Path) -> Iterator[_Jar]:
+    paths = [location] if location.suffix in _ARCHIVES else sorted(location.rglob("*.jar"))
+    for path in paths:
+        try:
+            seen = path.stat()
+        except OSError:
+            continue
+        yield _Jar(str(path), seen.st_size, seen.st_mtime_ns)
+
+
+@lru_cache(maxsize=10_000)
+def _connectors_of(jar: _Jar) -> tuple[tuple[str, str], ...]:
+    """Class and version of each connector that the jar's manifest names. A jar that cannot be read holds none."""
+    try:
+        with ZipFile(jar.path) as archive:
+            names = archive.namelist()
+            if _MANIFEST not in names:
+                return ()
+            lines = archive.read(_MANIFEST).decode("utf-8", "replace").splitlines()
+            version = _version(archive, names, jar)
+    except (OSError, BadZipFile):
+        return ()
+    classes = (line.partition("#")[0].strip() for line in lines)
+    return tuple((each, version) for each in classes if each)
+
+
+def _version(archive: ZipFile, names: Sequence[str], jar: _Jar) -> str:
+    """Maven's, where the jar holds one artifact; else what its manifest says, or its name."""
+    poms = [name for name in names if _POM.fullmatch(name)]
+    if len(poms) == 1:
+        found = re.search(r"^version=(\S+)", archive.read(poms[0]).decode("utf-8", "replace"), re.MULTILINE)
+        if found:
+            return found[1]
+    if "META-INF/MANIFEST.MF" in names:
+        found = _IMPLEMENTATION.search(archive.read("META-INF/MANIFEST.MF").decode("utf-8", "replace"))
+        if found:
+            return found[1]
+    found = _IN_NAME.search(os.path.basename(jar.path))
+    return found[1] if found else "unknown"
+
+
+def _order(version: str) -> list[tuple[int, int, str]]:
+    """Numbers as numbers, so that 10 is newer than 9."""
+    parts = re.findall(r"\d+|[a-zA-Z]+", version)
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]

@@ -1,0 +1,121 @@
+"""Frames between Python and the Java host: length of what follows (u32, big endian), kind (one byte), payload.
+
+Kind J is a JSON object, kind B a batch: its layout is told in host/Packer.java. Pure: bytes in, values out.
+"""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Final
+
+from ringfence.connectors.api.records import MixedBatch, RawHeaders
+
+JSON: Final = ord("J")
+BATCH: Final = ord("B")
+HEAD: Final = struct.Struct(">IB")
+
+_COMMIT, _ABORT, _KEYS, _PARTITIONS, _TIMES, _HEADERS, _TOPICS = 1, 2, 4, 8, 16, 32, 64
+_FIXED: Final = struct.Struct("<QIIII")
+_LENGTH: Final = struct.Struct("<i")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFrame:
+    """number: counts the frames of one task; commits, aborts: how the connector ends its transaction with it.
+
+    skipped, letters: records that errors.tolerance left out, and how many of them are in the batch as dead letters.
+    """
+
+    number: int
+    batch: MixedBatch
+    commits: bool = False
+    aborts: bool = False
+    skipped: int = 0
+    letters: int = 0
+
+
+def encode(message: Mapping[str, object]) -> bytes:
+    """A whole frame."""
+    data = json.dumps(message).encode()
+    return HEAD.pack(len(data) + 1, JSON) + data
+
+
+def decode_batch(buffer: bytes) -> BatchFrame:
+    """Raises ValueError or struct.error for a buffer that is no batch."""
+    number, records, flags, skipped, letters = _FIXED.unpack_from(buffer, 0)
+    reader = _Reader(buffer, _FIXED.size)
+    names = [reader.blob().decode() for _ in range(reader.number())]
+    offsets = [(partition, offset) for partition, offset in json.loads(reader.blob())]
+    topics: str | list[str] = names[0] if names else ""
+    if flags & _TOPICS:
+        topics = [names[each] for each in reader.column(records, "i")]
+    partitions = reader.column(records, "i") if flags & _PARTITIONS else None
+    times = reader.column(records, "q") if flags & _TIMES else None
+    value_sizes = reader.column(records, "i")
+    key_sizes = reader.column(records, "i") if flags & _KEYS else None
+    sets = reader.column(records, "i") if flags & _HEADERS else None
+    values = reader.cut(value_sizes)
+    keys = None if key_sizes is None else reader.cut(key_sizes)
+    headers = None if sets is None else _headers(reader, sets)
+    if reader.at != len(buffer):
+        raise ValueError(f"a batch of {len(buffer)} bytes ends at {reader.at}")
+    batch = MixedBatch(offsets, topics, values, keys, partitions, times, headers)
+    return BatchFrame(number, batch, bool(flags & _COMMIT), bool(flags & _ABORT), skipped, letters)
+
+
+def _headers(reader: "_Reader", which: Sequence[int]) -> list[RawHeaders | None]:
+    sets: list[RawHeaders | None] = [
+        [(reader.blob().decode(), reader.optional()) for _ in range(reader.number())] for _ in range(reader.number())
+    ]
+    sets.append(None)  # where -1 leads
+    return [sets[each] for each in which]
+
+
+class _Reader:
+    def __init__(self, buffer: bytes, at: int) -> None:
+        self._buffer = buffer
+        self._view = memoryview(buffer)
+        self.at = at
+
+    def number(self) -> int:
+        (found,) = _LENGTH.unpack_from(self._buffer, self.at)
+        self.at += 4
+        return int(found)
+
+    def blob(self) -> bytes:
+        found = self.optional()
+        if found is None:
+            raise ValueError("null where there must be a value")
+        return found
+
+    def optional(self) -> bytes | None:
+        size = self.number()
+        if size < 0:
+            return None
+        self.at += size
+        if self.at > len(self._buffer):
+            raise ValueError("the batch is cut off")
+        return self._buffer[self.at - size : self.at]
+
+    def column(self, records: int, kind: str) -> list[int]:
+        end = self.at + records * (8 if kind == "q" else 4)
+        found: list[Any] = self._view[self.at : end].cast(kind).tolist()  # type: ignore[call-overload]
+        self.at = end
+        return found
+
+    def cut(self, sizes: Sequence[int]) -> list[bytes | None]:
+        buffer = self._buffer
+        if min(sizes, default=0) >= 0:
+            ends = list(accumulate(sizes, initial=self.at))
+            self.at = ends[-1]
+            return [buffer[start:end] for start, end in pairwise(ends)]
+        found: list[bytes | None] = []
+        for size in sizes:
+            if size < 0:
+                found.append(None)
+            else:
+                found.append(buffer[self.at : self.at + size])
+                self.at += size
+        return found

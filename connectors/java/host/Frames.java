@@ -1,0 +1,67 @@
+package io.ringfence.connect;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.ByteBuffer;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * Frames over standard input and output, the same in both directions: length of what follows (u32, big endian), kind
+ * (one byte), payload. Kind J is a JSON object, kind B a batch ({@link Packer}).
+ */
+final class Frames {
+    static final ObjectMapper JSON = new ObjectMapper();
+    private final OutputStream out;
+
+    Frames(OutputStream out) {
+        this.out = out;
+    }
+
+    synchronized void send(char kind, ByteBuffer payload) {
+        ByteBuffer head = ByteBuffer.allocate(5);
+        head.putInt(payload.remaining() + 1).put((byte) kind);
+        try {
+            out.write(head.array());
+            out.write(payload.array(), payload.arrayOffset() + payload.position(), payload.remaining());
+            out.flush();
+        } catch (IOException gone) {
+            Runtime.getRuntime().halt(0); // nobody listens any more
+        }
+    }
+
+    void send(Map<String, ?> message) {
+        try {
+            send('J', ByteBuffer.wrap(JSON.writeValueAsBytes(message)));
+        } catch (IOException impossible) {
+            throw new IllegalStateException(impossible);
+        }
+    }
+
+    /** The next message. Python sends nothing but JSON. Throws EOFException when the parent has ended. */
+    static JsonNode read(DataInputStream in) throws IOException {
+        byte[] payload = new byte[in.readInt() - 1];
+        in.readByte();
+        in.readFully(payload);
+        return JSON.readTree(payload);
+    }
+
+    static Map<String, String> strings(JsonNode node) {
+        Map<String, String> map = new LinkedHashMap<>();
+        node.fields().forEachRemaining(each -> {
+            if (!each.getValue().isNull()) map.put(each.getKey(), each.getValue().asText());
+        });
+        return map;
+    }
+
+    static String trace(Throwable error) {
+        StringWriter text = new StringWriter();
+        error.printStackTrace(new PrintWriter(text));
+        return text.toString();
+    }
+}

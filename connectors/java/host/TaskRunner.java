@@ -1,0 +1,139 @@
+package io.ringfence.connect;
+
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.connect.connector.Task;
+import org.apache.kafka.connect.runtime.ConnectMetrics;
+import org.apache.kafka.connect.runtime.WorkerConfig;
+import org.apache.kafka.connect.runtime.WorkerTransactionContext;
+import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
+import org.apache.kafka.connect.source.SourceTaskContext;
+import org.apache.kafka.connect.source.TransactionContext;
+import org.apache.kafka.connect.storage.OffsetStorageReader;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+
+/** One instance of a SourceTask with its chain. One thread calls poll, committed and stop. */
+final class TaskRunner {
+    private static final int LARGE = 4 << 20;
+
+    final SourceTask task;
+    private final Plugins plugins;
+    private final ClassLoader loader;
+    private final Chain chain;
+    private final WorkerTransactionContext transactions;
+    private final Packer packer = new Packer(new OffsetJson());
+    /** Records of batches that are not committed yet, where the task wants to hear of them. */
+    private final ArrayDeque<List<SourceRecord>> open = new ArrayDeque<>();
+    private final ArrayDeque<Long> numbers = new ArrayDeque<>();
+    private final boolean hears;
+    private long number;
+
+    TaskRunner(Plugins plugins, String path, Map<String, String> workerSettings, Map<String, String> connector,
+            Map<String, String> taskConfig, ConnectorTaskId id, OffsetStorageReader offsets) throws Exception {
+        this.plugins = plugins;
+        loader = plugins.connectorLoader(connector.get("connector.class"), null);
+        WorkerConfig worker = Chain.worker(workerSettings, path);
+        ConnectMetrics metrics = new ConnectMetrics("ringfence", worker, Time.SYSTEM, "unknown");
+        boolean own = "connector".equalsIgnoreCase(connector.getOrDefault("transaction.boundary", "").trim());
+        transactions = own ? new WorkerTransactionContext() : null;
+        try (LoaderSwap ignored = plugins.withClassLoader(loader)) {
+            chain = new Chain(plugins, metrics, worker, connector, id);
+            Class<? extends Task> type = loader.loadClass(taskConfig.get("task.class")).asSubclass(Task.class);
+            task = (SourceTask) plugins.newTask(type);
+            hears = overrides(type, "commitRecord");
+            task.initialize(new Context(taskConfig, offsets, metrics.connectorPluginMetrics(id.connector())));
+            task.start(taskConfig);
+        }
+    }
+
+    private static boolean overrides(Class<?> type, String name) {
+        for (Method method : type.getMethods())
+            if (method.getName().equals(name) && method.getDeclaringClass() != SourceTask.class) return true;
+        return false;
+    }
+
+    /** The next records in batches ready to send; none where the task has none just now. */
+    List<ByteBuffer> poll() throws Exception {
+        try (LoaderSwap ignored = plugins.withClassLoader(loader)) {
+            List<SourceRecord> records = task.poll();
+            if (records == null) return List.of();
+            List<ByteBuffer> parts = new ArrayList<>(1);
+            List<SourceRecord> part = new ArrayList<>();
+            for (SourceRecord record : records) {
+                chain.pack(record, packer);
+                if (hears) part.add(record);
+                int ending = transactions == null ? 0 : ending(record);
+                // Without transactions of its own a task does not mind where they end, so none has to be large.
+                if (ending != 0 || (transactions == null && packer.size() >= LARGE)) {
+                    parts.add(end(part, ending));
+                    part = new ArrayList<>();
+                }
+            }
+            int ending = transactions == null ? 0 : ending();
+            if (!packer.empty() || ending != 0) parts.add(end(part, ending));
+            return parts;
+        }
+    }
+
+    private int ending(SourceRecord record) {
+        if (transactions.shouldAbortOn(record)) return Packer.ABORT;
+        return transactions.shouldCommitOn(record) ? Packer.COMMIT : 0;
+    }
+
+    private int ending() {
+        if (transactions.shouldAbortBatch()) return Packer.ABORT;
+        return transactions.shouldCommitBatch() ? Packer.COMMIT : 0;
+    }
+
+    private ByteBuffer end(List<SourceRecord> part, int ending) {
+        number++;
+        if (hears) {
+            open.add(part);
+            numbers.add(number);
+        }
+        return packer.take(number, ending);
+    }
+
+    /** All batches up to this one are in Kafka. */
+    void committed(long through) throws Exception {
+        try (LoaderSwap ignored = plugins.withClassLoader(loader)) {
+            while (!numbers.isEmpty() && numbers.peek() <= through) {
+                numbers.remove();
+                for (SourceRecord record : open.remove()) task.commitRecord(record, null);
+            }
+            task.commit();
+        }
+    }
+
+    void stop() {
+        try (LoaderSwap ignored = plugins.withClassLoader(loader)) {
+            task.stop();
+        }
+    }
+
+    private final class Context implements SourceTaskContext {
+        private final Map<String, String> config;
+        private final OffsetStorageReader reader;
+        private final PluginMetrics metrics;
+
+        Context(Map<String, String> config, OffsetStorageReader reader, PluginMetrics metrics) {
+            this.config = config;
+            this.reader = reader;
+            this.metrics = metrics;
+        }
+
+        @Override public Map<String, String> configs() { return config; }
+        @Override public OffsetStorageReader offsetStorageReader() { return reader; }
+        @Override public TransactionContext transactionContext() { return transactions; }
+        @Override public PluginMetrics pluginMetrics() { return metrics; }
+    }
+}

@@ -1,0 +1,123 @@
+package io.ringfence.connect;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.connect.errors.RetriableException;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+
+/**
+ * The thread of the source task: poll, send, hear of commits, stop. It is at most a few batches, and so many bytes,
+ * ahead of what Python has taken; with transactions of the connector's own one batch, so that commits come in between.
+ */
+final class TaskThread {
+    private static final int AHEAD = 3;
+    private static final long AHEAD_BYTES = 16 << 20;
+
+    private final Frames frames;
+    private final Plugins plugins;
+    private final String path;
+    private final Offsets offsets;
+    private final ArrayDeque<Integer> ahead = new ArrayDeque<>();
+    private final ArrayDeque<Long> commits = new ArrayDeque<>();
+    private long aheadBytes;
+    private int most = AHEAD;
+    private boolean stopping;
+    private volatile long pollingSince;
+
+    TaskThread(Frames frames, Plugins plugins, String path, Offsets offsets) {
+        this.frames = frames;
+        this.plugins = plugins;
+        this.path = path;
+        this.offsets = offsets;
+    }
+
+    void run(JsonNode order) {
+        new Thread(() -> live(order), "task").start();
+    }
+
+    synchronized void taken() {
+        aheadBytes -= ahead.remove();
+        notifyAll();
+    }
+
+    synchronized void committed(long through) {
+        commits.add(through);
+        notifyAll();
+    }
+
+    synchronized void stop() {
+        stopping = true;
+        notifyAll();
+    }
+
+    /** For how long the task's poll has not returned; 0 outside of it. */
+    long pollingMs() {
+        long since = pollingSince;
+        return since == 0 ? 0 : System.currentTimeMillis() - since;
+    }
+
+    private void live(JsonNode order) {
+        TaskRunner runner = null;
+        try {
+            Map<String, String> connector = Frames.strings(order.get("connector"));
+            ConnectorTaskId id = new ConnectorTaskId(order.get("name").asText(), order.get("number").asInt());
+            runner = new TaskRunner(plugins, path, Frames.strings(order.get("worker")), connector,
+                Frames.strings(order.get("task")), id, offsets.of(""));
+            if ("connector".equalsIgnoreCase(connector.getOrDefault("transaction.boundary", "").trim())) most = 1;
+            frames.send(Map.of("event", "started", "version", String.valueOf(runner.task.version())));
+            while (await(runner)) poll(runner);
+        } catch (Throwable error) {
+            frames.send(Map.of("event", "failed", "kind", error.getClass().getName(), "trace", Frames.trace(error)));
+            if (error instanceof VirtualMachineError) Runtime.getRuntime().halt(3);
+        }
+        try {
+            if (runner != null) runner.stop();
+        } catch (Throwable error) {
+            error.printStackTrace();
+        }
+        frames.send(Map.of("event", "stopped"));
+    }
+
+    /** Until there is room for a batch, with commits told in the meantime; false when the task shall stop. */
+    private boolean await(TaskRunner runner) throws Exception {
+        while (true) {
+            Long commit;
+            synchronized (this) {
+                commit = commits.poll();
+                if (commit == null) {
+                    if (stopping) return false;
+                    if (ahead.size() < most && aheadBytes < AHEAD_BYTES) return true;
+                    wait();
+                }
+            }
+            if (commit != null) runner.committed(commit);
+        }
+    }
+
+    private void poll(TaskRunner runner) throws Exception {
+        List<ByteBuffer> parts;
+        pollingSince = System.currentTimeMillis();
+        try {
+            parts = runner.poll();
+        } catch (RetriableException | org.apache.kafka.common.errors.RetriableException error) {
+            frames.send(Map.of("event", "retriable", "message", String.valueOf(error)));
+            synchronized (this) {
+                if (!stopping && commits.isEmpty()) wait(1000); // Python says nothing more: the kernel's pause is its own
+            }
+            return;
+        } finally {
+            pollingSince = 0;
+        }
+        for (ByteBuffer part : parts) {
+            synchronized (this) {
+                ahead.add(part.remaining());
+                aheadBytes += part.remaining();
+            }
+            frames.send('B', part);
+        }
+    }
+}

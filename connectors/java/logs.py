@@ -1,0 +1,45 @@
+"""The Java process's standard error as log records: one JSON object a line, and whatever else a plugin prints."""
+
+import json
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+_LEVELS: Final = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+_PRINTED: Final = "java"
+"""The logger of lines that are no log records."""
+
+
+class LastLines:
+    """The last lines, for the error of a process that ended without a word."""
+
+    def __init__(self, most: int = 15) -> None:
+        self._lines: deque[str] = deque(maxlen=most)
+
+    def follow(self, lines: Iterable[bytes]) -> None:
+        """Until they end."""
+        for raw in lines:
+            level, logger, text = parse(raw.decode("utf-8", "replace").rstrip())
+            self._lines.append(text)
+            logging.getLogger(logger).log(level, "%s", text)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+
+def parse(line: str) -> tuple[int, str, str]:
+    """Level, logger and text of a line."""
+    try:
+        record = json.loads(line)
+        level, logger, text, trace = (str(record[name]) for name in ("level", "logger", "message", "trace"))
+    except (ValueError, KeyError, TypeError):
+        return logging.INFO, _PRINTED, line
+    return _LEVELS.get(level, logging.INFO), logger or _PRINTED, f"{text}\n{trace}".rstrip() if trace else text

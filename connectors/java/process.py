@@ -1,0 +1,242 @@
+"""The Python end of one Java host: starts it, sends requests, hands on its frames, ends it."""
+
+import itertools
+import json
+import os
+import queue
+import resource
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ringfence.connectors.api import ConnectorError, OffsetReader
+from ringfence.connectors.java.frames import BATCH, HEAD, BatchFrame, decode_batch, encode
+from ringfence.connectors.java.logs import LastLines
+from ringfence.connectors.java.runtime import JavaRuntime
+
+_MAIN: Final = "io.ringfence.connect.Host"
+_OUT_OF_MEMORY: Final = 3
+# -Xrs: no signal handlers of Java's own; -Xshare:auto: an archive that does not fit is no error.
+_OPTIONS: Final = (
+    "-Xrs",
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+)
+_LOG: Final = "-Dlog4j2.configurationFile=classpath:log4j2-ringfence.xml"
+_HANDED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "SSL_CERT_FILE")
+
+Event = Mapping[str, Any]
+
+
+class JavaEnded(ConnectorError):
+    """The Java process has ended, or was ended because it gave no sign of life."""
+
+
+class JavaFailure(ConnectorError):
+    """Java code raised an exception; the message is its stack trace, or its message where that says enough."""
+
+    def __init__(self, message: str, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    @property
+    def summary(self) -> str:
+        """The message without the stack trace."""
+        return str(self).partition("\n\tat ")[0]
+
+
+class JavaProcess:
+    """One process. Thread-safe.
+
+    offsets(connector): whose committed offsets Java code asks for ("" in a task), or None; on_event: called on the
+    reader's thread with the events of connector instances, and with `ended`. `frames`: batches, and the task's events.
+    """
+
+    def __init__(
+        self,
+        runtime: JavaRuntime,
+        offsets: Callable[[str], OffsetReader | None],
+        on_event: Callable[[Event], None] = lambda _event: None,
+    ) -> None:
+        self.frames: queue.SimpleQueue[BatchFrame | Event | JavaEnded] = queue.SimpleQueue()
+        self.last_sign = time.monotonic()
+        self.ready = False
+        self.polling_ms = 0
+        self.metrics: Mapping[str, float] = {}
+        self._runtime = runtime
+        self._offsets = offsets
+        self._on_event = on_event
+        self._ids = itertools.count(1)
+        self._answers: dict[int, queue.SimpleQueue[Event | JavaEnded]] = {}
+        self._writing = threading.Lock()
+        self._log = LastLines()
+        self._killed_for = ""
+        self.ended: JavaEnded | None = None
+        self._process = _start(runtime)
+        self._threads = [
+            threading.Thread(target=self._follow_log, name=f"java-log-{self.pid}", daemon=True),
+            threading.Thread(target=self._read, name=f"java-{self.pid}", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def runtime(self) -> JavaRuntime:
+        return self._runtime
+
+    def send(self, op: str, **more: object) -> None:
+        """One message. That the process has ended is told by its frames."""
+        data = encode({"op": op, **more})
+        assert self._process.stdin is not None
+        try:
+            with self._writing:
+                self._process.stdin.write(data)
+                self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):  # ended, or closed
+            pass
+
+    def call(self, op: str, *, seconds: float = 60.0, **more: object) -> Any:
+        """The operation's result. Raises `JavaFailure` with what Java raised, `JavaEnded`, TimeoutError."""
+        number = next(self._ids)
+        answers = self._answers[number] = queue.SimpleQueue()
+        if self.ended is not None:
+            raise self.ended
+        self.send(op, id=number, **more)
+        try:
+            answer = answers.get(timeout=seconds)
+        except queue.Empty:
+            raise TimeoutError(f"The connector's {op} did not answer within {seconds:.3g} s") from None
+        finally:
+            self._answers.pop(number, None)
+        if isinstance(answer, JavaEnded):
+            raise answer
+        if "error" in answer:
+            raise JavaFailure(str(answer["error"]), str(answer.get("kind", "")))
+        return answer["result"]
+
+    def kill(self, why: str) -> None:
+        """End it at once; `why` stands in the error of those who wait for it."""
+        self._killed_for = self._killed_for or why
+        self._process.kill()
+
+    def close(self, seconds: float) -> None:
+        """End it: the end of its input tells it to, and a signal where that does not help within `seconds`."""
+        assert self._process.stdin is not None
+        if self._writing.acquire(timeout=seconds):
+            try:
+                self._process.stdin.close()
+            except BrokenPipeError:
+                pass
+            finally:
+                self._writing.release()
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for thread in self._threads:
+            thread.join(1.0)
+
+    def _follow_log(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as lines:
+            self._log.follow(lines)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as pipe:
+            while True:
+                head = pipe.read(HEAD.size)
+                if len(head) < HEAD.size:
+                    break
+                size, kind = HEAD.unpack(head)
+                payload = pipe.read(size - 1)
+                if len(payload) < size - 1:
+                    break
+                self.last_sign = time.monotonic()
+                if kind == BATCH:
+                    self.frames.put(decode_batch(payload))
+                else:
+                    self._take(json.loads(payload))
+        self._end()
+
+    def _take(self, message: Event) -> None:
+        if "id" in message and "event" not in message:
+            waiting = self._answers.get(message["id"])
+            if waiting is not None:
+                waiting.put(message)
+            return
+        match message["event"]:
+            case "ready":
+                self.ready = True
+            case "alive":
+                self.polling_ms = int(message["polling_ms"])
+            case "metrics":
+                self.metrics = message["metrics"]
+            case "offsets":
+                reader = self._offsets(str(message["connector"]))
+                partitions: Sequence[Mapping[str, Any]] = message["partitions"]
+                found = [None] * len(partitions) if reader is None else reader.offsets(partitions)
+                self.send("answer", id=message["id"], offsets=found)
+            case "started" | "failed" | "stopped" | "retriable":
+                self.frames.put(message)
+            case _:
+                self._on_event(message)
+
+    def _end(self) -> None:
+        code = self._process.wait()
+        self._threads[0].join(1.0)  # the last lines of the log
+        self.ended = JavaEnded(self._describe_end(code))
+        self.frames.put(self.ended)
+        for waiting in list(self._answers.values()):
+            waiting.put(self.ended)
+        self._on_event({"event": "ended"})
+
+    def _describe_end(self, code: int) -> str:
+        if self._killed_for:
+            return self._killed_for
+        said = f" Its last words:\n{self._log}" if str(self._log) else ""
+        if code == _OUT_OF_MEMORY:
+            return (
+                "The Java process of the connector ran out of memory and ended. Raise -Xmx in the worker's "
+                f"java.options, or let the connector read less at once.{said}"
+            )
+        if code < 0:
+            return f"The Java process of the connector was ended by signal {-code}.{said}"
+        return (
+            f"The Java process of the connector ended with exit code {code}: the connector, or a library of it, called "
+            f"System.exit, or the JVM could not start.{said}"
+        )
+
+
+def _start(runtime: JavaRuntime) -> subprocess.Popen[bytes]:
+    command = [runtime.java, *_OPTIONS, _LOG, *runtime.options, "-cp", runtime.class_path, _MAIN, runtime.plugin_path]
+    with _no_memory_limit():
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={name: os.environ[name] for name in _HANDED_ON if name in os.environ},
+            start_new_session=True,  # Ctrl-C is for the worker, which lets its tasks commit
+        )
+
+
+@contextmanager
+def _no_memory_limit() -> Iterator[None]:
+    """The task's own limit is no measure for a JVM, which has its heap's."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

@@ -1,0 +1,75 @@
+"""The one Java process of a plugin process: started when it is first needed, anew after it died or plugins came."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ringfence.connectors.api import ConnectorError, OffsetReader
+from ringfence.connectors.java import runtime
+from ringfence.connectors.java.discovery import find_signature
+from ringfence.connectors.java.process import JavaProcess
+
+if TYPE_CHECKING:
+    from ringfence.connectors.java.connector import JavaSourceConnector
+
+log = logging.getLogger(__name__)
+
+_lock = threading.Lock()
+_current: list["SharedProcess"] = []
+
+
+class SharedProcess(JavaProcess):
+    """Knows the plugins' jars as they were when it started. `instances`: by connector name, those that live in it."""
+
+    def __init__(self, java: runtime.JavaRuntime, signature: object) -> None:
+        self.signature = signature
+        self.known: dict[str, Mapping[str, Any]] = {}
+        self.instances: dict[str, JavaSourceConnector] = {}
+        super().__init__(java, self._reader_of, self._tell)
+
+    def _reader_of(self, connector: str) -> OffsetReader | None:
+        found = self.instances.get(connector)
+        return None if found is None else found.context.offset_reader
+
+    def _tell(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "ended":
+            for each in list(self.instances.values()):
+                each.on_event(event)  # asked for its tasks again, it starts in a new process
+            return
+        found = self.instances.get(str(event.get("connector")))
+        if found is not None:
+            found.on_event(event)
+
+
+def get() -> SharedProcess:
+    """Raises `ConnectorError` where this worker runs no Java connectors."""
+    java = runtime.current()
+    if java is None:
+        raise ConnectorError(f"This worker runs no Java connectors: name folders in its {runtime.PLUGIN_PATH}")
+    with _lock:
+        signature = (java, find_signature(java.folders))
+        if _current and (_current[0].ended is not None or _current[0].signature != signature):
+            _let_go(_current.pop())
+        if not _current:
+            _current.append(SharedProcess(java, signature))
+        return _current[0]
+
+
+def release(process: SharedProcess) -> None:
+    """An instance in it has stopped: one that is not the newest ends with its last instance."""
+    with _lock:
+        if process not in _current:
+            _let_go(process)
+
+
+def close() -> None:
+    """End it, with what runs in it."""
+    with _lock:
+        while _current:
+            _current.pop().close(1.0)
+
+
+def _let_go(process: SharedProcess) -> None:
+    if not process.instances:
+        process.close(0.5)

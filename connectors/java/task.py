@@ -1,0 +1,140 @@
+"""A Java source task as a task of ours: a thin adapter around one Java process.
+
+Java polls ahead by a few batches; nothing that it has read and not handed over counts, since only the kernel produces
+and commits. After any abort that the connector did not ask for, the process is ended and a new one starts from the
+committed offsets, as with any plugin.
+"""
+
+import logging
+import queue
+import time
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from ringfence.connectors.api import ConnectorError, RecordBatch, RetriableError, SourceTask
+from ringfence.connectors.java import runtime
+from ringfence.connectors.java.frames import BatchFrame
+from ringfence.connectors.java.process import Event, JavaEnded, JavaFailure, JavaProcess
+
+log = logging.getLogger(__name__)
+
+SILENT_SECONDS: Final = 30.0
+"""A process that gives no sign of life for so long is killed; it gives one every two seconds."""
+_WAIT_SECONDS: Final = 0.3
+_STOP_SECONDS: Final = 5.0
+_LONG_POLL_MS: Final = 30_000
+
+
+class JavaSourceTask(SourceTask):
+    """Made for one Java class by `java_task_class`. `number`: the task's, within its connector."""
+
+    java_class: ClassVar[str]
+    number: int = 0
+    _process: JavaProcess | None = None
+    _taken = 0
+    _told_long_poll = False
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Returns when Java's `start` has. Raises `JavaFailure` with its trace, or `JavaEnded`."""
+        java = runtime.current()
+        if java is None:
+            raise ConnectorError(
+                f"{self.java_class} is a Java class, and this worker runs no Java connectors: name the folder of its "
+                f"plugin in the worker's {runtime.PLUGIN_PATH}, and start the worker again"
+            )
+        process = self._process = JavaProcess(java, lambda _connector: self.context.offset_reader)
+        task = {**config, "task.class": self.java_class}
+        process.send(
+            "run",
+            name=config.get("name", ""),
+            number=self.number,
+            connector=dict(config),
+            task=task,
+            worker=dict(java.worker),
+        )
+        while not (event := self._next()):
+            if self.context.wait(0):
+                raise ConnectorError("The task was stopped while the connector started")
+        assert not isinstance(event, BatchFrame)
+        self._expect_started(event)
+
+    def _expect_started(self, event: Event) -> None:
+        if event["event"] != "started":
+            raise JavaFailure(str(event.get("trace", event)), str(event.get("kind", "")))
+
+    def poll(self) -> RecordBatch | None:
+        frame = self._next()
+        if frame is None:
+            return None
+        if not isinstance(frame, BatchFrame):
+            self._react(frame)
+            return None
+        assert self._process is not None
+        self._process.send("taken")
+        self._taken = frame.number
+        transactions = self.context.transaction_context
+        if transactions is not None and frame.aborts:
+            transactions.abort_transaction()
+        elif transactions is not None and frame.commits:
+            transactions.commit_transaction()
+        return frame.batch
+
+    def commit(self) -> None:
+        assert self._process is not None
+        self._process.send("committed", through=self._taken)
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send("stop")
+        deadline = time.monotonic() + _STOP_SECONDS
+        while process.ended is None and time.monotonic() < deadline:
+            try:
+                frame = process.frames.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            if isinstance(frame, JavaEnded) or (not isinstance(frame, BatchFrame) and frame["event"] == "stopped"):
+                break
+        else:
+            log.warning("The Java task did not stop within %.0f s; its process is killed", _STOP_SECONDS)
+        process.close(0.5)
+
+    def _next(self) -> BatchFrame | Event | None:
+        """The next frame, or None after a moment. Raises `JavaEnded`."""
+        assert self._process is not None
+        try:
+            frame = self._process.frames.get(timeout=_WAIT_SECONDS)
+        except queue.Empty:
+            self._look_after(self._process)
+            return None
+        if isinstance(frame, JavaEnded):
+            raise frame
+        return frame
+
+    def _look_after(self, process: JavaProcess) -> None:
+        silent = time.monotonic() - process.last_sign
+        if silent > SILENT_SECONDS:
+            process.kill(
+                f"The Java process of the connector gave no sign of life for {silent:.0f} s and was killed: it was "
+                "stopped, or the machine has too little memory for it"
+            )
+        if process.polling_ms < _LONG_POLL_MS:
+            self._told_long_poll = False
+        elif not self._told_long_poll:
+            self._told_long_poll = True
+            log.warning(
+                "The connector's poll has not returned for %d s: it waits for its source, or hangs",
+                process.polling_ms // 1000,
+            )
+
+    def _react(self, event: Event) -> None:
+        if event["event"] == "retriable":
+            raise RetriableError(str(event["message"]))
+        raise JavaFailure(str(event.get("trace", event["event"])), str(event.get("kind", "")))
+
+
+def java_task_class(name: str) -> type[JavaSourceTask]:
+    """The class of our own for a Java task class; its dotted path is the Java class's."""
+    module, _, simple = name.rpartition(".")
+    return type(simple, (JavaSourceTask,), {"__module__": module, "__qualname__": simple, "java_class": name})

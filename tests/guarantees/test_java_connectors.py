@@ -1,0 +1,85 @@
+"""Kafka's own FileStreamSource, in Java, under the kernel: each line once, whoever is killed."""
+
+import random
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ringfence.fencing.kafka.settings import Connection
+from tests.guarantees.stage import Stage
+from tests.support.broker import Broker
+from tests.support.java_attempts import JavaAttempt
+from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS, FILE_STREAM_TASK, plugin_path, runtime_of
+from tests.support.names import unique
+from tests.support.waiting import eventually
+
+TEXT = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@pytest.fixture
+def stage(broker: Broker) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("java"))
+    yield made
+    made.close()
+
+
+def test_each_line_once_while_python_and_java_are_killed(stage: Stage, tmp_path: Path) -> None:
+    worker = runtime_of(plugin_path(tmp_path, FILE_STREAM)).as_settings()
+    source = tmp_path / "lines"
+    source.touch()
+    config = {
+        "name": str(stage.connector),
+        "connector.class": FILE_STREAM_CLASS,
+        "tasks.max": "1",
+        "file": str(source),
+        "topic": stage.data,
+        "batch.size": "100",
+        "key.converter": TEXT,
+        "value.converter": TEXT,
+        "transaction.boundary": "poll",
+        "exactly.once.support": "required",
+    }
+    stage.configure(config)
+    stage.count()
+    written = 0
+
+    def write(lines: int) -> None:
+        nonlocal written
+        with source.open("a") as file:
+            file.writelines(f"{number}\n" for number in range(written, written + lines))
+        written += lines
+
+    def seen(lines: int) -> bool:
+        return len(stage.visible()) >= lines
+
+    attempts: list[JavaAttempt] = []
+
+    def start() -> JavaAttempt:
+        attempts.append(JavaAttempt(stage, len(attempts) + 1, config, FILE_STREAM_TASK, worker))
+        return attempts[-1]
+
+    try:
+        for kill in ("python", "java"):
+            running = start()
+            before = len(stage.visible())
+            write(30_000)
+            # In the midst of it: the first transactions are there, and many are to come.
+            enough = before + random.randint(1, 5000)
+            eventually(partial(seen, enough), 60, lambda: f"{len(stage.visible())} lines", pause=0.02)
+            if kill == "python":
+                running.kill_python()
+            else:
+                outcome = running.kill_java()
+                assert outcome["reason"] == "failed"
+                assert "ended by signal 9" in outcome["trace"]
+        last = start()
+        eventually(
+            lambda: len(stage.visible()) >= written, 60, lambda: f"{len(stage.visible())} of {written}", pause=0.2
+        )
+        assert last.stop()["trace"] is None
+        assert stage.visible() == list(range(written)), "a line is missing, or there twice"
+    finally:
+        for each in attempts:
+            each.close()

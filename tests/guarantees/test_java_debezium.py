@@ -1,0 +1,155 @@
+"""Debezium's PostgreSQL connector, as Maven Central has it, against a real server: every row and every change once.
+
+Python and the JVM are killed while it streams.
+"""
+
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
+from tests.guarantees.stage import Stage
+from tests.support.broker import Broker
+from tests.support.java_attempts import JavaAttempt
+from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_CLASS, DEBEZIUM_TASK, plugin_path, runtime_of
+from tests.support.names import unique
+from tests.support.postgres import Postgres, new_postgres
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+SNAPSHOT_ROWS = 500
+
+
+@pytest.fixture
+def stage(broker: Broker) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("debezium"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    with new_postgres() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("alter system set wal_level = logical")
+        server.stop()
+        server.start()
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("create table orders(id serial primary key, customer text, n int not null default 0)")
+            connection.execute(
+                f"insert into orders(customer) select 'c' || g from generate_series(1, {SNAPSHOT_ROWS}) g"
+            )
+        yield server
+
+
+class Writer:
+    """Inserts and updates rows, a few in each of the database's transactions, until it is told to stop."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def _write(self) -> None:
+        with psycopg.connect(self._url) as connection:
+            while not self._stop.wait(0.02):
+                for _ in range(5):
+                    row = connection.execute("insert into orders(customer) values ('live') returning id").fetchone()
+                    assert row is not None
+                    connection.execute("update orders set n = n + 1 where id = %s", row)
+                connection.commit()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def config_of(stage: Stage, postgres: Postgres) -> dict[str, str]:
+    port = postgres.url.rpartition(":")[2].partition("/")[0]
+    return {
+        "name": str(stage.connector),
+        "connector.class": DEBEZIUM_CLASS,
+        "tasks.max": "1",
+        "database.hostname": "127.0.0.1",
+        "database.port": port,
+        "database.user": "ringfence",
+        "database.password": "none",
+        "database.dbname": "ringfence",
+        "topic.prefix": stage.group,
+        "table.include.list": "public.orders",
+        "plugin.name": "pgoutput",
+        "slot.name": "orders",
+        "poll.interval.ms": "100",
+        "slot.retry.delay.ms": "500",
+        "slot.max.retries": "40",
+        "key.converter": JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "false",
+        "exactly.once.support": "required",
+    }
+
+
+def changes(stage: Stage, topic: str) -> Counter[tuple[int, str, int]]:
+    """How often a read_committed reader sees each change: row, operation, value afterwards."""
+    found: Counter[tuple[int, str, int]] = Counter()
+    log = TopicLog(stage.connection, topic)
+    try:
+        for record in log.read_to_end(Deadline.after(60)):
+            if record.value:
+                body = json.loads(record.value)
+                found[(body["after"]["id"], body["op"], body["after"]["n"])] += 1
+    finally:
+        log.close()
+    return found
+
+
+def test_every_row_and_every_change_once(stage: Stage, postgres: Postgres, tmp_path: Path) -> None:
+    worker = runtime_of(plugin_path(tmp_path, DEBEZIUM)).as_settings()
+    topic = f"{stage.group}.public.orders"
+    create_topics(stage.connection, [TopicSpec(topic)], Deadline.after(30))
+    config = config_of(stage, postgres)
+    stage.configure(config)
+    stage.count()
+    attempts = [JavaAttempt(stage, 1, config, DEBEZIUM_TASK, worker)]
+    writer: Writer | None = None
+
+    def seen(number: int) -> bool:
+        return len(changes(stage, topic)) >= number
+
+    try:
+        eventually(lambda: len(changes(stage, topic)) == SNAPSHOT_ROWS, 120, lambda: attempts[-1].log, pause=0.5)
+        writer = Writer(postgres.url)
+        for number, kill in enumerate(("java", "python", "java", "python"), 2):
+            enough = len(changes(stage, topic)) + random.randint(50, 400)
+            eventually(partial(seen, enough), 120, lambda: attempts[-1].log, pause=0.2)
+            if kill == "java":
+                assert "ended by signal 9" in attempts[-1].kill_java()["trace"]
+            else:
+                attempts[-1].kill_python()
+            attempts.append(JavaAttempt(stage, number, config, DEBEZIUM_TASK, worker))
+        writer.stop()
+        with psycopg.connect(postgres.url) as connection:
+            rows = connection.execute("select id, n from orders").fetchall()
+        wanted = {(row, "r" if row <= SNAPSHOT_ROWS else "c", 0) for row, _ in rows}
+        wanted |= {(row, "u", n) for row, n in rows if n}
+        eventually(lambda: changes(stage, topic).keys() >= wanted, 120, lambda: attempts[-1].log, pause=0.5)
+        assert attempts[-1].stop()["trace"] is None
+        assert changes(stage, topic) == Counter(dict.fromkeys(wanted, 1)), "a change is missing, or there twice"
+    finally:
+        if writer is not None:
+            writer.stop()
+        for each in attempts:
+            each.close()

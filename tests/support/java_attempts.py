@@ -1,0 +1,98 @@
+"""Attempts of Java connectors under the real kernel, in processes that may be killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import psutil
+
+from ringfence.fencing.task.spec import TaskSpec
+from tests.guarantees.stage import Stage
+from tests.support.waiting import eventually
+
+
+class JavaAttempt:
+    """A Python process and the JVM beside it."""
+
+    def __init__(
+        self, stage: Stage, number: int, config: Mapping[str, str], task_class: str, worker: Mapping[str, str]
+    ) -> None:
+        settings = {
+            "offset.flush.interval.ms": "60000",
+            "transaction.timeout.ms": "60000",
+            "exactly.once.source.support": "enabled",
+            **worker,
+        }
+        spec = TaskSpec(
+            stage.connection,
+            stage.group,
+            stage.topics,
+            stage.task,
+            stage.place(number),
+            task_class,
+            dict(config),
+            {**config, "task.class": task_class},
+            settings,
+        )
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the attempt
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.guarantees.java_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(spec.dumps() + "\n")
+        self._process.stdin.flush()
+
+    @property
+    def log(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")
+
+    def java(self) -> psutil.Process:
+        """Waits until it is there."""
+        found: list[psutil.Process] = []
+
+        def there() -> bool:
+            if self._process.poll() is not None:
+                return False
+            found[:] = [one for one in psutil.Process(self._process.pid).children() if one.name() == "java"]
+            return bool(found)
+
+        eventually(there, 60, lambda: f"no JVM. {self.log}", pause=0.05)
+        return found[0]
+
+    def kill_java(self) -> dict[str, Any]:
+        """How the attempt ended."""
+        self.java().kill()
+        return self.outcome()
+
+    def kill_python(self) -> None:
+        """Returns when the JVM is gone, too."""
+        java = self.java()
+        self._process.kill()
+        self._process.wait()
+        psutil.wait_procs([java], 10)
+        assert not java.is_running() or java.status() == psutil.STATUS_ZOMBIE, "the JVM outlives its task"
+
+    def stop(self) -> dict[str, Any]:
+        os.kill(self._process.pid, signal.SIGTERM)
+        return self.outcome()
+
+    def outcome(self, seconds: float = 60) -> dict[str, Any]:
+        out, _ = self._process.communicate(timeout=seconds)
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._errors.close()

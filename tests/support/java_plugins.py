@@ -1,0 +1,34 @@
+"""Kafka Connect's plugins in a `plugin.path` of their own, and what runs them."""
+
+from pathlib import Path
+
+from ringfence.connectors.java.runtime import JavaRuntime
+from ringfence.local.jars import KAFKA_VERSION, Coordinate, resolve
+from ringfence.local.java_connectors import java_runtime
+
+FILE_STREAM = Coordinate("org.apache.kafka", "connect-file", KAFKA_VERSION)
+FILE_STREAM_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+FILE_STREAM_TASK = "org.apache.kafka.connect.file.FileStreamSourceTask"
+MIRROR = Coordinate("org.apache.kafka", "connect-mirror", KAFKA_VERSION)
+DEBEZIUM = Coordinate("io.debezium", "debezium-connector-postgres", "3.7.0.Final")
+DEBEZIUM_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+DEBEZIUM_TASK = "io.debezium.connector.postgresql.PostgresConnectorTask"
+
+
+def plugin_path(root: Path, *plugins: Coordinate) -> Path:
+    """A folder with one folder for each."""
+    folder = root / "plugins"
+    folder.mkdir(exist_ok=True)
+    for plugin in plugins:
+        place = folder / plugin.artifact
+        if not place.exists():
+            place.symlink_to(resolve(plugin.artifact, [plugin]))
+    return folder
+
+
+def runtime_of(folder: Path, **settings: str) -> JavaRuntime:
+    """Settings are given with `_` for `.`."""
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    found = java_runtime({"plugin.path": str(folder), **named})
+    assert found is not None
+    return found
