@@ -99,7 +99,9 @@ def plugins_validate(
         given = {name: value for name, value in config.items() if value is not None}
         asked = services.refusals.ask(given, limit) if ask_brokers else Asked()
         exactly_once = services.config.mode == "enabled"
-        found = services.plugins.validate(plugin, config, limit.slice(10.0), exactly_once=exactly_once)
+        found = services.plugins.validate(
+            plugin, config, limit.slice(services.plugins.call_seconds), exactly_once=exactly_once
+        )
         found = client_overrides.add_to(found, config, services.config)
         found = topic_rules.add_to(found, services.topics.errors_of(given))
         return _value(validation_errors.add_to(found, asked.within(limit.slice(validation_errors.PATIENCE_SECONDS))))

@@ -47,6 +47,7 @@ KAFKA_CONNECT = (
 KAFKA_MEGABYTES = 44
 """What `KAFKA_SERVER` and its dependencies take."""
 
+
 def _checksums(name: str) -> Path:
     return Path(__file__).with_name(f"{name}-jars.sha256")
 

@@ -40,7 +40,7 @@ class PluginHost:
         self._on_reconfigure = on_reconfigure
         self._environment = environment
         self._installed = installed_state(environment)
-        self._seconds = call_seconds
+        self.call_seconds = call_seconds
         self.known_versions: dict[str, str] = {}
         self._calls = CallPool(lambda: ChildProcess(environment=environment), call_processes)
         # Apart, so that no validation waits for a preview; and no preview leaves anything of the plugin running.
@@ -48,7 +48,7 @@ class PluginHost:
         self._live = LiveConnectors(self._start_instance_process, on_failed)
 
     def _limit(self, timeout: float | None) -> float:
-        return self._seconds if timeout is None else timeout
+        return self.call_seconds if timeout is None else timeout
 
     def plugins(self, timeout: float | None = None) -> list[dict[str, object]]:
         """`{"class", "type", "version", "names", "documentation"}` of each connector.

@@ -46,7 +46,7 @@ def examine(
 ) -> list[Check]:
     """All checks of a configuration. Raises the plugin errors of one that names no connector that is there."""
     try:
-        support, boundaries = plugins.exactly_once_support(config, max(0.1, limit.slice(10)))
+        support, boundaries = plugins.exactly_once_support(config, max(0.1, limit.slice(plugins.call_seconds)))
     except (UnknownPlugin, BadRequest):
         raise
     except PluginError as error:
