@@ -26,7 +26,7 @@ def _key(info: Mapping[str, Any]) -> ConfigKey:
     return ConfigKey(
         name=info["name"],
         type=kind,
-        default=NO_DEFAULT if info["required"] else _typed(info["name"], kind, info["default_value"]),
+        default=NO_DEFAULT if info["required"] else _parse(info["name"], kind, info["default_value"]),
         importance=Importance(info["importance"]),
         documentation=info["documentation"] or "",
         group=info["group"],
@@ -37,7 +37,7 @@ def _key(info: Mapping[str, Any]) -> ConfigKey:
     )
 
 
-def _typed(name: str, kind: ConfigType, text: str | None) -> object:
+def _parse(name: str, kind: ConfigType, text: str | None) -> object:
     if text is None:
         return None
     try:
@@ -62,7 +62,7 @@ def values_of(
         values.append(
             ConfigValue(
                 name,
-                _shown(name, keys[name].type, shown),
+                _read_value(name, keys[name].type, shown),
                 recommended_values=list(value["recommended_values"] or ()),
                 errors=list(dict.fromkeys(value["errors"] or ())),
                 visible=value["visible"],
@@ -71,7 +71,7 @@ def values_of(
     return keys, values
 
 
-def _shown(name: str, kind: ConfigType, text: str | None) -> object:
+def _read_value(name: str, kind: ConfigType, text: str | None) -> object:
     if text is None:
         return None
     try:

@@ -54,12 +54,12 @@ class JavaSourceConnector(SourceConnector):
             found = process.known[cls.java_class] = process.call("describe", type=cls.java_class)
         return found
 
-    def validated(self, config: Mapping[str, str]) -> list[tuple[ConfigKey, ConfigValue]]:
+    def validate_by_java(self, config: Mapping[str, str]) -> list[tuple[ConfigKey, ConfigValue]]:
         """The connector's own settings, and those of the Java transforms and converters that it names, judged by
         Java. A `JavaFailure` where the connector's `validate` raises.
         """
         process = shared_process.get()
-        body = process.call("validate", config=self._named(config), worker=dict(process.runtime.worker))
+        body = process.call("validate", config=self._with_full_name(config), worker=dict(process.runtime.worker))
         found: list[tuple[ConfigKey, ConfigValue]] = []
         for part in ("parts", "own"):
             keys, values = values_of(body[part], config)
@@ -76,7 +76,7 @@ class JavaSourceConnector(SourceConnector):
         return ConnectorTransactionBoundaries.SUPPORTED if supported else ConnectorTransactionBoundaries.UNSUPPORTED
 
     def _support(self, config: Mapping[str, str]) -> Sequence[str]:
-        found: Sequence[str] = shared_process.get().call("support", config=self._named(config))
+        found: Sequence[str] = shared_process.get().call("support", config=self._with_full_name(config))
         return found
 
     def alter_offsets(
@@ -84,7 +84,7 @@ class JavaSourceConnector(SourceConnector):
     ) -> bool:
         pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
         try:
-            return bool(shared_process.get().call("alter_offsets", config=self._named(config), offsets=pairs))
+            return bool(shared_process.get().call("alter_offsets", config=self._with_full_name(config), offsets=pairs))
         except JavaFailure as error:
             if error.kind.endswith("UnsupportedOperationException"):  # Kafka Connect's default: it does not care
                 return False
@@ -99,7 +99,7 @@ class JavaSourceConnector(SourceConnector):
         name = self._config["name"]
         process.instances[name] = self
         try:
-            process.call("start", name=name, config=self._named(self._config))
+            process.call("start", name=name, config=self._with_full_name(self._config))
         except BaseException:
             process.instances.pop(name, None)
             raise
@@ -133,7 +133,7 @@ class JavaSourceConnector(SourceConnector):
             return
         self.context.request_task_reconfiguration()
 
-    def _named(self, config: Mapping[str, str]) -> dict[str, str]:
+    def _with_full_name(self, config: Mapping[str, str]) -> dict[str, str]:
         """Under its full name, whichever the user wrote."""
         return {**config, "connector.class": self.java_class}
 

@@ -1,4 +1,4 @@
-"""The one Java process of a plugin process: started when it is first needed, anew after it died or plugins came."""
+"""The one Java process of a plugin process: started when it is first needed, again after it died or plugins came."""
 
 import logging
 import threading

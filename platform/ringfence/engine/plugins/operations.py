@@ -3,14 +3,15 @@
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from dataclasses import replace
+from typing import Final, cast
 
 from ringfence.connectors import files
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
 from ringfence.connectors.plugins import PluginRegistry
-from ringfence.connectors.source_config import source_config_def
+from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins import validation
 from ringfence.engine.plugins.documentation import documentation_of
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
@@ -105,6 +106,11 @@ class Operations:
         _sound(self.validate(config[CONNECTOR_CLASS].strip(), config, exactly_once=True))
         resolved = self._resolve(config)
         scrubber = self._scrubber(config, resolved, secret)
+        if validation.is_java(
+            plugin
+        ):  # its own chain is in the Java process: references stay as they are written there
+            resolved = replace(resolved, config={**resolved.config, **_settings_of_parts(config)})
+            config, worker = _READY_BYTES, {}
         chain = TransformationChain(config, worker, scrubber)
         try:
             limits = Bounds(int(bounds["records"]), int(bounds["bytes"]), bounds["seconds"])
@@ -116,7 +122,7 @@ class Operations:
         self, config: Mapping[str, str], record: Mapping[str, object], worker: Mapping[str, str], secret: Sequence[str]
     ) -> dict[str, object]:
         """See `trial.Chain.walk`: what becomes of a record. Raises `BadRequest`."""
-        validation.find_for(self._registry, config)
+        self._refuse_java(config, "A preview shows what they make of the source's records.")
         chain = TransformationChain(config, worker, self._scrubber(config, self._attempt(config)[0], secret))
         try:
             return chain.walk(sample(record))
@@ -132,11 +138,18 @@ class Operations:
         refused: Sequence[str],
     ) -> list[dict[str, object]]:
         """See `replay.again`: what the chain as it is now makes of dead letters. Raises `BadRequest`."""
+        self._refuse_java(config, "Let the connector read the records again: reset its source offsets.")
         from ringfence.engine.plugins import replay  # it loads Kafka's client, which no other call needs
 
         resolved = self._resolve(config)
         hide = self._scrubber(config, resolved, secret).text
         return replay.again(replay.Settings(resolved.config, worker), letters, frozenset(refused), hide)
+
+    def _refuse_java(self, config: Mapping[str, str], remedy: str) -> None:
+        if validation.is_java(validation.find_for(self._registry, config)):
+            raise BadRequest(
+                f"The transforms and converters of a Java connector run in its Java process only. {remedy}"
+            )
 
     def _scrubber(self, config: Mapping[str, str], resolved: Resolved, secret: Sequence[str]) -> Scrubber:
         """Knows the values of config providers, of passwords by their definition, and of the `secret` settings."""
@@ -181,6 +194,14 @@ class Operations:
                 everything = Redactor(config, None)
                 return lambda text: everything(resolved.hide(text))
         return self._instances.redactor(str(name)) if name else str
+
+
+_READY_BYTES: Final = dict.fromkeys(("key.converter", "value.converter"), "ByteArrayConverter")
+
+
+def _settings_of_parts(config: Mapping[str, str]) -> dict[str, str]:
+    """Those of transforms, predicates and converters."""
+    return {name: value for name, value in config.items() if of_a_part(name)}
 
 
 def _sound(validation_: Mapping[str, object]) -> None:

@@ -24,6 +24,7 @@ from ringfence.connectors.api import (
     SourceTask,
     TransactionContext,
 )
+from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.config_providers import Resolved
 from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY
@@ -200,11 +201,30 @@ def _single(batch: Sequence[SourceRecord] | RecordBatch | None) -> Iterable[Sour
     if not isinstance(batch, RecordBatch):
         yield from (record for record in batch or () if not isinstance(record, OffsetRecord))
         return
+    if isinstance(batch, MixedBatch):
+        yield from _of_mixed(batch)
+        return
     last = len(batch) - 1
     for number, value in enumerate(batch.values):
         offset = batch.source_offset if number == last else None
         key = None if batch.keys is None else batch.keys[number]
         yield SourceRecord(batch.source_partition, offset, batch.topic, value, key, (), None, batch.partition)
+
+
+def _of_mixed(batch: MixedBatch) -> Iterator[SourceRecord]:
+    """The newest offset of the batch belongs to its last record."""
+    last = len(batch) - 1
+    for number, value in enumerate(batch.values):
+        yield SourceRecord(
+            batch.source_partition,
+            batch.source_offset if number == last else None,
+            batch.topics if isinstance(batch.topics, str) else batch.topics[number],
+            value,
+            None if batch.keys is None else batch.keys[number],
+            (batch.headers[number] or ()) if batch.headers else (),
+            batch.timestamps[number] or None if batch.timestamps else None,
+            batch.partitions[number] if batch.partitions and batch.partitions[number] >= 0 else None,
+        )
 
 
 def _stop(part: SourceConnector | SourceTask) -> None:

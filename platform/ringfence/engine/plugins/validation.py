@@ -116,7 +116,7 @@ def _judge_own(
     if not isinstance(connector, JavaSourceConnector):
         own = ConfigDef(key for key in connector.config_def().keys.values() if key.name not in framework.keys)
         return own, _Judged(own.validate(config), {})
-    pairs = {key.name: (key, value) for key, value in connector.validated(_given_values(config))}
+    pairs = {key.name: (key, value) for key, value in connector.validate_by_java(_given_values(config))}
     mine = [pair for name, pair in pairs.items() if name not in framework.keys]
     more = {name: value.errors for name, (_, value) in pairs.items() if name in framework.keys}
     return ConfigDef(key for key, _ in mine), _Judged([value for _, value in mine], more)
