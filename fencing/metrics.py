@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ringfence.connectors.api import RetriableError
+from ringfence.connectors.api.records import MixedBatch
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.errors import FencingError
 
@@ -124,6 +125,13 @@ class Measures:
         self.record_failures += 1
         self.records_skipped += 1
         self.last_error = clock.wall()
+
+    def count_left_out(self, batch: object, clock: Clock) -> None:
+        """The same of all records that a batch of ready bytes says were left out."""
+        if isinstance(batch, MixedBatch):
+            for _ in range(batch.skipped):
+                self.count_skipped(clock)
+            self.dead_letters += batch.letters
 
     def commit(self, start: float, ok: bool, records: int, clock: Clock) -> float:
         """A commit of so many records, begun at `start`, is over; returns its seconds."""

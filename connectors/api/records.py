@@ -148,10 +148,11 @@ class MixedBatch(RecordBatch):
     """Ready bytes for many topics, of many source partitions: what a framework hands over, such as Kafka Connect's.
 
     offsets: the newest of each source partition, also where all of its records were dropped, so a batch may have
-    offsets and no record; topics: one name for all, or one a value; partitions: one a value, -1 for any.
+    offsets and no record; topics: one name for all, or one a value; partitions: one a value, -1 for any; skipped,
+    letters: records that errors.tolerance left out, and how many of them are in the batch as dead letters.
     """
 
-    __slots__ = ("offsets", "partitions", "topics")
+    __slots__ = ("letters", "offsets", "partitions", "skipped", "topics")
 
     def __init__(
         self,
@@ -162,6 +163,9 @@ class MixedBatch(RecordBatch):
         partitions: Sequence[int] | None = None,
         timestamps: Sequence[int] | None = None,
         headers: Sequence[RawHeaders | None] | None = None,
+        *,
+        skipped: int = 0,
+        letters: int = 0,
     ) -> None:
         partition, offset = offsets[-1] if offsets else ({}, None)
         topic = topics if isinstance(topics, str) else next(iter(topics), "")
@@ -169,6 +173,8 @@ class MixedBatch(RecordBatch):
         self.offsets = offsets
         self.topics = topics
         self.partitions = partitions
+        self.skipped = skipped
+        self.letters = letters
 
     def __bool__(self) -> bool:
         return bool(self.values) or bool(self.offsets)

@@ -23,17 +23,12 @@ _LENGTH: Final = struct.Struct("<i")
 
 @dataclass(frozen=True, slots=True)
 class BatchFrame:
-    """number: counts the frames of one task; commits, aborts: how the connector ends its transaction with it.
-
-    skipped, letters: records that errors.tolerance left out, and how many of them are in the batch as dead letters.
-    """
+    """number: counts the frames of one task; commits, aborts: how the connector ends its transaction with it."""
 
     number: int
     batch: MixedBatch
     commits: bool = False
     aborts: bool = False
-    skipped: int = 0
-    letters: int = 0
 
 
 def encode(message: Mapping[str, object]) -> bytes:
@@ -61,8 +56,8 @@ def decode_batch(buffer: bytes) -> BatchFrame:
     headers = None if sets is None else _headers(reader, sets)
     if reader.at != len(buffer):
         raise ValueError(f"a batch of {len(buffer)} bytes ends at {reader.at}")
-    batch = MixedBatch(offsets, topics, values, keys, partitions, times, headers)
-    return BatchFrame(number, batch, bool(flags & _COMMIT), bool(flags & _ABORT), skipped, letters)
+    batch = MixedBatch(offsets, topics, values, keys, partitions, times, headers, skipped=skipped, letters=letters)
+    return BatchFrame(number, batch, bool(flags & _COMMIT), bool(flags & _ABORT))
 
 
 def _headers(reader: "_Reader", which: Sequence[int]) -> list[RawHeaders | None]:

@@ -133,6 +133,7 @@ class Transactions:
         self._counters.open_records += sent
         self._counters.measures.active_records.add(self._counters.open_records, self._clock.monotonic())
         self._counters.bytes += self._path.bytes - before
+        self._counters.measures.count_left_out(prepared.batch, self._clock)
         if self._keep and not isinstance(prepared.batch, RecordBatch):
             self._records.extend(prepared.batch)
 

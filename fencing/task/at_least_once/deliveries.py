@@ -88,6 +88,7 @@ class Deliveries:
             self._passed.take()
             self._counters.records += sent
             self._counters.bytes += self._path.bytes - before
+            self._counters.measures.count_left_out(part, self._clock)
         self._count()
 
     def _make_room(self) -> None:

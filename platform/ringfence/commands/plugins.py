@@ -1,6 +1,7 @@
-"""`ringfence plugins`: over REST only."""
+"""`ringfence plugins`: over REST only, but for `install`, which fills a folder of this machine."""
 
 import argparse
+from pathlib import Path
 
 from ringfence.client import output
 from ringfence.client.arguments import Actions, run
@@ -14,6 +15,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add("list", _list, "installed plugins", output="table json yaml")
     listing.add_argument("--all", action="store_true", help="converters, transforms and predicates, too")
     actions.add("get", _get, "a plugin's settings", output="table json yaml").add_argument("plugin")
+    fetching = actions.add("install", _install, "fetch a Kafka Connect plugin from Maven Central into a local folder")
+    fetching.add_argument("coordinate", metavar="GROUP:ARTIFACT:VERSION")
+    fetching.add_argument(
+        "--into", type=Path, required=True, metavar="DIR", help="a folder that the workers' plugin.path names"
+    )
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
@@ -23,6 +29,13 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
     else:
         rows = [(plugin["class"], plugin["type"], plugin.get("version") or "") for plugin in found]
         output.table(("CLASS", "TYPE", "VERSION"), rows)
+    return 0
+
+
+def _install(_rest: Rest, args: argparse.Namespace) -> int:
+    from ringfence.local.plugins import install, parse
+
+    print(install(parse(args.coordinate), args.into.absolute()))
     return 0
 
 

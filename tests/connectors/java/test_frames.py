@@ -61,7 +61,7 @@ def test_every_column_comes_back(given_: list[Record], ending: int) -> None:
     offsets = [[{"file": "ä"}, {"position": 2**60}], [{"file": "b"}, None]]
     frame = decode_batch(pack(given_, offsets, KEYS | PARTITIONS | TIMES | HEADERS | TOPICS | ending))
     batch = frame.batch
-    assert (frame.number, frame.skipped, frame.letters) == (7, 3, 2)
+    assert (frame.number, batch.skipped, batch.letters) == (7, 3, 2)
     assert (frame.commits, frame.aborts) == (ending == COMMIT, ending == ABORT)
     assert [list(pair) for pair in batch.offsets] == offsets
     assert list(batch.topics) == [record[0] for record in given_]

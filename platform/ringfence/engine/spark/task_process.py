@@ -11,10 +11,12 @@ from typing import Protocol
 from ringfence.connectors import files, worker_limits
 from ringfence.connectors.api import ConfigException, Schema, SourceRecord, SourceTask
 from ringfence.connectors.columns import Column
+from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters import header_converter, key_converter, value_converter
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.conversion import ReadyBytes
+from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.connectors.plugins import load_task_class
 from ringfence.connectors.secret_names import hiding
@@ -130,7 +132,7 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     named = hiding(config)
     task_class = _find_task_class(spec.task_class)
     java = task_class is not None and issubclass(task_class, JavaSourceTask)
-    version = None if task_class is None else task_class.version
+    version = None if task_class is None else task_class.version or _java_version(connector.config)
     plugin = Plugin(make, config, ReadyBytes() if java else Conversion(spec), version, redact)
     placement = spec.placement
     tags = {"task": spec.task.task, "generation": placement.generation, "attempt": placement.attempt}
@@ -146,6 +148,14 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
         return run.run()
     finally:
         logs.uninstall()
+
+
+def _java_version(config: Mapping[str, str]) -> str | None:
+    """Of the Java plugin that the configuration names; None for any other."""
+    java = java_runtime.current()
+    wanted = config.get(CONNECTOR_CLASS, "").strip()
+    found = () if java is None else find_plugins(java.folders)
+    return next((plugin.version for plugin in found if plugin.class_name == wanted), None)
 
 
 def _find_task_class(path: str) -> type[SourceTask] | None:

@@ -1,0 +1,214 @@
+"""What a Java plugin does wrong hurts its own task, which then says what happened. Real JVMs, no Kafka."""
+
+import os
+import signal
+import subprocess
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ringfence.connectors.api import ConnectorError, RetriableError, SourceOffset, SourcePartition
+from ringfence.connectors.api.records import MixedBatch
+from ringfence.connectors.java import runtime, shared_process
+from ringfence.connectors.java import task as java_task
+from ringfence.connectors.java.connector import JavaSourceConnector, java_connector_class
+from ringfence.connectors.java.discovery import find_plugins
+from ringfence.connectors.java.process import JavaEnded, JavaFailure
+from ringfence.connectors.java.task import JavaSourceTask, java_task_class
+from ringfence.fencing.task.transaction_context import RequestedEndings
+from ringfence.local.jars import KAFKA_CONNECT, resolve
+from ringfence.local.java_connectors import _compiler
+from tests.support.java_plugins import runtime_of
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
+SOURCE = Path(__file__).parent / "plugin" / "HostileConnector.java"
+CLASS = "hostile.HostileConnector"
+TEXT = "org.apache.kafka.connect.storage.StringConverter"
+
+
+class Reader:
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        return None
+
+    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        return [None for _ in partitions]
+
+
+class Context:
+    offset_reader = Reader()
+    raw_batches = True
+
+    def __init__(self, transactions: RequestedEndings | None = None) -> None:
+        self.transaction_context = transactions
+
+    def wait(self, seconds: float) -> bool:
+        return False
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    root = tmp_path_factory.mktemp("hostile")
+    jars = resolve("kafka-connect", KAFKA_CONNECT)
+    command = [*_compiler(), "--release", "17", "-d", str(root / "classes"), "-cp", str(jars / "*"), str(SOURCE)]
+    subprocess.run(command, check=True)
+    folder = root / "plugins"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "hostile-7.jar", "w") as archive:
+        archive.writestr("META-INF/services/org.apache.kafka.connect.source.SourceConnector", CLASS)
+        for each in (root / "classes").rglob("*.class"):
+            archive.write(each, each.relative_to(root / "classes"))
+    before = list(runtime._current)
+    runtime.declare(runtime_of(folder, java_options="-Xmx64m"))
+    yield folder
+    shared_process.close()
+    runtime._current[:] = before
+
+
+Start = Callable[..., JavaSourceTask]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[JavaSourceTask] = []
+
+    def start_(behaviour: str, transactions: RequestedEndings | None = None, **more: str) -> JavaSourceTask:
+        task = java_task_class("hostile.HostileConnector$HostileTask")()
+        started.append(task)
+        task.context = Context(transactions)  # type: ignore[assignment]
+        settings = {name.replace("_", "."): value for name, value in more.items()}
+        converters = {"key.converter": TEXT, "value.converter": TEXT}
+        task.start({"name": "h", "connector.class": CLASS, "behaviour": behaviour, **converters, **settings})
+        return task
+
+    yield start_
+    for task in started:
+        task.stop()
+
+
+def poll(task: JavaSourceTask, seconds: float = 60) -> MixedBatch:
+    """The next batch."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        batch = task.poll()
+        if batch is not None:
+            assert isinstance(batch, MixedBatch)
+            return batch
+    raise AssertionError(f"no batch within {seconds} s")
+
+
+def test_an_exit_ends_the_task_with_its_code(start: Start) -> None:
+    with pytest.raises(JavaEnded, match=r"exit code 42: the connector, or a library of it, called System\.exit"):
+        poll(start("exit"))
+
+
+def test_a_full_heap_ends_the_task_with_the_remedy(start: Start) -> None:
+    with pytest.raises(JavaEnded, match=r"ran out of memory and ended\. Raise -Xmx"):
+        poll(start("memory"))
+
+
+def test_a_failed_start_tells_its_trace(start: Start) -> None:
+    with pytest.raises(JavaFailure, match="ConnectException: cannot start"):
+        start("fail in start")
+
+
+def test_a_retriable_exception_is_ours(start: Start) -> None:
+    with pytest.raises(RetriableError, match="the source is away"):
+        poll(start("retry"))
+
+
+def test_a_frozen_process_is_killed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = start("wait")
+    assert task._process is not None
+    monkeypatch.setattr(java_task, "SILENT_SECONDS", 6.0)  # in place of 30
+    os.kill(task._process.pid, signal.SIGSTOP)
+    with pytest.raises(JavaEnded, match="gave no sign of life for 6 s and was killed"):
+        poll(task)
+
+
+def test_a_poll_that_hangs_is_no_failure_and_a_stop_ends_it(start: Start) -> None:
+    task = start("hang")
+    process = task._process
+    assert process is not None
+    eventually(lambda: process.polling_ms > 3000, 60, "the heartbeat tells how long the poll lasts")
+    assert task.poll() is None
+    began = time.monotonic()
+    task.stop()
+    assert process.ended is not None or time.monotonic() - began < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+
+
+def test_transactions_are_the_connectors(start: Start) -> None:
+    requests = RequestedEndings()
+    task = start("transactions", requests, transaction_boundary="connector")
+    seen = []
+    for _ in range(3):
+        batch = poll(task)
+        (part,) = requests.parts(batch)
+        seen.append((batch.values, part.ending, batch.offsets[-1][1]))
+    assert seen == [
+        ([b"v1", b"v2"], "commit", {"row": 2}),
+        ([b"v3", b"v4"], "abort", {"row": 4}),
+        ([b"v5"], None, {"row": 5}),
+    ]
+
+
+def test_a_bad_record_becomes_a_dead_letter_and_its_offset_counts(start: Start) -> None:
+    task = start(
+        "skip",
+        transforms="cast",
+        transforms_cast_type="org.apache.kafka.connect.transforms.Cast$Value",
+        transforms_cast_spec="int32",
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name="letters",
+    )
+    batch = poll(task)
+    assert (batch.topics, batch.values) == ("letters", [b"a", b"b"])
+    assert batch.offsets == [({"table": "t"}, {"row": 2})]
+    assert batch.headers is not None
+    told = dict(batch.headers[0] or ())
+    assert told["__connect.errors.stage"] == b"TRANSFORMATION"
+    assert told["__connect.errors.topic"] == b"topic"
+    assert told["__connect.errors.source.offset"] == b'{"row":1}'
+
+
+class ConnectorContext:
+    offset_reader = Reader()
+    trial = False
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def request_task_reconfiguration(self) -> None:
+        self.asked += 1
+
+
+def connector(plugins: Path) -> JavaSourceConnector:
+    (plugin,) = find_plugins([str(plugins)])
+    return java_connector_class(plugin)()
+
+
+def test_the_connector_answers(plugins: Path) -> None:
+    hostile = connector(plugins)
+    config = {"name": "h", "connector.class": "Hostile", "behaviour": "wait", "tasks.max": "1"}
+    assert hostile.version == "7"
+    assert list(type(hostile).config_def().keys) == ["behaviour"]
+    assert hostile.exactly_once_support(config) == "SUPPORTED"
+    assert hostile.can_define_transaction_boundaries(config) == "SUPPORTED"
+    wrong = {key.name: value.errors for key, value in hostile.validate_by_java({"name": "h"}) if value.errors}
+    assert wrong == {"behaviour": ['Missing required configuration "behaviour" which has no default value.']}
+    with pytest.raises(ConnectorError, match="no such table"):
+        hostile.alter_offsets(config, [({"table": "t"}, {"row": 1})])
+    context = ConnectorContext()
+    hostile.context = context
+    hostile.start(config)
+    assert hostile.task_configs(1) == [{**config, "connector.class": CLASS}]
+    process = shared_process.get()
+    process.kill("the test kills it")
+    eventually(lambda: context.asked == 1, 30, "it asks for new task configurations")
+    assert hostile.task_configs(1)[0]["behaviour"] == "wait", "it starts again in a new process"
+    hostile.stop()

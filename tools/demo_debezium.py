@@ -1,0 +1,134 @@
+"""`make demo-debezium`: Debezium, a private PostgreSQL, kills while rows come, and a count at the end."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from functools import partial
+
+import httpx
+import psutil
+import psycopg
+
+from ringfence.commands import up
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.local.errors import LocalError
+from ringfence.local.instance import default_root
+from ringfence.local.jars import cache_root
+from ringfence.local.plugins import install, parse
+from ringfence.local.running import Running
+from tests.support.postgres import Postgres, new_postgres
+
+PLUGIN = "io.debezium:debezium-connector-postgres:3.7.0.Final"
+CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+SNAPSHOT_ROWS, ROWS = 1000, 5000
+SECONDS = 600.0
+
+
+def main() -> int:
+    """1 where a row is missing or came twice."""
+    parser = argparse.ArgumentParser(prog="make demo-debezium")
+    up.add_arguments(parser)
+    parser.set_defaults(data=default_root() / "demo-debezium")
+    args = parser.parse_args()
+    with new_postgres() as server:
+        with psycopg.connect(server.url, autocommit=True) as database:
+            database.execute("alter system set wal_level = logical")
+        server.stop()
+        server.start()
+        _insert(server, SNAPSHOT_ROWS, create=True)
+        print(f"fetching {PLUGIN}")
+        plugins = cache_root() / "plugins"
+        install(parse(PLUGIN), plugins)
+        os.environ["CONNECT_PLUGIN_PATH"] = str(plugins)
+        return up.serve(args, partial(_job, server))
+
+
+def _insert(server: Postgres, rows: int, *, create: bool = False) -> None:
+    with psycopg.connect(server.url) as database:
+        if create:
+            database.execute("create table orders(id serial primary key, customer text)")
+        database.execute(f"insert into orders(customer) select 'c' || g from generate_series(1, {rows}) g")
+
+
+def _job(server: Postgres, running: Running) -> int:
+    name = f"orders_{int(time.time())}"  # the server is new with each run
+    topic = f"{name}.public.orders"
+    connection = Connection(running.bootstrap)
+    create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
+    config = {
+        "connector.class": CLASS,
+        "tasks.max": "1",
+        "database.hostname": "127.0.0.1",
+        "database.port": server.url.rpartition(":")[2].partition("/")[0],
+        "database.user": "ringfence",
+        "database.password": "none",
+        "database.dbname": "ringfence",
+        "topic.prefix": name,
+        "table.include.list": "public.orders",
+        "plugin.name": "pgoutput",
+        "slot.name": name,
+        "slot.retry.delay.ms": "500",
+        "slot.max.retries": "40",
+        "key.converter": JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "false",
+        "exactly.once.support": "required",
+    }
+    answer = httpx.post(f"{running.url}/connectors", json={"name": name, "config": config}, timeout=120)
+    if answer.status_code != 201:
+        raise LocalError(f"The connector could not be created: {answer.text}")
+    _await(connection, topic, SNAPSHOT_ROWS, "the snapshot")
+    while (there := len(_count(connection, topic))) < SNAPSHOT_ROWS + ROWS:
+        missing = SNAPSHOT_ROWS + ROWS - there
+        _insert(server, min(1000, missing))
+        killed = _kill_java()
+        print(f"{there:,} rows have arrived; {min(1000, missing):,} more; SIGKILL to {killed} Java processes")
+        _await(connection, topic, there + min(1000, missing), "the rows since")
+    found = _count(connection, topic)
+    twice = sum(times > 1 for times in found.values())
+    print(f"{len(found):,} of {SNAPSHOT_ROWS + ROWS:,} rows arrived, {twice or 'none'} twice")
+    return 1 if twice or len(found) != SNAPSHOT_ROWS + ROWS else 0
+
+
+def _await(connection: Connection, topic: str, rows: int, what: str) -> None:
+    end = time.monotonic() + SECONDS
+    while len(_count(connection, topic)) < rows:
+        if time.monotonic() > end:
+            raise LocalError(f"{what} did not arrive within {SECONDS:.0f} s: see the connector's page")
+        time.sleep(1)
+
+
+def _count(connection: Connection, topic: str) -> Counter[int]:
+    """How often a read_committed reader sees each row."""
+    log = TopicLog(connection, topic)
+    try:
+        return Counter(json.loads(record.key)["id"] for record in log.read_to_end(Deadline.after(60)) if record.key)
+    finally:
+        log.close()
+
+
+def _kill_java() -> int:
+    """Those that run tasks and answer calls: they are started again, each by itself."""
+    hosts = [one for one in psutil.Process().children(recursive=True) if "io.ringfence.connect.Host" in _command(one)]
+    for each in hosts:
+        each.kill()
+    return len(hosts)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+if __name__ == "__main__":
+    sys.exit(main())
