@@ -67,6 +67,7 @@ def build_host() -> Path:
     sources = sorted(SOURCES.glob("*"))
     digest = hashlib.sha256(b"".join(each.name.encode() + each.read_bytes() for each in sources)).hexdigest()[:10]
     jars = resolve("kafka-connect", KAFKA_CONNECT)  # not in `make`: the lock is one for all names
+    class_path = ":".join(map(str, sorted(jars.glob("*.jar"))))  # Eclipse's compiler knows no wildcard
     compiler = _compiler()
 
     def make(scratch: Path) -> Path:
@@ -74,7 +75,7 @@ def build_host() -> Path:
         classes.mkdir()
         made.mkdir()
         java = [str(each) for each in sources if each.suffix == ".java"]
-        command = [*compiler, "-nowarn", "--release", _RELEASE, "-d", str(classes), "-cp", str(jars / "*"), *java]
+        command = [*compiler, "-nowarn", "--release", _RELEASE, "-d", str(classes), "-cp", class_path, *java]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)
         if answer.returncode != 0:
             raise LocalError(f"The Java part cannot be compiled: {(answer.stdout + answer.stderr)[:2000]}")
