@@ -16,6 +16,7 @@ from ringfence.fencing.task.transaction_context import RequestedEndings
 from tests.connectors.fakes import FakeContext, FakeOffsets
 from tests.postgres.comparison import Comparable, comparable
 from tests.support.postgres import Postgres
+from tests.support.waiting import eventually
 
 
 @contextmanager
@@ -42,6 +43,21 @@ def config_of(postgres: Postgres, database: str = "ringfence", **settings: str) 
         "transaction.boundary": "connector",
         **{key.replace("_", "."): value for key, value in settings.items()},
     }
+
+
+def drop_slots(connection: "psycopg.Connection[tuple[Any, ...]]", database: str) -> None:
+    """Those of a database that is not needed any more: a server has few."""
+    slots = "FROM pg_replication_slots WHERE database = %s OR slot_name = %s"
+    connection.execute(f"SELECT pg_terminate_backend(active_pid) {slots} AND active".encode(), [database, database])
+
+    def dropped() -> bool:
+        connection.execute(
+            f"SELECT pg_drop_replication_slot(slot_name) FROM (SELECT * {slots}) AS s WHERE NOT active".encode(),
+            [database, database],
+        )
+        return connection.execute(f"SELECT count(*) {slots}".encode(), [database, database]).fetchone() == (0,)
+
+    eventually(dropped, 60, f"the slots of {database} to be dropped", pause=0.2)
 
 
 class Database:
@@ -89,6 +105,7 @@ class Database:
     def close(self) -> None:
         for run in self.runs:
             run.stop()
+        drop_slots(self.connection, self.name)
         self.connection.close()
 
 

@@ -19,6 +19,7 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.task.spec import TaskSpec
 from tests.guarantees.stage import Stage
+from tests.postgres.local import drop_slots
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
@@ -142,8 +143,8 @@ class Stand:
     def close(self) -> None:
         self.kill()
         self.stage.close()
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active")
+        with self.connect() as connection:
+            drop_slots(connection, self.name)
 
     def offset(self) -> Mapping[str, Any] | None:
         """The committed source offset."""
