@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, gaps, kills, latency, lists, many, pages, share, starts, streams
+from benchmarks import fencing, gaps, kills, latency, lists, many, pages, starts, streams
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
@@ -28,7 +28,6 @@ _OTHERS = {
     "lists": lists.main,
     "many": many.main,
     "pages": pages.main,
-    "share": share.main,
     "starts": starts.main,
     "streams": streams.main,
 }
