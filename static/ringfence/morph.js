@@ -1,5 +1,5 @@
 // Brings a part of the page to what the server says and touches only what differs: focus, open details, ticked boxes,
-// selected text and scroll positions stay. Nodes are told apart by their ids; nodes without one by their place.
+// selected text and scroll positions stay, and whatever is in a node that is marked `data-kept`. Nodes are told apart by their ids; nodes without one by their place.
 (() => {
   "use strict";
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
@@ -43,7 +43,7 @@
       if (old.data !== now.data) old.data = now.data;
       return;
     }
-    if (old.isEqualNode(now)) return;
+    if (old.isEqualNode(now) || "kept" in old.dataset) return;
     attributes(old, now);
     children(old, now);
   };

@@ -69,6 +69,22 @@
   });
   document.body.addEventListener("ringfence-close", () => {
     for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+    for (const slot of document.querySelectorAll("[data-clears]")) slot.replaceChildren();  // it is done: nothing stays armed
+  });
+
+  // What was done is said for a while, unless somebody is at it; what failed, until it is dismissed.
+  const TOLD = 12000;
+  let fading = 0;
+  const fade = () => {
+    const notice = document.querySelector("#notices > .alert:not(.bad)");
+    if (!notice) return;
+    if (notice.matches(":hover") || notice.contains(document.activeElement)) fading = setTimeout(fade, TOLD);
+    else notice.remove();
+  };
+  document.body.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.id !== "notices") return;
+    clearTimeout(fading);
+    fading = setTimeout(fade, TOLD);
   });
 
   // Copy a text; where the browser refuses the clipboard, select it.

@@ -90,7 +90,7 @@ def test_rolling_back_asks_first_with_numbers_and_leaves_an_entry(client: Client
     asked = len(flights.asked)
     answer = client.post(path, {"version": version(question)}, headers=FRAGMENT)
     assert answer.status_code == 200
-    assert (answer["hx-retarget"], "ringfence-close" in answer["hx-trigger"]) == ("#notices", True)
+    assert (answer["hx-retarget"], "ringfence-close" in answer["hx-trigger-after-swap"]) == ("#notices", True)
     kind, _, body = flights.asked[asked]
     assert (kind, body["config"]["pin"]) == ("configure", "hunter22")
     assert f"#a{AuditEntry.objects.get().pk}" in text(answer)

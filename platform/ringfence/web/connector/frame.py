@@ -23,7 +23,8 @@ from ringfence.web.views import TABS, is_fragment, render_gone
 Body = Callable[[HttpRequest, Connector], dict[str, Any]]
 View = Callable[[HttpRequest, str], HttpResponse]
 
-_CLOSE = '{"ringfence-refresh": null, "ringfence-close": null}'
+# In this order: what is open holds a refresh back.
+_CLOSE = '{"ringfence-close": null, "ringfence-refresh": null}'
 
 
 def find_connector(name: str) -> Connector | None:
@@ -35,10 +36,11 @@ def stamp_of(row: Connector) -> str:
     return f"{row.config_offset}.{row.target}.{row.generation}.{int(row.fencing)}"
 
 
-def tab(key: str, *verbs: Verb, still: bool = False) -> Callable[[Body], View]:
+def tab(key: str, *verbs: Verb, still: bool = False, follows: bool = False) -> Callable[[Body], View]:
     """Makes a tab's view out of what it shows. `verbs`: those needed beside `view`.
 
     `still`: nothing is swapped under the reader but what stands above the tabs; for tabs with something to fill in.
+    `follows`: its table follows all the same, except for what is `data-kept`.
     """
 
     def make(body: Body) -> View:
@@ -49,7 +51,9 @@ def tab(key: str, *verbs: Verb, still: bool = False) -> Callable[[Body], View]:
         def view(request: HttpRequest, name: str) -> HttpResponse:
             row = find_connector(name)
             return (
-                render_gone(request, name) if row is None else show(request, row, key, body(request, row), still=still)
+                render_gone(request, name)
+                if row is None
+                else show(request, row, key, body(request, row), still=still, follows=follows)
             )
 
         return view
@@ -58,12 +62,19 @@ def tab(key: str, *verbs: Verb, still: bool = False) -> Callable[[Body], View]:
 
 
 def show(
-    request: HttpRequest, row: Connector, key: str, shown: dict[str, Any], *, still: bool = False, status: int = 200
+    request: HttpRequest,
+    row: Connector,
+    key: str,
+    shown: dict[str, Any],
+    *,
+    still: bool = False,
+    follows: bool = False,
+    status: int = 200,
 ) -> HttpResponse:
     """A tab as a page, or to htmx the very part that the page includes. `inner` in what is shown: the templates of
     still smaller parts, by the id of the element that they are for."""
     known = shown if "look" in shown else {**facts(row), **shown}
-    context = {**known, **_frame(request, row, key), "still": still}
+    context = {**known, **_frame(request, row, key), "still": still, "follows": follows}
     context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
     if not is_fragment(request):
         return render(request, "ringfence/tab.html", context, status=status)
@@ -105,7 +116,8 @@ def render_done(request: HttpRequest, row: Connector, text: str, tab_key: str, *
     may = principal_of(request).verbs_on(row.name)
     context = {"connector": row, "text": text, "entry": entry_of(request, row.name), "may": may, **more}
     response = render(request, "ringfence/parts/done.html", context)
-    response["HX-Retarget"], response["HX-Reswap"], response["HX-Trigger"] = "#notices", "innerHTML", _CLOSE
+    response["HX-Retarget"], response["HX-Reswap"] = "#notices", "innerHTML"
+    response["HX-Trigger-After-Swap"] = _CLOSE  # not before: the form that asks is cleared with it
     return response
 
 

@@ -36,7 +36,7 @@ _TITLES = {
 _SLOTS = ("ask", "preview")
 
 
-@tab("offsets", still=True)
+@tab("offsets", still=True, follows=True)
 def offsets(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """`?page=`."""
     rows = SourceOffset.objects.filter(connector=row.name).order_by("partition")

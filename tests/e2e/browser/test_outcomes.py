@@ -1,0 +1,77 @@
+"""Each act says where the eye is what came of it, and the table beside it shows the new value."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.browser.conftest import Visitors
+from tests.e2e.browser.facts import state
+from tests.e2e.browser.visitor import NARROW, WIDE
+from tests.e2e.flow import Flow
+from tests.e2e.up import Up
+
+Make = Callable[..., Flow]
+
+
+def notice(page: Page, text: str) -> None:
+    """One notice, in sight."""
+    expect(page.locator("#notices > .alert")).to_have_count(1)
+    expect(page.locator("#notices > .alert")).to_contain_text(text)
+    expect(page.locator("#notices > .alert")).to_be_in_viewport(ratio=1)
+
+
+def place_of(page: Page) -> list[float]:
+    """Where the head of the page and its facts are."""
+    found: list[float] = page.evaluate(
+        "['h1', 'dl.facts', '.tabs'].map(one => document.querySelector(`main ${one}`).getBoundingClientRect().top)"
+    )
+    return found
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_an_offset_is_changed_and_the_table_shows_it(visitors: Visitors, platform: Up, flow: Make, width: int) -> None:
+    one = flow(throughput=50)
+    platform.rest.settled(204, "PUT", f"/connectors/{one.name}/stop")
+    one.tasks = 0
+    one.await_states("STOPPED")
+    visitor = visitors(width=width)
+    page = visitor.go(f"/ui/connectors/{one.name}/offsets")
+    visitor.mark()
+    visitor.await_live()
+    expect(page.locator("#do-edit-offsets")).to_be_visible()
+    page.locator("#do-edit-offsets").click()
+    editor = page.locator("#editor textarea")
+    editor.fill(json.dumps({"offsets": [{"partition": {"id": 0}, "offset": {"seqno": 7}}]}))
+    page.locator("#editor").get_by_role("button", name="Before and after").click()
+    page.locator("#preview-reason").fill("a test")
+    page.locator("#preview-confirm").fill(one.name)
+    page.locator("#preview").get_by_role("button", name="Change").click()
+    notice(page, "1 offset changed")
+    expect(page.locator("#editor")).to_be_empty()  # nothing stays armed
+    expect(page.locator('#tab-body td[data-label="Offset"]').first).to_have_text("seqno: 7")
+    assert page.get_by_text("has changed since this page was loaded").count() == 0
+    assert visitor.stayed
+    one.begin_anew(8)
+    page.locator("#do-resume").click()
+    notice(page, "Resume requested")
+    one.tasks = 1
+    state(page, "Healthy")
+    # It runs on, and so does the table.
+    expect(page.locator('#tab-body td[data-label="Offset"]').first).not_to_have_text("seqno: 7")
+    expect(page.locator("#live")).to_have_attribute("data-state", "on")
+    assert visitor.overflow() <= 0, visitor.what_overflows()
+
+
+def test_a_notice_moves_nothing_and_there_is_one_at_most(visitors: Visitors, flow: Make) -> None:
+    one = flow(throughput=50)
+    visitor = visitors()
+    page = visitor.go(f"/ui/connectors/{one.name}/tasks")
+    visitor.await_live()
+    before = place_of(page)
+    for act, told in (("pause", "Pause requested"), ("resume", "Resume requested"), ("pause", "Pause requested")):
+        page.locator(f"#do-{act}").click()
+        notice(page, told)
+        assert place_of(page) == before
+    state(page, "Paused")
