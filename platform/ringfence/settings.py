@@ -12,6 +12,7 @@ RINGFENCE_SESSION_IDLE_MINUTES  a session that nobody has used for so long ends;
 RINGFENCE_QUERIES_PER_ACCOUNT, RINGFENCE_QUERIES_TOTAL, RINGFENCE_COMMANDS_PER_ACCOUNT, RINGFENCE_COMMANDS_TOTAL,
 RINGFENCE_REQUESTS_PER_SECOND, RINGFENCE_REQUESTS_BURST   how much may be under way; see ringfence/environment.py
 RINGFENCE_SECRET_KEY     signs sessions; without it a random one, so that sessions end with the process
+RINGFENCE_PUBLIC_URL     where people reach these pages, for links in alerts: https://ringfence.example.org
 RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; where alerts by mail go through
 RINGFENCE_MAIL_FROM      their sender
 RINGFENCE_ALERTS_PRIVATE, RINGFENCE_ALERTS_LOOPBACK  1 lets webhooks go to private networks, to this machine
@@ -143,6 +144,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = os.environ.get("RINGFENCE_SECURE_CO
 SECURE_HSTS_SECONDS = 31_536_000 if SESSION_COOKIE_SECURE else 0
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
+PUBLIC_URL = os.environ.get("RINGFENCE_PUBLIC_URL", "").rstrip("/")
 ALERTS_PRIVATE = os.environ.get("RINGFENCE_ALERTS_PRIVATE") == "1"
 ALERTS_LOOPBACK = os.environ.get("RINGFENCE_ALERTS_LOOPBACK") == "1"
 _SMTP = urlsplit(os.environ.get("RINGFENCE_SMTP_URL", ""))

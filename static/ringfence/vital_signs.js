@@ -9,6 +9,8 @@
   const show = () => {
     const facts = document.getElementById("vital-facts");
     const stale = Boolean(facts && facts.dataset.stale);
+    const badge = document.getElementById("incident-badge");
+    if (badge && facts && badge.textContent !== facts.dataset.incidents) badge.textContent = facts.dataset.incidents;
     document.body.toggleAttribute("data-stale", stale);
     const asOf = stale ? Number(facts.dataset.asOf) : 0;
     if (asOf) document.body.dataset.asOf = asOf; else delete document.body.dataset.asOf;

@@ -1,5 +1,6 @@
 """What rules find, and that one cause is one incident: pure."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ringfence.alerts.conditions import (
     look,
     pause_ms,
 )
+from ringfence.alerts.episodes import follow
 
 NOW = 1_000_000_000
 
@@ -38,9 +40,14 @@ def connector(name: str = "flights", **more: Any) -> ConnectorSnapshot:
 
 
 def subjects(asked: Asked, *seen: TaskSnapshot | ConnectorSnapshot, **cluster: Any) -> list[str]:
-    connectors = tuple(one for one in seen if isinstance(one, ConnectorSnapshot))
+    connectors = tuple(one for one in seen if isinstance(one, ConnectorSnapshot)) or (connector(),)
     tasks = tuple(one for one in seen if isinstance(one, TaskSnapshot))
-    return [subject for _, subject in look([asked], ClusterSnapshot(NOW, connectors, tasks, **cluster))]
+    return [subject for _, subject in look([asked], followed(ClusterSnapshot(NOW, connectors, tasks, **cluster)))]
+
+
+def followed(seen: ClusterSnapshot) -> ClusterSnapshot:
+    """With its failures, as if they had been seen from their beginning."""
+    return replace(seen, episodes=tuple(follow({}, seen).values()))
 
 
 def test_a_failure_counts_once_it_has_lasted() -> None:
@@ -54,7 +61,7 @@ def test_a_failure_counts_once_it_has_lasted() -> None:
 
 def test_the_summary_names_the_exception_and_not_the_whole_trace() -> None:
     trace = 'Traceback (most recent call last):\n  File "x", line 1\nValueError: no such table\n'
-    seen = ClusterSnapshot(NOW, (), (task(state="FAILED", since_ms=ago(99), trace=trace),))
+    seen = followed(ClusterSnapshot(NOW, (connector(),), (task(state="FAILED", since_ms=ago(99), trace=trace),)))
     (found,) = look([rule(Kind.FAILED)], seen).values()
     assert found.summary == "Task 0 of flights has failed. ValueError: no such table"
 
@@ -95,9 +102,8 @@ def test_a_lost_topic() -> None:
 
 def test_one_cause_is_one_incident_until_it_is_gone() -> None:
     asked = [rule(Kind.FAILED, number=1), rule(Kind.FAILED, pattern="flights", number=2)]
-    two = ClusterSnapshot(
-        NOW, (), (task(0, state="FAILED", since_ms=ago(99)), task(1, state="FAILED", since_ms=ago(99)))
-    )
+    failed = (task(0, state="FAILED", since_ms=ago(99)), task(1, state="FAILED", since_ms=ago(99)))
+    two = followed(ClusterSnapshot(NOW, (connector(),), failed))
     first = changes([], look(asked, two))
     assert sorted(first.opened) == [
         (1, "task flights-0"),
@@ -108,7 +114,7 @@ def test_one_cause_is_one_incident_until_it_is_gone() -> None:
     assert first.resolved == frozenset()
     again = changes(first.opened, look(asked, two))
     assert (dict(again.opened), again.resolved) == ({}, frozenset())
-    one = ClusterSnapshot(NOW, (), (task(0, state="FAILED", since_ms=ago(99)), task(1)))
+    one = followed(ClusterSnapshot(NOW, (connector(),), (task(0, state="FAILED", since_ms=ago(99)), task(1))))
     after = changes(first.opened, look(asked, one))
     assert dict(after.opened) == {}
     assert after.resolved == {(1, "task flights-1"), (2, "task flights-1")}

@@ -10,12 +10,13 @@ import pytest
 import redis
 from celery import Celery
 from django.core import mail
+from django.db.models import F
 from django.test import override_settings
 
 from ringfence import messages
 from ringfence.alerts import deliveries, editing, evaluation, tasks
 from ringfence.alerts.conditions import Kind
-from ringfence.alerts.models import Delivery, Destination, Incident, Rule, Turn
+from ringfence.alerts.models import Delivery, Destination, Incident, Rule, Silence, Turn
 from ringfence.projection.models import Connector, Task
 from tests.alerts.conftest import Receiver
 
@@ -52,6 +53,11 @@ def failing(*names: Destination, seconds: int = 0) -> Rule:
     )
 
 
+def recover() -> None:
+    """It runs, and has committed since it failed."""
+    Task.objects.update(state="RUNNING", live_generation=F("generation"), live_attempt=F("attempt"), last_commit_ms=2)
+
+
 def deliver_due() -> list[str]:
     return [deliveries.attempt(number) for number in deliveries.due(deliveries.now_ms())]
 
@@ -71,7 +77,7 @@ def test_one_message_when_it_begins_and_one_when_it_is_over(
         evaluation.step(now + seconds)
     assert Incident.objects.count() == 1
     assert deliver_due() == ["sent", "sent"]
-    Task.objects.update(state="RUNNING")
+    recover()
     evaluation.step(now + 9_000)
     evaluation.step(now + 12_000)
     assert Incident.objects.get().resolved_ms == now + 9_000
@@ -122,7 +128,7 @@ def test_a_resolve_message_waits_for_its_incidents_first_one(receiver: Receiver)
     now = deliveries.now_ms()
     evaluation.step(now)
     assert deliver_due() == ["waiting"]
-    Task.objects.update(state="RUNNING")
+    recover()
     evaluation.step(now)
     assert deliver_due() == []
     later()
@@ -249,3 +255,46 @@ def test_no_leader_is_told_and_unknown_is_not_no() -> None:
         evaluator.once(now + tick * 6_000)
         opened.append(Incident.objects.filter(resolved_ms=0).count())
     assert opened == [0, 0, 0, 1, 0]
+
+
+def test_a_restart_into_the_same_record_resolves_nothing(receiver: Receiver) -> None:
+    failing(hook(receiver))
+    now = deliveries.now_ms()
+    evaluation.step(now)
+    Task.objects.update(state="RUNNING", since_ms=now)
+    evaluation.step(now + 5_000)
+    Task.objects.update(state="FAILED", since_ms=now + 6_000)
+    evaluation.step(now + 10_000)
+    incident = Incident.objects.get()
+    assert (incident.resolved_ms, incident.failures, incident.began_ms) == (0, 2, 1)
+    assert deliver_due() == ["sent"]
+    Connector.objects.update(target="STOPPED")  # at rest, because somebody wants it so
+    evaluation.step(now + 15_000)
+    assert Incident.objects.get().resolved_ms == now + 15_000
+
+
+def test_a_silence_holds_messages_back_until_it_ends(receiver: Receiver) -> None:
+    failing(hook(receiver))
+    now = deliveries.now_ms()
+    silence = Silence.objects.create(connector="flights", until_ms=now + 60_000, created_ms=now)
+    evaluation.step(now)
+    assert (Incident.objects.get().withheld, deliver_due()) == (True, [])
+    evaluation.step(now + 60_001)
+    later()
+    assert deliver_due() == ["sent"]
+    silence.until_ms = now + 900_000
+    silence.save()
+    recover()
+    evaluation.step(now + 70_000)
+    later()
+    assert deliver_due() == ["sent"]  # whoever was told that it began is told that it is over
+
+
+def test_messages_link_to_the_incident(receiver: Receiver) -> None:
+    failing(hook(receiver), hook(receiver, "slack", "chat"))
+    with override_settings(PUBLIC_URL="https://ringfence.example.org"):
+        evaluation.step(deliveries.now_ms())
+    assert deliver_due() == ["sent", "sent"]
+    page = f"https://ringfence.example.org/ui/alerts/incidents/{Incident.objects.get().pk}"
+    bodies = [json.loads(body) for _, body in receiver.got]
+    assert {body.get("url") or body["text"].split()[-1] for body in bodies} == {page}

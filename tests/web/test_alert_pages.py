@@ -11,10 +11,11 @@ from django.test import Client, override_settings
 from ringfence.access import tokens
 from ringfence.access.models import Grant
 from ringfence.alerts import deliveries, tasks
-from ringfence.alerts.models import Delivery, Destination, Incident, Rule
+from ringfence.alerts.models import Delivery, Destination, Incident, Rule, Silence
 from ringfence.audit.models import AuditEntry
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
+from tests.support.topics import connector
 
 JSON = "application/json"
 API = "/api/v1/alerts"
@@ -167,3 +168,75 @@ def test_incidents_are_shown_to_those_who_may_see_the_connector(client: Client, 
             assert client.get(f"{API}/{path}", headers=headers).status_code == 403
         assert client.post(f"{API}/rules", "{}", content_type=JSON, headers=headers).status_code == 403
         assert client.get("/ui/alerts/rules/new", headers=headers).status_code == 403
+
+
+def test_the_first_start_has_rules_that_anybody_would_want() -> None:
+    """Those of the migration; a cluster that has rules of its own gets none."""
+    from importlib import import_module
+
+    from django.apps import apps
+
+    create = import_module("ringfence.alerts.migrations.0003_first_rules").create
+    create(apps, None)
+    kinds = {"failed", "stalled", "open-transaction", "fencing-failed", "no-leader", "topic-lost"}
+    assert set(Rule.objects.values_list("kind", flat=True)) == kinds
+    create(apps, None)
+    assert Rule.objects.count() == len(kinds)
+
+
+def test_an_incident_is_acknowledged_and_silenced(client: Client, leader: FakeLeader) -> None:
+    leader.config.config(connector("team-a"))
+    leader.start("team-a")
+    now = deliveries.now_ms()
+    one = Incident.objects.create(
+        rule_name="r", kind="failed", subject="task team-a-0", connector="team-a", summary="Task 0 has failed",
+        opened_ms=now, began_ms=now - 60_000, failures=3,
+    )  # fmt: skip
+    at = f"/ui/alerts/incidents/{one.pk}"
+
+    def badge() -> str:
+        found = re.search(r'id="incident-badge"[^>]*>(\d*)</b>', text(client.get("/ui/connectors")))
+        assert found is not None
+        return found[1]
+
+    assert badge() == "1"
+    assert at in text(client.get("/ui/connectors/team-a"))
+    assert "/ui/connectors/team-a" in text(client.get(at))
+    assert client.post(f"{at}/silence", {"hours": "0", "why": "x"}).status_code == 400
+    assert client.post(f"{at}/silence", {"hours": "2", "why": " "}).status_code == 400
+    assert client.post(f"{at}/silence", {"hours": "2", "why": "a planned outage"}).status_code == 302
+    assert badge() == ""
+    assert "a planned outage" in text(client.get(at))
+    number = Silence.objects.get().pk
+    assert client.post(f"/ui/alerts/silences/{number}/end").status_code == 302
+    assert badge() == "1"
+    assert client.post(f"{at}/acknowledge").status_code == 302
+    one.refresh_from_db()
+    assert (one.acknowledged_ms >= now, badge()) == (True, "")
+    actions = set(AuditEntry.objects.values_list("action", flat=True))
+    assert {"acknowledge incident", "silence alerts", "end silence of alerts"} <= actions
+
+
+def test_who_may_not_operate_a_connector_neither_acknowledges_nor_silences_it(
+    client: Client, leader: FakeLeader
+) -> None:
+    now = deliveries.now_ms()
+    made = [
+        Incident.objects.create(rule_name="r", kind="failed", subject=name, connector=name, summary="s", opened_ms=now)
+        for name in ("team-a", "other", "")
+    ]
+    silence = Silence.objects.create(connector="", until_ms=now + 60_000, created_ms=now)
+    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+        ann = User.objects.create_user("ann")
+        Grant.objects.create(user=ann, what="operator", pattern="ann-*")
+        Grant.objects.create(user=ann, what="viewer", pattern="team-*")
+        headers = {"authorization": f"Bearer {tokens.create(ann, 'ci', ['admin'])[1]}"}
+        for one, status in zip(made, (403, 404, 403), strict=True):
+            for act in ("acknowledge", "silence"):
+                given = {"hours": "1", "why": "x"}
+                answer = client.post(f"/ui/alerts/incidents/{one.pk}/{act}", given, headers=headers)
+                assert answer.status_code == status, (one.connector, act)
+        assert client.post(f"/ui/alerts/silences/{silence.pk}/end", headers=headers).status_code == 403
+    assert not Incident.objects.exclude(acknowledged_ms=0).exists()
+    assert Silence.objects.count() == 1

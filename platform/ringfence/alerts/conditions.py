@@ -51,6 +51,7 @@ class TaskSnapshot:
     polled_ms: int
     open_since_ms: int
     trace: str = ""
+    committed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,18 @@ class ConnectorSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Episode:
+    """A failure that lasts, see `alerts.episodes`. `began_ms`, `failed_ms`: of its first and its newest failure."""
+
+    subject: str
+    connector: str
+    began_ms: int
+    failed_ms: int
+    failures: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
     """The cluster at one moment. `leaderless_ms`: since when no worker leads; 0 where one does.
 
@@ -82,6 +95,7 @@ class ClusterSnapshot:
     leaderless_ms: int = 0
     topics_lost: str = ""
     topics_lost_ms: int = 0
+    episodes: tuple[Episode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +115,8 @@ class Finding:
     subject: str
     connector: str
     summary: str
+    began_ms: int = 0
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,25 +145,16 @@ def _lasts(rule: Asked, seen: ClusterSnapshot, since_ms: int) -> bool:
     return since_ms > 0 and seen.now_ms - since_ms >= rule.seconds * 1000
 
 
-def _first_line(trace: str) -> str:
+def first_line(trace: str) -> str:
     """The exception, which is the last line of a Python trace and the first of a short text."""
     lines = [line.strip() for line in trace.strip().splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
 
 def _find_failed(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
-    for connector in seen.connectors:
-        late = connector.state == "FAILED" and _lasts(rule, seen, connector.since_ms)
-        if late and matches(rule.pattern, connector.name):
-            why = _first_line(connector.message)
-            yield Finding(
-                f"connector {connector.name}", connector.name, f"Connector {connector.name} has failed. {why}"
-            )
-    for task in seen.tasks:
-        if task.state == "FAILED" and _lasts(rule, seen, task.since_ms) and matches(rule.pattern, task.connector):
-            subject = f"task {task.connector}-{task.number}"
-            why = _first_line(task.trace)
-            yield Finding(subject, task.connector, f"Task {task.number} of {task.connector} has failed. {why}")
+    for one in seen.episodes:
+        if _lasts(rule, seen, one.began_ms) and matches(rule.pattern, one.connector):
+            yield Finding(one.subject, one.connector, one.summary, one.began_ms, one.failures)
 
 
 def _find_stalled(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from ringfence.alerts.conditions import What, pause_ms
@@ -43,6 +44,9 @@ def message_of(incident: Incident, what: What) -> dict[str, Any]:
         "summary": incident.summary,
         "opened_ms": incident.opened_ms,
         "resolved_ms": incident.resolved_ms,
+        "began_ms": incident.began_ms,
+        "failures": incident.failures,
+        "url": f"{settings.PUBLIC_URL}/ui/alerts/incidents/{incident.pk}" if settings.PUBLIC_URL else "",
     }
 
 

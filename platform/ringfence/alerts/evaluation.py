@@ -3,16 +3,18 @@
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 
 from django.db import Error as DatabaseError
 from django.db import transaction
 
-from ringfence.alerts import deliveries
+from ringfence.alerts import deliveries, silences
 from ringfence.alerts.conditions import (
     Asked,
     Changes,
     ClusterSnapshot,
     ConnectorSnapshot,
+    Episode,
     Finding,
     Kind,
     TaskSnapshot,
@@ -20,7 +22,8 @@ from ringfence.alerts.conditions import (
     changes,
     look,
 )
-from ringfence.alerts.models import Delivery, Incident, Rule, Turn
+from ringfence.alerts.episodes import follow
+from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
 from ringfence.http.masking import Masker
 from ringfence.projection import topic_memory
 from ringfence.projection.models import Connector, GenerationRow, Task
@@ -74,14 +77,25 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
         since = (failed.started_ms or failed.committed_ms) if failed is not None else 0
         state = "FAILED" if row.unreadable else row.state
         connectors.append(ConnectorSnapshot(row.name, state, row.target, row.since_ms, since, told, row.stalled))
-    settings = {row.name: row.settings for row in rows}
+    settings: dict[str, dict[str, str]] = {}
+    by_name = {row.name: row for row in rows}
     tasks = []
     if wanted & {Kind.FAILED, Kind.STALLED, Kind.OPEN_TRANSACTION}:
-        for task in Task.objects.filter(known=True, connector__in=settings).order_by("connector", "number"):
-            trace = masker.scrub(task.trace, {**settings[task.connector], **task.settings}) if task.trace else ""
+        for task in Task.objects.filter(known=True, connector__in=by_name).order_by("connector", "number"):
+            trace = ""
+            if task.trace:
+                name = task.connector
+                settings[name] = settings.get(name) or by_name[name].settings  # decrypted only where it is needed
+                trace = masker.scrub(task.trace, {**settings[name], **task.settings})
             live = task.live_generation == task.generation and task.live_attempt == task.attempt
-            times = (task.last_poll_ms, task.open_since_ms) if live else (0, 0)
-            tasks.append(TaskSnapshot(task.connector, task.number, task.state, task.since_ms, *times, trace))
+            polled_ms, open_ms, committed_ms = (
+                (task.last_poll_ms, task.open_since_ms, task.last_commit_ms) if live else (0, 0, 0)
+            )
+            tasks.append(
+                TaskSnapshot(
+                    task.connector, task.number, task.state, task.since_ms, polled_ms, open_ms, trace, committed_ms
+                )
+            )
     lost = topic_memory.find_lost() if Kind.TOPIC_LOST in wanted else None
     why, since = (lost.reason, lost.since_ms) if lost is not None else ("", 0)
     return ClusterSnapshot(now, tuple(connectors), tuple(tasks), leaderless_ms, why, since)
@@ -92,18 +106,53 @@ def step(now: int, leaderless_ms: int = 0) -> Changes:
     rules = {rule.pk: rule for rule in Rule.objects.filter(enabled=True)}
     asked = [Asked(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
     seen = see((rule.kind for rule in asked), now, leaderless_ms)
-    found = look(asked, seen)
     with transaction.atomic():
+        seen = replace(seen, episodes=tuple(_follow(seen).values()))
+        found = look(asked, seen)
         held = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
         due = changes(held, found)
+        quiet = silences.list_silenced(now)
         for (rule_id, _), one in due.opened.items():
-            _open(rules[rule_id], one, now)
+            _open(rules[rule_id], one, now, silences.covers(quiet, one.connector))
         for key in due.resolved:
-            _resolve(held[key], now)
+            _resolve(held.pop(key), now)
+        for key, incident in held.items():
+            _keep(incident, found[key], now, silences.covers(quiet, incident.connector))
     return due
 
 
-def _open(rule: Rule, found: Finding, now: int) -> None:
+def _follow(seen: ClusterSnapshot) -> dict[str, Episode]:
+    """The episodes of failures after this look, as the database keeps them."""
+    fields = ("subject", "connector", "began_ms", "failed_ms", "failures", "summary")
+    held = {values[0]: Episode(*values) for values in EpisodeRow.objects.values_list(*fields)}
+    now = follow(held, seen)
+    EpisodeRow.objects.filter(subject__in=held.keys() - now.keys()).delete()
+    EpisodeRow.objects.bulk_create(
+        [EpisodeRow(**asdict(one)) for one in now.values() if one != held.get(one.subject)],
+        update_conflicts=True,
+        update_fields=fields[1:],
+        unique_fields=["subject"],
+    )
+    return now
+
+
+def _keep(incident: Incident, found: Finding, now: int, quiet: bool) -> None:
+    """It goes on: how many failures by now, and what a silence has held back."""
+    if found.failures != incident.failures:
+        incident.failures, incident.summary = found.failures, found.summary[:1000]
+        incident.save(update_fields=["failures", "summary"])
+    if incident.withheld and not quiet and incident.rule is not None:
+        incident.withheld = False
+        incident.save(update_fields=["withheld"])
+        _tell_all(incident.rule, incident, now)
+
+
+def _tell_all(rule: Rule, incident: Incident, now: int) -> None:
+    for destination in rule.destinations.filter(enabled=True):
+        deliveries.begin(destination, deliveries.message_of(incident, What.FIRING), incident, now)
+
+
+def _open(rule: Rule, found: Finding, now: int, quiet: bool) -> None:
     incident = Incident.objects.create(
         rule=rule,
         rule_name=rule.name,
@@ -111,10 +160,13 @@ def _open(rule: Rule, found: Finding, now: int) -> None:
         subject=found.subject,
         connector=found.connector,
         summary=found.summary[:1000],
+        began_ms=found.began_ms or now,
+        failures=found.failures,
         opened_ms=now,
+        withheld=quiet,
     )
-    for destination in rule.destinations.filter(enabled=True):
-        deliveries.begin(destination, deliveries.message_of(incident, What.FIRING), incident, now)
+    if not quiet:
+        _tell_all(rule, incident, now)
 
 
 def _resolve(incident: Incident, now: int) -> None:
@@ -130,6 +182,7 @@ def prune(now: int) -> None:
     """Drop what is too old to be shown; open incidents stay."""
     Incident.objects.filter(resolved_ms__gt=0, resolved_ms__lt=now - KEPT_MS).delete()
     Delivery.objects.filter(incident=None, created_ms__lt=now - KEPT_MS).delete()
+    Silence.objects.filter(until_ms__lt=now - KEPT_MS).delete()
 
 
 class Evaluator:

@@ -43,7 +43,11 @@ class Rule(models.Model):
 
 
 class Incident(models.Model):
-    """One cause that a rule has found: open until it is no longer there. `connector`: "" where it concerns all."""
+    """One cause that a rule has found: open until it is no longer there. `connector`: "" where it concerns all.
+
+    `began_ms`: when the cause began, before the rule's time had passed; `failures`: so far. `withheld`: its first
+    messages wait for the end of a silence.
+    """
 
     rule = models.ForeignKey(Rule, null=True, on_delete=models.SET_NULL, related_name="incidents")
     rule_name = models.CharField(max_length=100)
@@ -51,14 +55,41 @@ class Incident(models.Model):
     subject = models.TextField()
     connector = models.TextField(default="")
     summary = models.TextField(default="")
+    began_ms = models.BigIntegerField(default=0)
+    failures = models.IntegerField(default=0)
     opened_ms = models.BigIntegerField()
     resolved_ms = models.BigIntegerField(default=0)
+    acknowledged_ms = models.BigIntegerField(default=0)
+    acknowledged_by = models.TextField(default="")
+    withheld = models.BooleanField(default=False)
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["rule", "subject"], condition=Q(resolved_ms=0), name="one_open_incident")
         ]
         indexes: ClassVar = [models.Index(fields=["-opened_ms"], name="incident_list")]
+
+
+class EpisodeRow(models.Model):
+    """A failure that lasts over automatic restarts, see `alerts.episodes`."""
+
+    subject = models.TextField(primary_key=True)
+    connector = models.TextField()
+    began_ms = models.BigIntegerField()
+    failed_ms = models.BigIntegerField()
+    failures = models.IntegerField()
+    summary = models.TextField()
+
+
+class Silence(models.Model):
+    """Nothing is sent about `connector` until then; "": about none of them, nor about the cluster."""
+
+    connector = models.TextField(default="")
+    until_ms = models.BigIntegerField()
+    ended_ms = models.BigIntegerField(default=0)
+    created_ms = models.BigIntegerField()
+    user = models.TextField(default="")
+    why = models.TextField(default="")
 
 
 class Delivery(models.Model):

@@ -61,7 +61,8 @@ def send(to: To, message: Mapping[str, Any], delivery: int) -> int:
             signed = {SIGNATURE: signature(to.secret, now, body), TIMESTAMP: now} if to.secret else {}
             return _post(to.url, body, {**signed, DELIVERY: str(delivery)})
         case "slack":
-            return _post(to.url, json.dumps({"text": text_of(message)}, ensure_ascii=False).encode(), {})
+            text = f"{text_of(message)} {message.get('url', '')}".strip()
+            return _post(to.url, json.dumps({"text": text}, ensure_ascii=False).encode(), {})
         case "mail":
             return _mail(to.recipients, message)
         case other:
@@ -112,7 +113,12 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
 def _mail(recipients: tuple[str, ...], message: Mapping[str, Any]) -> int:
     if not settings.EMAIL_HOST and settings.EMAIL_BACKEND.endswith(".smtp.EmailBackend"):
         raise NotSent("No mail server is set: set RINGFENCE_SMTP_URL for the workers", final=True)
-    lines = [str(message.get("summary", "")), "", json.dumps(dict(message), indent=2, ensure_ascii=False)]
+    lines = [
+        str(message.get("summary", "")),
+        str(message.get("url", "")),
+        "",
+        json.dumps(dict(message), indent=2, ensure_ascii=False),
+    ]
     subject = " ".join(text_of(message).split())[:200]
     mail = EmailMessage(subject, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, list(recipients))
     try:

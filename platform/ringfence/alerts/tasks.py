@@ -61,7 +61,11 @@ def watch_alone(holder: str, stop: threading.Event) -> None:
 def _somebody_leads() -> bool | None:
     """Whether a leader answers; None where Redis is away, which says nothing about it."""
     from ringfence import dispatch
+    from ringfence.heartbeats.look import look
 
+    vitals = look.vitals()
+    if vitals.known:
+        return bool(vitals.leader)
     try:
         dispatch.results.ping()
         dispatch.command("ping", None, {}, timeout=_LEADER_SECONDS)

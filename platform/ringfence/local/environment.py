@@ -65,6 +65,7 @@ def complete(
     env["CONNECT_BOOTSTRAP_SERVERS"] = bootstrap
     env["RINGFENCE_REDIS_URL"] = redis_url
     env["RINGFENCE_HTTP"] = http
+    env.setdefault("RINGFENCE_PUBLIC_URL", f"http://{http}")
     env["RINGFENCE_DATA"] = str(instance.root)
     if not env["RINGFENCE_SECRET_KEY"]:
         env["RINGFENCE_SECRET_KEY"] = instance.secret_key()

@@ -2,10 +2,14 @@
 
 from django.urls import path
 
-from ringfence.web import alerts
+from ringfence.web import alerts, incidents
 
 urlpatterns = [
     path("", alerts.alerts),
+    path("/incidents/<int:number>", incidents.incident),
+    path("/incidents/<int:number>/acknowledge", incidents.acknowledge),
+    path("/incidents/<int:number>/silence", incidents.silence),
+    path("/silences/<int:number>/end", incidents.end_silence),
     path("/rules/new", alerts.new_rule),
     path("/rules/<int:number>", alerts.edit_rule),
     path("/rules/<int:number>/delete", alerts.delete_rule),

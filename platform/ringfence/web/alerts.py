@@ -13,8 +13,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import everywhere, requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.alerts import editing, tasks
+from ringfence.alerts import editing, silences, tasks
 from ringfence.alerts.conditions import Kind
+from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.forms import DestinationForm, RuleForm
 from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule
@@ -42,6 +43,9 @@ def alerts(request: HttpRequest) -> HttpResponse:
         "deliveries": Delivery.objects.select_related("incident").order_by("-created_ms", "-pk")[:_SHOWN]
         if sees_all
         else (),
+        "silences": [
+            one for one in silences.in_force(now_ms()) if not one.connector or who.may(Verb.VIEW, one.connector)
+        ],
         "sees_all": sees_all,
         "may_administer": who.may_everywhere(Verb.ADMIN),
     }
@@ -80,8 +84,10 @@ def _save_form(
         return _form(request, title, form, 400, row)
 
 
-def _to_list() -> HttpResponse:
-    return HttpResponseRedirect("/ui/alerts")
+def _to_list(row: Rule | Destination | None = None) -> HttpResponse:
+    """The list, at the row that was written, which stands out there."""
+    at = "" if row is None else f"#{type(row).__name__.lower()}-{row.pk}"
+    return HttpResponseRedirect(f"/ui/alerts{at}")
 
 
 @_ADMINISTERS
@@ -94,7 +100,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
     def save(values: dict[str, Any]) -> HttpResponse:
         row = editing.save_rule(values)
         tell(request, before=None, after=editing.describe_rule(row), action="create alert rule")
-        return _to_list()
+        return _to_list(row)
 
     return _save_form(request, "New alert rule", RuleForm(request.POST), save)
 
@@ -111,7 +117,7 @@ def edit_rule(request: HttpRequest, number: int) -> HttpResponse:
     def save(values: dict[str, Any]) -> HttpResponse:
         editing.save_rule(values, row)
         tell(request, before=before, after=editing.describe_rule(_get_or_404(Rule, number)), action="change alert rule")
-        return _to_list()
+        return _to_list(row)
 
     return _save_form(request, f"Alert rule {before['name']}", RuleForm(request.POST), save, row)
 
@@ -156,7 +162,7 @@ edit_destination = _ADMINISTERS(_both(_edit_destination))
 def _secret_once(request: HttpRequest, made: editing.Made) -> HttpResponse:
     """The secret that was made for it, on a page of its own; nothing keeps it but the destination."""
     if not made.secret:
-        return _to_list()
+        return _to_list(made.row)
     context = {"section": "alerts", "row": made.row, "secret": made.secret}
     response = render(request, "ringfence/alert_secret.html", context)
     response["Cache-Control"] = "no-store"

@@ -2,11 +2,15 @@
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
 
 from ringfence import __version__
 from ringfence.access.authorise import principal_of
 from ringfence.access.principal import EVERYBODY_HERE, NOBODY
 from ringfence.access.verbs import Verb
+from ringfence.alerts import silences
+from ringfence.alerts.deliveries import now_ms
+from ringfence.alerts.listing import incidents
 from ringfence.heartbeats.cluster import Vitals
 from ringfence.heartbeats.look import look
 
@@ -20,6 +24,7 @@ def page(request: HttpRequest) -> dict[str, object]:
     who = principal_of(request)
     sees = who.may_somewhere(Verb.VIEW)
     return {
+        "loud_incidents": SimpleLazyObject(lambda: silences.loud(incidents(who), now_ms()).count() if sees else 0),
         "vitals": look.vitals() if sees else Vitals(),
         "theme": theme if theme in ("light", "dark") else "",
         "scripts": SCRIPTS,

@@ -71,6 +71,7 @@ NO_PAGES = frozenset(
         "ui/connectors.csv",
         "ui/find",
         "ui/vital-signs",
+        "ui/alerts/incidents/<int:number>",
         "ui/connectors/<name:name>/head",
         "ui/connectors/<name:name>/edit/newer",
         "console/^(?P<app_label>auth|access|audit)/$",

@@ -48,7 +48,7 @@ class DestinationShape(serializers.Serializer[Any]):
 
 
 class IncidentShape(serializers.Serializer[Any]):
-    """`resolved_ms`: 0 while it is open."""
+    """`began_ms`: of the first failure; `resolved_ms`, `acknowledged_ms`: 0 while it is not; `withheld`: silenced."""
 
     id = serializers.IntegerField()
     rule = serializers.CharField(source="rule_name")
@@ -56,6 +56,11 @@ class IncidentShape(serializers.Serializer[Any]):
     subject = serializers.CharField()
     connector = serializers.CharField()
     summary = serializers.CharField()
+    began_ms = serializers.IntegerField()
+    failures = serializers.IntegerField()
+    acknowledged_ms = serializers.IntegerField()
+    acknowledged_by = serializers.CharField()
+    withheld = serializers.BooleanField()
     opened_ms = serializers.IntegerField()
     resolved_ms = serializers.IntegerField()
 

@@ -26,7 +26,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
-from django.db.models import Sum
+from django.db.models import Count, Max, Sum
 from django.http import HttpRequest, StreamingHttpResponse
 from redis.exceptions import RedisError
 
@@ -35,6 +35,7 @@ from ringfence.access.identify import Nobody, identify_again
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
+from ringfence.alerts.models import Incident
 from ringfence.heartbeats.look import look
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
 from ringfence.projection.models import TopicPosition
@@ -214,6 +215,10 @@ def _stamp() -> object:
 @sync_to_async
 def _vital_stamp() -> str:
     try:
+        open_now = Incident.objects.filter(resolved_ms=0)
+        found = open_now.aggregate(n=Count("pk"), last=Max("pk"), by=Max("acknowledged_ms"))
+        return f"{look.vitals().stamp}|{found}"
+    except DatabaseError:
         return look.vitals().stamp
     finally:
         close_old_connections()

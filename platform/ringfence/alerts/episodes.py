@@ -1,0 +1,82 @@
+"""Failures as episodes: one lasts over automatic restarts, until records flow again or the connector is at rest. Pure.
+
+A failed task runs for some seconds after each automatic restart, into the same record. To call that resolved would be
+wrong, and to measure a rule's "for 60 s" from the newest failure would be late.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ringfence.alerts.conditions import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot, first_line
+
+STABLE_MS: Final = 600_000
+"""Who has run for so long without failing has recovered, though its source may have had nothing to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A connector or task as an episode sees it."""
+
+    name: str
+    connector: str
+    failed: bool
+    since_ms: int
+    recovered_ms: int
+    """When it last did what it is for, 0 where it does not now."""
+    summary: str
+
+
+def follow(held: Mapping[str, Episode], seen: ClusterSnapshot) -> dict[str, Episode]:
+    """The episodes after one more look, by subject. What is gone, or at rest because somebody asked for it, is over."""
+    episodes: dict[str, Episode] = {}
+    for subject in _subjects(seen):
+        before = held.get(subject.name)
+        if subject.failed:
+            episodes[subject.name] = _fail(before, subject)
+        elif before is not None and not _is_over(before, subject, seen.now_ms):
+            episodes[subject.name] = before
+    return episodes
+
+
+def _fail(before: Episode | None, subject: _Subject) -> Episode:
+    if before is None:
+        return Episode(subject.name, subject.connector, subject.since_ms, subject.since_ms, 1, subject.summary)
+    if subject.since_ms <= before.failed_ms:
+        return before
+    return replace(before, failed_ms=subject.since_ms, failures=before.failures + 1, summary=subject.summary)
+
+
+def _is_over(before: Episode, subject: _Subject, now_ms: int) -> bool:
+    return subject.recovered_ms > before.failed_ms or (
+        subject.recovered_ms > 0 and now_ms - max(subject.since_ms, before.failed_ms) >= STABLE_MS
+    )
+
+
+def _subjects(seen: ClusterSnapshot) -> Iterator[_Subject]:
+    """Those that shall run."""
+    asked = {one.name for one in seen.connectors if one.target == "RUNNING"}
+    tasks = [task for task in seen.tasks if task.connector in asked]
+    flowing: dict[str, int] = {}
+    for task in tasks:
+        flowing[task.connector] = max(flowing.get(task.connector, 0), _recovered_ms(task))
+    for connector in seen.connectors:
+        if connector.name in asked:
+            yield _of_connector(connector, flowing.get(connector.name, 0))
+    yield from map(_of_task, tasks)
+
+
+def _recovered_ms(task: TaskSnapshot) -> int:
+    return max(task.committed_ms, 1) if task.state == "RUNNING" else 0
+
+
+def _of_connector(one: ConnectorSnapshot, flowing_ms: int) -> _Subject:
+    summary = f"Connector {one.name} has failed. {first_line(one.message)}"
+    recovered_ms = flowing_ms if one.state == "RUNNING" else 0
+    return _Subject(f"connector {one.name}", one.name, one.state == "FAILED", one.since_ms, recovered_ms, summary)
+
+
+def _of_task(one: TaskSnapshot) -> _Subject:
+    summary = f"Task {one.number} of {one.connector} has failed. {first_line(one.trace)}"
+    name = f"task {one.connector}-{one.number}"
+    return _Subject(name, one.connector, one.state == "FAILED", one.since_ms, _recovered_ms(one), summary)
