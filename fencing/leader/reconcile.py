@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ringfence.fencing.ids import ConnectorName, TaskId
+from ringfence.fencing.ids import NOBODY, ConnectorName, TaskId, WorkerId
 from ringfence.fencing.leader.assignment import Member, assign
 from ringfence.fencing.leader.forgetting import find_forgettable
 from ringfence.fencing.leader.next_placement import ClusterView, Place, look_at, next_record, place_of, status_of
@@ -18,7 +18,7 @@ from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import PlacementRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState, task_ids
-from ringfence.fencing.topics.status import State, StatusState, TaskStatus
+from ringfence.fencing.topics.status import NO_SLOT, State, StatusState, TaskStatus
 
 UNFENCED_GRACE_S: Final = 300.0
 """How long a lost attempt without transactions is waited for where that key is not set: Kafka Connect's default."""
@@ -117,6 +117,30 @@ def statuses_with_restart(state: ClusterState, status: StatusState, settings: Ma
         if shown != found:
             changed.append(shown)
     return changed
+
+
+def statuses_without_slot(
+    state: ClusterState, status: StatusState, unassigned: Sequence[TaskId], now_ms: int
+) -> list[TaskStatus]:
+    """What tells of tasks of a new generation that nobody has a slot for, where it is not told yet.
+
+    Without it, what an older generation's attempt said last, a failure say, would stand for the new one. A task that
+    has had a place in its generation keeps its own report, which decides when it is restarted.
+    """
+    told = []
+    for task in unassigned:
+        connector = state.connector(task.connector)
+        placement = connector.placements.get(task.task)
+        if connector.commit is None:
+            continue
+        generation = connector.commit.generation
+        held = status.tasks.get(task)
+        if placement is not None and placement.generation == generation:
+            continue
+        if held is None or held.generation != generation:
+            nobody = WorkerId("")
+            told.append(TaskStatus(task, State.UNASSIGNED, nobody, generation, 0, NOBODY, why=NO_SLOT, since_ms=now_ms))
+    return told
 
 
 def waiting_for(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ringfence.fencing.ids import Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, Place
-from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, waiting_for
+from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, statuses_without_slot, waiting_for
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
@@ -17,7 +17,7 @@ from ringfence.fencing.topics.config_records import (
     TaskCountRecord,
 )
 from ringfence.fencing.topics.connector_state import TargetState
-from ringfence.fencing.topics.status import FAILED, LOST, MISCONFIGURED, State, StatusState, TaskStatus
+from ringfence.fencing.topics.status import FAILED, LOST, MISCONFIGURED, NO_SLOT, State, StatusState, TaskStatus, apply
 from tests.fencing.test_cluster_state import C, config, fold, tasks
 
 A = Member(WorkerId("a"), Incarnation("a1"), 4)
@@ -165,6 +165,29 @@ def test_tasks_without_a_slot_are_named() -> None:
     assert [record.task for record in steps.placements] == [T0]
     assert steps.unassigned == [T1]
     assert due(running(2), []).unassigned == [T0, T1]
+
+
+def test_a_repaired_task_without_a_slot_does_not_keep_its_old_error() -> None:
+    """Of a new generation it is told, once; of one that had a place in its generation the report stays."""
+    state = fold(running(2))
+    assert state.connector(C).commit is not None
+    generation = state.connector(C).commit.generation  # type: ignore[union-attr]
+    old = said(on(A, 0, attempt=7, generation=generation - 1), State.FAILED, FAILED, ended=True)
+    status = StatusState(tasks={task: replace(one, trace="Boom", since_ms=999_999) for task, one in old.items()})
+    told = statuses_without_slot(state, status, [T0, T1], 5)
+    assert [(one.task, one.state, one.why, one.trace, one.attempt) for one in told] == [
+        (T0, State.UNASSIGNED, NO_SLOT, None, 0),
+        (T1, State.UNASSIGNED, NO_SLOT, None, 0),
+    ]
+    for one in told:
+        status = apply(status, one)
+    assert status.tasks[T0].why == NO_SLOT  # although the failed one's clock was ahead
+    assert statuses_without_slot(state, status, [T0, T1], 6) == []
+    placed = fold([*running(2), on(A, 0, 1, generation)])
+    failed = said(on(A, 0, 1, generation), State.FAILED, FAILED, ended=True)
+    assert statuses_without_slot(placed, StatusState(tasks=failed), [T0], 5) == []
+    first = said(on(A, 0, 1, generation))[T0]
+    assert apply(status, first).tasks[T0].state is State.RUNNING
 
 
 def failed_on(placement: PlacementRecord, at_ms: int, why: str = FAILED) -> Mapping[TaskId, TaskStatus]:

@@ -15,6 +15,8 @@ SUPERSEDED: Final = "superseded"
 LOST: Final = "lost"
 FAILED: Final = "failed"
 MISCONFIGURED: Final = "misconfigured"
+NO_SLOT: Final = "no-slot"
+"""Not placed yet in its generation: no worker has a free slot. Said by the leader, as attempt 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:
         return same
     if held is None:
         return True
-    announced = record.why in (PLACED, RESTARTED)
+    announced = record.why in (PLACED, RESTARTED, NO_SLOT)
     if record.generation == held.generation:
         # Announced before the attempt runs, but it may be delivered after the attempt's first own report.
         return record.attempt > held.attempt or (same and not announced)

@@ -14,6 +14,7 @@ from ringfence.console.waiting import waiting
 from ringfence.dispatch import COMMAND_TIMEOUT, Refused
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, GenerationRow, Task
+from ringfence.projection.slots import count_slots
 
 ROUND_MS = 15_000
 MOTION_MS = 60_000
@@ -78,6 +79,7 @@ def _connectors(who: Principal, now: int) -> Iterator[Stuck]:
 
 def _tasks(who: Principal, now: int) -> Iterator[Stuck]:
     running = Connector.objects.filter(who.query(), known=True, fencing=False).exclude(target="STOPPED")
+    slots = count_slots()
     waits = Task.objects.filter(
         known=True, state__in=("UNASSIGNED", "RESTARTING"), connector__in=running.values("name")
     )
@@ -85,6 +87,7 @@ def _tasks(who: Principal, now: int) -> Iterator[Stuck]:
         why = {
             "placed": f"placed on {row.worker}, which has not started it: is it alive?",
             "restarted": f"its restart on {row.worker} has not begun",
+            "no-slot": slots.waits,
             "lost": "its attempt was lost, and no worker has a free slot",
         }.get(row.why, "no worker has a free slot for it")
         ways = [(_path(row.connector, f"tasks/{row.number}/restart"), "Restart")]

@@ -9,10 +9,12 @@ def _tasks(count: int) -> str:
     return "1 task" if count == 1 else f"{count} tasks"
 
 
-def reason(connector: Connector, known: KnownHealth) -> str:
-    """ "" where the word says it all."""
+def reason(connector: Connector, known: KnownHealth, waits: str = "") -> str:
+    """ "" where the word says it all. `waits`: for a slot, in words."""
     if doubt := known.doubt(connector):
         return doubt
+    if waits:
+        return waits
     count, running, failed = connector.task_count, connector.tasks_running, connector.tasks_failed
     match connector.health:
         case Health.UNHEALTHY:

@@ -20,7 +20,7 @@ from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.fence import FenceResult
 from ringfence.fencing.leader.forgetting import forget
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY, status_of
-from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart
+from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, statuses_without_slot
 from ringfence.fencing.leader.round_plan import Round, finish
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.active_topics import key_of
@@ -96,6 +96,8 @@ class Reconciler:
         if due.placements:
             self._place()
         self._end_abandoned()
+        for waits in statuses_without_slot(state, status, due.unassigned, self._reporter.now_ms()):
+            self._say_without_slot(waits)
         for shown in statuses_with_restart(state, status, self._settings):
             self._say(f"status-task-{shown.task}", shown)
         for name in due.tasks_wanted:
@@ -325,6 +327,14 @@ class Reconciler:
         if not self._was_logged_lately(key, record):
             self._said[key] = (record, time.monotonic())
             self._reporter.status(record)
+
+    def _say_without_slot(self, waits: TaskStatus) -> None:
+        """Once for each generation; again where it has not come back from the topic after a while."""
+        key = f"status-task-{waits.task}"
+        said = self._said.get(key)
+        if said is not None and isinstance(said[0], TaskStatus) and said[0].key == waits.key:
+            waits = said[0]  # with the time at which it began
+        self._say(key, waits)
 
     def _status_of(self, connector: ConnectorState) -> ConnectorStatus:
         generation = connector.generation if connector.generation is not None else NO_GENERATION

@@ -5,8 +5,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from ringfence.alerts.models import Incident
+from ringfence.fencing.topics.status import NO_SLOT
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
+from ringfence.projection.slots import REMEDY, count_slots
 from ringfence.web.connector.traces import Failure, cause_of, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.known_health import known_health, leader_of
@@ -60,6 +63,9 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "last_commit_ms": max((task.last_commit_ms for task in tasks), default=0),
         "offset_count": SourceOffset.objects.filter(connector=connector.name).count(),
         "leader": leader_of(known.vitals, ClusterInfo.objects.values_list("leader", flat=True).first() or ""),
+        "slots": count_slots() if any(task.why == NO_SLOT for task in tasks) else None,
+        "slots_remedy": REMEDY,
+        "incidents": list(Incident.objects.filter(connector=connector.name, resolved_ms=0).order_by("pk")[:5]),
         "now_ms": now,
     }
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ringfence.projection.health import Health
 from ringfence.projection.minutes import hours
 from ringfence.projection.models import Connector, Task
+from ringfence.projection.slots import find_waiting
 from ringfence.web.connector.heatmap import Strip, strip
 from ringfence.web.health_reasons import reason
 from ringfence.web.known_health import KnownHealth, known_health
@@ -38,14 +40,15 @@ def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
     for task in tasks.only("connector", "rate", "reported_ms", "records_total", "last_commit_ms", "recent"):
         of[task.connector].append(task)
     drawn = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
-    return [_row(connector, of[connector.name], drawn[connector.name], now_ms, known) for connector in connectors]
+    waiting = find_waiting([one.name for one in connectors if one.health in (Health.STARTING, Health.RESTARTING)])
+    return [_row(one, of[one.name], drawn[one.name], now_ms, known, waiting.get(one.name, "")) for one in connectors]
 
 
-def _row(connector: Connector, tasks: list[Task], hour: Strip, now_ms: int, known: KnownHealth) -> Row:
+def _row(connector: Connector, tasks: list[Task], hour: Strip, now_ms: int, known: KnownHealth, waits: str) -> Row:
     return Row(
         connector=connector,
         look=look_of(connector, known),
-        reason=reason(connector, known),
+        reason=reason(connector, known, waits),
         rate=None if known.vitals.stale else rate_of(tasks, now_ms),
         records=sum(task.records_total for task in tasks),
         last_commit_ms=max((task.last_commit_ms for task in tasks), default=0),

@@ -1,0 +1,31 @@
+"""A task that waits for a slot says so, with how many are in use and what helps."""
+
+from dataclasses import replace
+
+import pytest
+from django.test import Client
+
+from ringfence.fencing.ids import NOBODY, Incarnation, WorkerId
+from ringfence.fencing.topics.status import NO_SLOT, State, WorkerRecord
+from ringfence.projection.models import Connector, Task
+from tests.support.leader import FakeLeader
+from tests.support.pages import text
+from tests.support.topics import connector, task_status
+
+
+@pytest.mark.parametrize("page", ["/ui/connectors/late", "/ui/connectors"])
+def test_a_connector_without_a_slot(client: Client, leader: FakeLeader, page: str) -> None:
+    leader.config.config(connector("first"), connector("late"))
+    leader.start("first", tasks=2)
+    leader.start("late", state=State.FAILED)
+    leader.status.status(WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 2, "1", 1))
+    assert "Waits for a slot" not in text(client.get(page))
+    generation = Connector.objects.get(name="late").generation
+    waits = task_status("late", 0, State.UNASSIGNED, generation + 1)
+    leader.status.status(replace(waits, worker=WorkerId(""), incarnation=NOBODY, attempt=0, why=NO_SLOT, since_ms=9))
+    leader.project()
+    assert Task.objects.get(connector="late").trace == ""
+    Connector.objects.filter(name="late").update(health="STARTING", state="RUNNING")
+    shown = text(client.get(page))
+    assert "Waits for a slot: 2 of 2 in use" in shown
+    assert ("add a worker" in shown) is page.endswith("late")
