@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 
+from ringfence.local.errors import LocalError
 from tests.chaos.frozen_workers import FrozenWorkers
 from tests.e2e.up import Up
 from tests.support.proxy import Api, Fate, Proxied, Trap
@@ -90,7 +91,11 @@ class Faults:
         time.sleep(self._chance.uniform(0.2, 1.0))
         self._say("SIGKILL to the broker")
         self._proxied.kafka.kill()
-        self._proxied.kafka.start()
+        try:
+            self._proxied.kafka.start()
+        except LocalError:  # on a machine that is so busy that a minute is too short
+            self._proxied.kafka.kill()
+            self._proxied.kafka.start()
         self.broker_kills += 1
         self._deliver(trap)
 
