@@ -1,8 +1,9 @@
 """A consumer that is told its partitions: no group, no commits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -30,6 +31,7 @@ class LogRecord:
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class PartitionReader:
@@ -123,4 +125,5 @@ class PartitionReader:
 def record_of(message: Message) -> LogRecord:
     """A message that is no error."""
     _, timestamp = message.timestamp()
-    return LogRecord(message.partition(), message.offset(), message.key(), message.value(), timestamp)  # type: ignore[arg-type]
+    headers: Any = message.headers() or ()
+    return LogRecord(message.partition(), message.offset(), message.key(), message.value(), timestamp, headers)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -31,8 +32,17 @@ class PlainProducer:
                 logger=logging.getLogger("ringfence.copies"),
             )
 
-    def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline) -> None:
-        """Write (key, value) pairs in their order; raises unless each of them was acknowledged before `deadline`."""
+    def write(
+        self,
+        topic: str,
+        records: Sequence[tuple[bytes, bytes | None]],
+        deadline: Deadline,
+        last: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
+        """Write (key, value) pairs in their order; raises unless each of them was acknowledged before `deadline`.
+
+        last: headers of the last record.
+        """
         refused: list[KafkaError] = []
 
         def on_delivery(error: KafkaError | None, _: Message) -> None:
@@ -42,8 +52,9 @@ class PlainProducer:
         doing = f"writing topic {topic}"
         with kafka_errors(doing):
             for start in range(0, len(records), _MOST_AT_ONCE):
-                for key, value in records[start : start + _MOST_AT_ONCE]:
-                    self._producer.produce(topic, value, key, self._partition_of(key), on_delivery)
+                for number, (key, value) in enumerate(records[start : start + _MOST_AT_ONCE], start + 1):
+                    headers: Any = list(last) if number == len(records) else []
+                    self._producer.produce(topic, value, key, self._partition_of(key), on_delivery, headers=headers)
                 left = self._producer.flush(max(0.01, deadline.remaining))
                 if left or refused:
                     break

@@ -14,6 +14,7 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import end_offsets
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.record_counts import RecordCounts, decode
 from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
 from ringfence.fencing.topics.topic_log import TopicLog
 
@@ -83,19 +84,26 @@ class SourceOffsets:
     topic_id: str = ""
     positions: Mapping[int, int] = field(default_factory=dict)
     """Up to where everything was decided when they were read."""
+    counts: dict[tuple[int, int, int], RecordCounts] = field(default_factory=dict)
+    """What each attempt (task, generation, attempt) had committed, as far as what was read tells it."""
     _by_partition: dict[str, SourceOffset] = field(default_factory=dict)
 
     def take(self, records: Iterable[LogRecord]) -> None:
         """Fold in what concerns this connector."""
         for record in records:
-            self.put(record.key, record.value)
+            if self.put(record.key, record.value) and record.headers:
+                told = decode(record.headers)
+                if told is not None:
+                    self.counts[told.key] = told.counts.most(self.counts.get(told.key, RecordCounts()))
 
-    def put(self, key: bytes | None, value: bytes | None) -> None:
-        """Fold in one record, if it concerns this connector."""
+    def put(self, key: bytes | None, value: bytes | None) -> bool:
+        """Fold in one record; whether it concerns this connector."""
         parsed = decode_key(key)
-        if parsed is not None and parsed[0] == self.connector and key is not None:
-            partition = parsed[1]
-            self._by_partition[canonical(partition)] = SourceOffset(partition, decode_value(value), key)
+        if parsed is None or parsed[0] != self.connector or key is None:
+            return False
+        partition = parsed[1]
+        self._by_partition[canonical(partition)] = SourceOffset(partition, decode_value(value), key)
+        return True
 
     def snapshot(self) -> OffsetsSnapshot:
         """What a later reading of the same topic may begin with."""

@@ -19,6 +19,7 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOf
 log = logging.getLogger(__name__)
 
 Moves = Sequence[tuple[Partition, Offset | None]]
+Headers = Sequence[tuple[str, bytes]]
 
 _WRITE_SECONDS = 30.0
 _BACKOFF = Backoff(0.25, 30)
@@ -28,7 +29,13 @@ _LAST_SECONDS = 5.0
 class PlainWriter(Protocol):
     """What a copy needs of `fencing.kafka.plain_producer.PlainProducer`."""
 
-    def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline) -> None: ...
+    def write(
+        self,
+        topic: str,
+        records: Sequence[tuple[bytes, bytes | None]],
+        deadline: Deadline,
+        last: Headers = (),
+    ) -> None: ...
 
     def close(self) -> None: ...
 
@@ -54,6 +61,7 @@ class OffsetsCopy:
         self._changed = threading.Condition()
         self._writing = threading.Lock()
         self._due: dict[str, tuple[Partition, Offset | None]] = {}
+        self._headers: Headers = ()
         self._closed = False
         self._until: Deadline | None = None
         self._tried_last = False
@@ -71,9 +79,10 @@ class OffsetsCopy:
                     self._due.pop(canonical(partition), None)
             self._write(gone, Deadline.after(_WRITE_SECONDS, self._clock))
 
-    def after(self, moves: Moves) -> None:
-        """Called when the transaction is committed. Does not wait."""
+    def after(self, moves: Moves, headers: Headers = ()) -> None:
+        """Called when the transaction is committed. Does not wait. headers: of its last offset."""
         with self._changed:
+            self._headers = headers
             for partition, offset in moves:
                 if offset is not None:
                     self._due[canonical(partition)] = (partition, offset)
@@ -87,10 +96,10 @@ class OffsetsCopy:
             self._changed.notify_all()
         self._thread.join(seconds + 1)
 
-    def _write(self, moves: Moves, deadline: Deadline) -> None:
+    def _write(self, moves: Moves, deadline: Deadline, headers: Headers = ()) -> None:
         records = [(self._known.key_of(partition), encode_value(offset)) for partition, offset in moves]
         try:
-            self._writer.write(self._topic, records, deadline)
+            self._writer.write(self._topic, records, deadline, headers)
         except FencingError:
             # What this one still holds back must not land behind what is written next.
             self._writer.close()
@@ -127,10 +136,10 @@ class OffsetsCopy:
     def _copy(self) -> None:
         with self._writing:
             with self._changed:
-                due, self._due = self._due, {}
+                due, self._due, headers = self._due, {}, self._headers
                 left = self._until.remaining if self._until is not None else _WRITE_SECONDS
             try:
-                self._write(list(due.values()), Deadline.after(max(0.01, left), self._clock))
+                self._write(list(due.values()), Deadline.after(max(0.01, left), self._clock), headers)
             except FencingError:
                 with self._changed:
                     self._due = {**due, **self._due}

@@ -128,6 +128,11 @@ class RecordErrors:
         """The topic that keeps what is skipped."""
         return self._policy.dead_letters
 
+    @property
+    def given_up(self) -> int:
+        """How many records were skipped so far, with a dead letter or without."""
+        return self._measures.records_skipped
+
     def produce_of(self, record: SourceRecord, check: Callable[[str], None]) -> Call | None:
         """What to produce of a record that has just failed: itself after all, a dead letter, or nothing.
 

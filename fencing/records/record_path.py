@@ -15,6 +15,7 @@ from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
+from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical
 from ringfence.fencing.records.errors import ConversionSteps, RecordErrors
 from ringfence.fencing.records.sending import send_calls, send_raw
@@ -89,7 +90,7 @@ class GatheredOffsets:
 class Prepared:
     """A batch ready to be produced. `batch` is what the plugin returned; `size` counts the bytes of the values."""
 
-    __slots__ = ("batch", "calls", "offsets", "size", "topics")
+    __slots__ = ("batch", "calls", "dead_letters", "offsets", "size", "skipped", "topics")
 
     def __init__(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
         self.batch = batch
@@ -100,6 +101,12 @@ class Prepared:
         self.size = 0
         self.topics: set[str] = set()
         """Where its records go."""
+        self.skipped = 0
+        self.dead_letters = 0
+
+    def counts(self, sent: int) -> RecordCounts:
+        """What it adds to a transaction of which it sent so many."""
+        return RecordCounts(sent - self.dead_letters, self.skipped, self.dead_letters)
 
 
 class RecordPath:
@@ -185,6 +192,7 @@ class RecordPath:
             self._check_topic(topic)
         prepared.offsets += batch.offsets
         prepared.size = sum(map(len, filter(None, batch.values)))
+        prepared.skipped, prepared.dead_letters = batch.skipped - batch.letters, batch.letters
         return prepared
 
     def _prepare_records(self, batch: Sequence[SourceRecord]) -> Prepared:
@@ -289,11 +297,15 @@ class RecordPath:
     def _try_again(self, record: SourceRecord, prepared: Prepared) -> None:
         """Step by step; raises what is not tolerated."""
         assert self._errors is not None
+        before = self._errors.given_up
         produced = self._errors.produce_of(record, self._check_topic)
+        bad = self._errors.given_up > before
         if produced is None:
+            prepared.skipped += bad
             return
         prepared.calls.append(produced)
-        if produced[0] == self._errors.dead_letters:
+        if bad:
+            prepared.dead_letters += 1
             self._check_open(str(produced[0]))
         else:
             prepared.topics.add(str(produced[0]))

@@ -230,8 +230,8 @@ class ShareSource:
         """Whether a transaction is needed, be it without records."""
         return bool(self._handed) or self._claims.pending or (self._claims.noted > 0 and not self._queue)
 
-    def begin(self, produce: Produce, topic: str) -> None:
-        """The claim, before everything else of the transaction."""
+    def begin(self, produce: Produce, topic: str) -> int:
+        """The claim, before everything else of the transaction. Returns how many dead letters follow it."""
         kept: dict[InputPartition, list[int]] = {}
         for record in self._handed:
             if record.answer is not Answer.RELEASE:
@@ -243,6 +243,7 @@ class ShareSource:
         produce(topic, encode_claim(claim), claim_key(self._connector, self._slot), LEDGER_PARTITION, self._claim)
         for record in self._exhausted:
             self._give_up(record, produce)
+        return len(self._exhausted)
 
     def _give_up(self, record: ShareRecord, produce: Produce) -> None:
         place: dict[str, object] = {"topic": record.topic, "partition": record.partition}

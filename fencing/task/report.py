@@ -202,6 +202,8 @@ class TaskReport:
             bytes=counters.bytes,
             transactions=counters.transactions,
             aborted=counters.aborted,
+            aborted_records=counters.aborted_records,
+            committed=list(counters.committed),
             errors=counters.measures.record_errors,
             open_records=counters.open_records,
             open_since_ms=int(counters.open_since * 1000),

@@ -304,6 +304,7 @@ class SourceTaskRun:
         plugin: SourceTask,
         path: RecordPath,
     ) -> Transactions:
+        placement = self._spec.placement
         return Transactions(
             producer,
             kept.topic,
@@ -314,6 +315,7 @@ class SourceTaskRun:
             commit_timeout_s=self._timeout_ms / 1000,
             keep_records=overrides(plugin, "commit_record"),
             stopping=self._stop_if_ended,
+            attempt=(self._spec.task.task, placement.generation, placement.attempt),
             copy=kept.copy(offsets, lambda text: self._report.stage("copying offsets", text)),
             clear=self._leftovers.clear,
         )

@@ -15,7 +15,9 @@ from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
 from ringfence.fencing.kafka.protocols import Position, TransactionalClient
 from ringfence.fencing.kafka.translation import kafka_errors
 from ringfence.fencing.metrics import Measures
+from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
+from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 from ringfence.fencing.records.record_path import GatheredOffsets, Prepared, RecordPath
@@ -38,6 +40,8 @@ class Counters:
     bytes: int = 0
     transactions: int = 0
     aborted: int = 0
+    aborted_records: int = 0
+    committed: RecordCounts = field(default_factory=RecordCounts)
     open_records: int = 0
     open_since: float = 0.0
     last_poll: float = 0.0
@@ -70,11 +74,13 @@ class Transactions:
         commit_timeout_s: float,
         keep_records: bool,
         stopping: Callable[[], None],
+        attempt: tuple[int, int, int],
         copy: OffsetsCopy | None = None,
         clear: Callable[[Set[str]], None] = lambda _: None,
     ) -> None:
         """keep_records: the plugin overrides `commit_record`. `stopping` raises when the attempt may not go on.
 
+        attempt: task, generation and attempt, under which the transactions tell what they have committed.
         offsets_topic: the effective one; copy: to the worker's, where that is another. It is closed with the last life.
         clear: called before a life of the producer writes to topics for the first time; returns once nothing of its
         older epochs hangs there, which a commit's marker would make visible (invariant 13).
@@ -88,8 +94,13 @@ class Transactions:
         self._commit_timeout_s = commit_timeout_s
         self._keep = keep_records
         self._stopping = stopping
+        self._attempt = attempt
         self._copy = copy
         self._clear = clear
+        self._counts = RecordCounts()  # of the open transaction
+        self._pending_counts = RecordCounts()
+        self._told: list[tuple[str, bytes]] = []
+        self._count_again(known)
         self._cleared: set[str] = set()
         self._gathered = GatheredOffsets()
         self._own = GatheredOffsets()  # committed since `known` was read
@@ -129,6 +140,7 @@ class Transactions:
         with kafka_errors("producing"):
             sent = self._path.send(prepared, self._producer.produce, self._make_room, self._gathered)
         self._topics |= prepared.topics
+        self._counts = self._counts.plus(prepared.counts(sent))
         self._counters.records += sent
         self._counters.open_records += sent
         self._counters.measures.active_records.add(self._counters.open_records, self._clock.monotonic())
@@ -148,7 +160,8 @@ class Transactions:
             self._counters.open_since = self._clock.wall()
             if self.share is not None:
                 with kafka_errors("writing a claim"):
-                    self.share.begin(self._producer.produce, self._offsets_topic)
+                    letters = self.share.begin(self._producer.produce, self._offsets_topic)
+                self._counts = self._counts.plus(RecordCounts(dead_letters=letters))
 
     def _make_room(self) -> None:
         with kafka_errors("producing"):
@@ -166,12 +179,15 @@ class Transactions:
             offsets = self.share.states()
         if self._copy is not None:
             self._copy.before(offsets)
+        told = AttemptCounts(*self._attempt, self._counters.committed.plus(self._counts))
+        self._told = record_counts.encode(told)
         with kafka_errors("producing source offsets"):
-            for partition, offset in offsets:
+            for number, (partition, offset) in enumerate(offsets, 1):
                 key, value = self._known.key_of(partition), encode_value(offset)
+                more = (None, None, 0, self._told) if number == len(offsets) else ()
                 while True:
                     try:
-                        self._producer.produce(self._offsets_topic, value, key, log_partition_of(key))
+                        self._producer.produce(self._offsets_topic, value, key, log_partition_of(key), *more)
                         break
                     except BufferError:
                         self._make_room()
@@ -186,6 +202,7 @@ class Transactions:
         self._pending_batch = Committed(self._records, offsets, frozenset(self._topics))
         self._pending_size = self._counters.open_records
         self._records, self._topics = [], set()
+        self._pending_counts, self._counts = self._counts, RecordCounts()
         self._pending = self._committer.submit(self._commit, carried)
 
     def _commit(self, carried: Carried) -> None:
@@ -211,9 +228,10 @@ class Transactions:
         if self.share is not None:
             self.share.settle()
         if self._copy is not None:
-            self._copy.after(self._pending_batch.offsets)
+            self._copy.after(self._pending_batch.offsets, self._told)
         counters = self._counters
         counters.transactions += 1
+        counters.committed = counters.committed.plus(self._pending_counts)
         counters.last_commit = self._clock.wall()
         self.last_commit_at = self._clock.monotonic()
         for partition, offset in self._pending_batch.offsets:
@@ -226,8 +244,9 @@ class Transactions:
         pending = self._pending
         try:
             pending.result(seconds)
-        except (UnknownOutcome, TimeoutError):
-            self._in_doubt = True
+        except BaseException as error:
+            self._in_doubt |= isinstance(error, UnknownOutcome | TimeoutError)
+            self._counts = self._pending_counts.plus(self._counts)
             raise
         finally:
             self._pending = None
@@ -244,10 +263,22 @@ class Transactions:
             log.warning("The connector asked to abort a transaction in which there is nothing")
             return False
         confirmed = self._producer.abort(Deadline.after(_ABORT_S, self._clock))
-        self._counters.aborted += 1
+        self._count_aborted()
         self._nothing_open()
         self._open = self._in_doubt = not confirmed
         return True
+
+    def _count_aborted(self) -> None:
+        """Its records are never visible. Those that it skipped are read no more: their source offsets are committed."""
+        self._counters.aborted += 1
+        self._counters.aborted_records += self._counts.records + self._counts.dead_letters
+        self._counts = RecordCounts(0, self._counts.skipped, 0)
+
+    def _count_again(self, known: SourceOffsets) -> None:
+        """What this attempt has committed, as Kafka has it: a commit in doubt is in it if it went through."""
+        kept = known.counts.get(self._attempt)
+        if kept is not None:
+            self._counters.committed = self._counters.committed.most(kept)
 
     def _nothing_open(self) -> None:
         self._open = False
@@ -278,6 +309,7 @@ class Transactions:
                     "starts again from what is in Kafka"
                 )
         self._known = now
+        self._count_again(now)
 
     def abandon(self, seconds: float) -> bool:
         """Abort what is open, as far as that is possible within `seconds`, and close the producer.
@@ -305,7 +337,7 @@ class Transactions:
                 log.info("The commit that was under way when the attempt ended: %s", str(error) or "no answer in time")
         self._pending = None
         if self._open and not self._in_doubt and self._producer.abort(deadline):
-            self._counters.aborted += 1
+            self._count_aborted()
             self._open = False
 
 

@@ -4,7 +4,8 @@ Key: the connector's name (empty for the cluster's own events). Value: a JSON ob
 and by type:
 
 - `progress` (a task, at most once a second, cumulative since the attempt's start): task, generation, attempt, worker,
-  records, bytes, transactions, aborted, errors, open_records (in the open transaction), open_since_ms (0: none open),
+  records (sent), committed ([records, skipped, dead letters] whose source offsets are committed), bytes, transactions,
+  aborted, aborted_records, errors, open_records (in the open transaction), open_since_ms (0: none open),
   last_poll_ms (last non-empty poll), last_commit_ms, commit_ms (duration of the last commit), transactional_id,
   producer_id, epoch;
   polled (records before transforms), retries (polls that asked to be called again), record_errors, record_failures,

@@ -26,7 +26,7 @@ class Flow:
         self.tasks = tasks
         self.throughput = throughput
         self.interval_ms = interval_ms
-        self._first = 0
+        self._first = self._before = 0
         create_topics(up.connection, [TopicSpec(name, partitions=3)], Deadline.after(30))
         self.reader = Reader(up.connection, name)
 
@@ -146,19 +146,26 @@ class Flow:
         offsets = source_offsets(self.up.connection, OFFSETS, self.name)
         assert problems(self.reader.sequences, offsets, self._first) == []
 
+    def counted(self) -> int:
+        """All records that it has committed, as the pages and the API say."""
+        return int(self.up.rest.expect(200, "GET", f"/api/v1/connectors/{self.name}")["records_total"])
+
     def begin_anew(self, first: int = 0) -> None:
         """The offsets were moved: all that comes from here on starts with `first`."""
         self.reader.read_to_end()
+        self._before += self.reader.count
         self.reader.sequences.clear()
         self._first = first
 
     def settle(self) -> None:
-        """RUNNING and moving, exact when it rests, and moving again."""
+        """RUNNING and moving, exact when it rests, as its pages count it, too; and moving again."""
         self.await_states("RUNNING")
         self.await_progress()
         self.up.rest.settled(202, "PUT", f"/connectors/{self.name}/pause")
         self.await_states("PAUSED")
         self.check()
+        there = self._before + self.reader.count
+        eventually(lambda: self.counted() == there, 30, lambda: f"{self.counted()} counted of {there}", pause=0.1)
         self.up.rest.settled(202, "PUT", f"/connectors/{self.name}/resume")
         self.await_states("RUNNING")
         self.await_progress()

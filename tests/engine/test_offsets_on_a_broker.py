@@ -111,7 +111,9 @@ def test_offsets_of_another_cluster_are_moved_there_and_carried_home(
 class Refusing(PlainProducer):
     """The worker's topic cannot be written."""
 
-    def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline) -> None:
+    def write(
+        self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline, last: object = ()
+    ) -> None:
         raise Fatal("writing the worker's topic: denied")
 
 

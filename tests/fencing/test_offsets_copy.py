@@ -34,7 +34,9 @@ class Writer:
         self.free.set()
         self.entered = threading.Event()
 
-    def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline) -> None:
+    def write(
+        self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline, last: object = ()
+    ) -> None:
         self.entered.set()
         assert self.free.wait(30)
         if self.failing:

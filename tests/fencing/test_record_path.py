@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from ringfence.connectors.api import ConnectorError, RecordBatch, SourceRecord
+from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.api.schemas import INT64, STRING
+from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.records.errors import Stage
 from ringfence.fencing.records.record_path import GatheredOffsets, RecordPath
 
@@ -145,6 +147,14 @@ def test_a_full_queue_neither_loses_nor_doubles_a_record(room: int) -> None:
     path, queue = RecordPath(Upper()), Queue(room)
     path.send(path.prepare([record(n, n) for n in range(7)]), queue.produce, queue.make, GatheredOffsets())
     assert [call[1] for call in queue.taken] == values
+
+
+def test_a_mixed_batch_counts_what_was_left_out() -> None:
+    path, queue = RecordPath(Raw()), Queue(9)
+    batch = MixedBatch([({"file": "a"}, {"at": 7})], ["t", "t", "dead"], [b"1", b"2", b"bad"], skipped=4, letters=1)
+    prepared = path.prepare(batch)
+    sent = path.send(prepared, queue.produce, queue.make, GatheredOffsets())
+    assert prepared.counts(sent) == RecordCounts(2, skipped=3, dead_letters=1)
 
 
 def test_a_batch_of_ready_bytes_is_refused_where_bytes_would_change() -> None:

@@ -65,7 +65,7 @@ def leave_out(mode: str) -> None:
         anything.run = lambda *_: None
     if mode == "plain":
         source: Any = ShareSource
-        source.begin = lambda *_: None
+        source.begin = lambda *_: 0
         source.check = lambda *_: None
         source.states = lambda self: self._claims.states() and []
 

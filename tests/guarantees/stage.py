@@ -1,5 +1,6 @@
 """A connector on the real broker without leader, worker or Spark: the config records are written by hand."""
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.records.errors import Stage as Stage_
 from ringfence.fencing.records.record_path import Convert
@@ -209,6 +211,11 @@ class Stage:
         found = read_offsets(self.connection, self.topics.offsets, self.connector, Deadline.after(60))
         position = found.offset(PARTITION)
         return int(str(position["next"])) if position else 0
+
+    def counted(self) -> RecordCounts:
+        """What the attempts told in their transactions that they committed, in all."""
+        found = read_offsets(self.connection, self.topics.offsets, self.connector, Deadline.after(60))
+        return functools.reduce(RecordCounts.plus, found.counts.values(), RecordCounts())
 
     def status(self) -> TaskStatus | None:
         """The task's newest status."""

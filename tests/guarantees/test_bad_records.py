@@ -78,6 +78,8 @@ def test_a_bad_record_is_kept_beside_the_good_ones(stage: Stage, worker: Mapping
         good, bad = sorted(set(good)), sorted(set(bad))
     assert good == [number for number in wanted if number % 7]
     assert bad == [number for number in wanted if number % 7 == 0]
+    if not worker:
+        assert stage.counted() == (len(good), 0, len(bad))
     assert topic_setting(stage.connection, letters, "max.message.bytes", Deadline.after(30)) == "1048600"
 
 

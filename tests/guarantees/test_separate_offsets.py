@@ -180,7 +180,9 @@ def test_the_workers_own_cluster_by_another_address_is_no_other_cluster(stage: S
 class Refusing(PlainProducer):
     """The workers' topic cannot be written."""
 
-    def write(self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline) -> None:
+    def write(
+        self, topic: str, records: Sequence[tuple[bytes, bytes | None]], deadline: Deadline, last: object = ()
+    ) -> None:
         raise Fatal("writing the workers' topic: denied")
 
 

@@ -41,7 +41,9 @@ SECTION_5 = {
 OURS = (
     "task_seconds_since_last_poll task_seconds_since_last_commit task_open_transaction_age_seconds "
     "task_aborted_transactions_total task_committed_transactions_total task_auto_restarts task_auto_restarts_total "
-    "task_next_restart_timestamp_seconds task_attempt connector_generation connector_fencing "
+    "task_next_restart_timestamp_seconds task_attempt connector_generation connector_fencing connector_health "
+    "connector_records_total connector_skipped_records_total connector_dead_letters_total "
+    "connector_aborted_records_total "
     "connector_fencing_rounds_total connector_fencings_total connector_hanging_transactions_ended_total worker_slots "
     "clock_offset_seconds"
 )
@@ -202,7 +204,7 @@ def test_a_thousand_connectors_cost_the_same_queries_and_little_time() -> None:
     start = time.process_time()
     with CaptureQueriesContext(connection) as many:
         body = exposition(now_ms)
-    assert len(many) == len(few) == 4
+    assert len(many) == len(few) == 5
     assert body.count("source_record_write_total{") == 1001
     assert time.process_time() - start < 3
 

@@ -300,7 +300,7 @@ def test_progress_becomes_a_rate_and_minute_cells() -> None:
     progress(events, 61_000, 300, open_records=7, producer_id=4, epoch=2)
     project("events", events)
     task = Task.objects.get()
-    assert (task.rate, task.records_total, task.open_records, task.producer_id) == (100, 300, 7, 4)
+    assert (task.rate, Connector.objects.get().records_total, task.open_records, task.producer_id) == (100, 300, 7, 4)
     cells = list(
         Minute.objects.filter(connector="c", task=0).order_by("minute").values_list("minute", "records", "commits")
     )
@@ -315,7 +315,7 @@ def test_a_new_attempt_goes_on_counting_and_a_zombie_does_not_count() -> None:
     progress(events, 3_000, 150)  # the first attempt again, replaced by now
     progress(events, 4_000, 90, attempt=2)
     project("events", events)
-    assert Task.objects.get().records_total == 190
+    assert Connector.objects.get().records_total == 190
 
 
 def test_a_round_tells_its_stages() -> None:

@@ -1,10 +1,12 @@
 """Records of the four topics, made by hand."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.offsets import record_counts
+from ringfence.fencing.offsets.record_counts import AttemptCounts
 from ringfence.fencing.topics import config_records as codec
 from ringfence.fencing.topics import events, status
 from ringfence.fencing.topics.config_records import (
@@ -26,6 +28,7 @@ class Entry:
     key: bytes | None
     value: bytes | None
     timestamp_ms: int = 1_000
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class Topic:
@@ -38,8 +41,14 @@ class Topic:
     def end(self) -> dict[int, int]:
         return {0: len(self.records)}
 
-    def raw(self, key: bytes | None, value: bytes | None, at: int = 1_000) -> list[Entry]:
-        self.records.append(Entry(0, len(self.records), key, value, at))
+    def raw(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        at: int = 1_000,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> list[Entry]:
+        self.records.append(Entry(0, len(self.records), key, value, at, headers))
         return self.records[-1:]
 
     def config(self, *records: ConfigRecord) -> list[Entry]:
@@ -51,9 +60,17 @@ class Topic:
     def event(self, **fields: object) -> list[Entry]:
         return self.raw(*events.encode({"time_ms": 1_000, **fields}))
 
-    def offset(self, connector: str, partition: object, offset: object) -> list[Entry]:
+    def offset(
+        self,
+        connector: str,
+        partition: object,
+        offset: object,
+        committed: AttemptCounts | None = None,
+        at: int = 1_000,
+    ) -> list[Entry]:
         value = None if offset is None else json.dumps(offset).encode()
-        return self.raw(json.dumps([connector, partition]).encode(), value)
+        headers = [] if committed is None else record_counts.encode(committed)
+        return self.raw(json.dumps([connector, partition]).encode(), value, at, headers)
 
 
 def connector(name: str, **config: str) -> ConnectorRecord:

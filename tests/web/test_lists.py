@@ -98,7 +98,7 @@ def test_the_curve_of_the_last_hour_has_a_summary_and_a_table(client: Client, ma
     )
     page = text(client.get("/ui/"))
     assert "12,000 in the last hour" in page
-    assert re.search(r'aria-label="Records per second over the last hour: 3.3 on average, 100 at most, 100 in', page)
+    assert re.search(r'aria-label="Records per minute over the last hour: 200 on average, 6,000 at most, 0 in', page)
     assert page.count('<th scope="row">') >= 60
 
 

@@ -67,6 +67,7 @@ class Deliveries:
         self.topics: frozenset[str] = frozenset()
         """Those that acknowledged records went to."""
         self._flushed_at = clock.monotonic()
+        self._sent = counters.committed
 
     def send(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
         """Transform, convert and produce a batch."""
@@ -87,9 +88,14 @@ class Deliveries:
                 )
             self._passed.take()
             self._counters.records += sent
+            self._sent = self._sent.plus(prepared.counts(sent))
             self._counters.bytes += self._path.bytes - before
             self._counters.measures.count_left_out(part, self._clock)
         self._count()
+
+    def _count_acknowledged(self) -> None:
+        self._counters.open_records = waiting = self._book.waiting
+        self._counters.committed = self._sent._replace(records=max(0, self._sent.records - waiting))
 
     def _make_room(self) -> None:
         self._producer.serve(0.02)
@@ -97,7 +103,7 @@ class Deliveries:
         self._stopping()
 
     def _count(self) -> None:
-        self._counters.open_records = self._book.waiting
+        self._count_acknowledged()
         self._counters.measures.active_records.add(self._book.waiting, self._clock.monotonic())
 
     def check(self) -> None:
@@ -120,7 +126,7 @@ class Deliveries:
         done = self._book.advance()
         self.topics = self.topics.union(*(run.topics for run in done))
         records = [record for run in done for record in run.records]
-        self._counters.open_records = self._book.waiting
+        self._count_acknowledged()
         return records
 
     @property

@@ -12,6 +12,7 @@ class Kind(StrEnum):
 
     FAILED = "failed"
     STALLED = "stalled"
+    BAD_RECORDS = "bad-records"
     OPEN_TRANSACTION = "open-transaction"
     FENCING_FAILED = "fencing-failed"
     NO_LEADER = "no-leader"
@@ -25,6 +26,7 @@ class Kind(StrEnum):
 _MEANINGS = {
     Kind.FAILED: "a connector or one of its tasks has failed",
     Kind.STALLED: "a running task has read nothing from its source",
+    Kind.BAD_RECORDS: "records were skipped, or went to a dead letter queue, in the last hour",
     Kind.OPEN_TRANSACTION: "a task's transaction is open: readers of its topics wait",
     Kind.FENCING_FAILED: "a fencing round has failed, and its tasks wait",
     Kind.TOPIC_LOST: "a topic that holds the cluster's state is gone or was replaced: nothing runs",
@@ -58,7 +60,8 @@ class TaskSnapshot:
 class ConnectorSnapshot:
     """`round_failed_ms`: since when the round that its tasks wait for fails; 0 where none does.
 
-    stalled: as the pages say it, it moves nothing for longer than is usual for it.
+    stalled: as the pages say it, it moves nothing for longer than is usual for it. skipped, dead_letters: of the last
+    hour; bad_since_ms: since when there are some.
     """
 
     name: str
@@ -68,6 +71,9 @@ class ConnectorSnapshot:
     round_failed_ms: int = 0
     message: str = ""
     stalled: bool = False
+    skipped: int = 0
+    dead_letters: int = 0
+    bad_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +182,15 @@ def _find_stalled(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
             yield Finding(subject, task.connector, f"{said}. If its source has news, look at its log")
 
 
+def _find_bad_records(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+    for one in seen.connectors:
+        bad = one.skipped + one.dead_letters
+        if bad and _lasts(rule, seen, one.bad_since_ms) and matches(rule.pattern, one.name):
+            told = f"Connector {one.name} could not process {bad} record{'s' if bad > 1 else ''} in the last hour"
+            fate = f"{one.dead_letters} went to its dead letter queue, {one.skipped} nowhere"
+            yield Finding(f"connector {one.name}", one.name, f"{told}: {fate}")
+
+
 def _open(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     for task in seen.tasks:
         if _lasts(rule, seen, task.open_since_ms) and matches(rule.pattern, task.connector):
@@ -203,6 +218,7 @@ def _topic_lost(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
 _LOOK: dict[Kind, Callable[[Asked, ClusterSnapshot], Iterator[Finding]]] = {
     Kind.FAILED: _find_failed,
     Kind.STALLED: _find_stalled,
+    Kind.BAD_RECORDS: _find_bad_records,
     Kind.OPEN_TRANSACTION: _open,
     Kind.FENCING_FAILED: _fencing,
     Kind.NO_LEADER: _leaderless,

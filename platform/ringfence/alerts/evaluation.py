@@ -76,7 +76,8 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
         told = masker.scrub(said, row.settings) if said else ""
         since = (failed.started_ms or failed.committed_ms) if failed is not None else 0
         state = "FAILED" if row.unreadable else row.state
-        connectors.append(ConnectorSnapshot(row.name, state, row.target, row.since_ms, since, told, row.stalled))
+        bad = row.recent_skipped, row.recent_dead_letters, row.bad_since_ms
+        connectors.append(ConnectorSnapshot(row.name, state, row.target, row.since_ms, since, told, row.stalled, *bad))
     settings: dict[str, dict[str, str]] = {}
     by_name = {row.name: row for row in rows}
     tasks = []

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Final
 
 from ringfence.metrics.text import Family, Kind, Sample, labels
@@ -9,7 +10,8 @@ from ringfence.projection.models import Connector, Startups, Task, Worker
 
 CONNECTOR_FIELDS: Final = (
     "name", "class_name", "type", "state", "worker", "version", "unreadable", "generation", "task_count", "fencing",
-    "rounds_total", "fenced_total", "hanging_ended_total",
+    "rounds_total", "fenced_total", "hanging_ended_total", "health", "records_total", "skipped_total",
+    "dead_letters_total", "aborted_records_total",
 )  # fmt: skip
 
 _C, _G = Kind.COUNTER, Kind.GAUGE
@@ -69,6 +71,15 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
         ),
         (
             Family(
+                "ringfence_connector_health",
+                _G,
+                "1 for the connector's health, in the label `health`: the word that the pages show.",
+                "it is unhealthy, degraded or stalled",
+            ),
+            [(labels({"connector": row.name, "health": row.health.lower()}), 1.0) for row in rows],
+        ),
+        (
+            Family(
                 f"{_WORKER}connector_total_task_count",
                 _G,
                 "Tasks of the connector's newest generation.",
@@ -77,6 +88,10 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
             each(lambda row: row.task_count),
         ),
         *(in_state(state) for state in _SHOWN_STATES),
+        *(
+            (Family(f"ringfence_connector_{name}", kind, meaning, bad), each(attrgetter(column)))
+            for name, kind, meaning, bad, column in _RECORDS
+        ),
         (
             Family(
                 "ringfence_connector_generation",
@@ -125,6 +140,36 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
     ]
 
 
+_RECORDS: Final = (
+    (
+        "records_total",
+        _C,
+        "Records committed to their topics, over all tasks and attempts; nothing but the connector's end resets it.",
+        "it stands still while the source has news",
+        "records_total",
+    ),
+    (
+        "dead_letters_total",
+        _C,
+        "Records that went to the dead letter queue.",
+        "it grows",
+        "dead_letters_total",
+    ),
+    (
+        "skipped_records_total",
+        _C,
+        "Records that could not be processed and went nowhere (errors.tolerance=all without a dead letter queue).",
+        "it grows",
+        "skipped_total",
+    ),
+    (
+        "aborted_records_total",
+        _C,
+        "Records of transactions that a running task aborted; they are read again, unless the connector aborted them.",
+        "it grows steadily",
+        "aborted_records_total",
+    ),
+)
 _BAD = {
     "FAILED": "it is above 0",
     "UNASSIGNED": "it stays above 0: slots are missing, or fencing fails",

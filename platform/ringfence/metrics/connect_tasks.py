@@ -36,9 +36,9 @@ _add(
 _add(
     _SOURCE + "source_record_write_total",
     _C,
-    "Records that the task has handed to Kafka, after transforms.",
+    "Records that the task has committed, after transforms, over all of its attempts.",
     "it stands still while source_record_poll_total grows",
-    lambda v: v.task.records_total,
+    lambda v: v.recorded.records,
 )
 _add(
     _SOURCE + "source_record_write_rate",
@@ -181,7 +181,7 @@ _add(
     Kind.UNTYPED,
     "Records skipped because of errors (errors.tolerance=all).",
     "it grows",
-    lambda v: v.total("records_skipped"),
+    lambda v: v.recorded.skipped + v.recorded.dead_letters,
 )
 _add(
     _ERROR + "total_retries",
@@ -202,7 +202,7 @@ _add(
     Kind.UNTYPED,
     "Records sent to the dead letter topic.",
     "it grows",
-    lambda v: v.total("dead_letters"),
+    lambda v: v.recorded.dead_letters,
 )
 _add(
     _ERROR + "deadletterqueue_produce_failures",

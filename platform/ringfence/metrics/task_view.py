@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ringfence.projection.models import Task
+from ringfence.projection.models import RecordTotals, Task
 
 FIELDS: Final = (
     "connector", "number", "state", "worker", "generation", "attempt", "restarts", "next_restart_ms", "auto_restarts",
-    "live_generation", "live_attempt", "reported_ms", "records_total", "rate", "open_records", "open_since_ms",
+    "live_generation", "live_attempt", "reported_ms", "rate", "open_records", "open_since_ms",
     "last_poll_ms", "last_commit_ms", "measures", "totals",
 )  # fmt: skip
 _LIVE_MS = 5_000
@@ -24,10 +24,11 @@ class TaskView:
     now_ms: int
     measures: Mapping[str, Any]
     totals: Mapping[str, int]
+    recorded: RecordTotals
 
     @classmethod
-    def of(cls, task: Task, now_ms: int) -> "TaskView":
-        return cls(task, now_ms, json.loads(task.measures), json.loads(task.totals))
+    def of(cls, task: Task, now_ms: int, recorded: RecordTotals | None) -> "TaskView":
+        return cls(task, now_ms, json.loads(task.measures), json.loads(task.totals), recorded or RecordTotals())
 
     @property
     def _age_ms(self) -> int:

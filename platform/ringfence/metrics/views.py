@@ -14,6 +14,7 @@ from ringfence.http.errors import json_error
 from ringfence.metrics import cluster, connect_tasks, own_tasks
 from ringfence.metrics.task_view import FIELDS, TaskView
 from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
+from ringfence.projection import record_totals
 from ringfence.projection.models import Connector, Startups, Task, Worker
 
 _CLOCKS = Family(
@@ -40,14 +41,21 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
-    """Of the connectors that may be seen. Four queries, for any number of connectors and tasks."""
+    """Of the connectors that may be seen. Five queries, for any number of connectors and tasks."""
     connectors = list(
         Connector.objects.filter(who.query(), known=True).only(*cluster.CONNECTOR_FIELDS).order_by("name")
     )
     names = {row.name for row in connectors}
     rows = Task.objects.filter(known=True).only(*FIELDS).order_by("connector", "number")
     shown = [task for task in rows if task.connector in names]
-    views = [(labels({"connector": task.connector, "task": task.number}), TaskView.of(task, now_ms)) for task in shown]
+    recorded = record_totals.of_tasks(names)
+    views = [
+        (
+            labels({"connector": task.connector, "task": task.number}),
+            TaskView.of(task, now_ms, recorded.get((task.connector, task.number))),
+        )
+        for task in shown
+    ]
     status: list[Sample] = [
         (labels({"connector": task.connector, "task": task.number, "status": task.state.lower()}), 1.0)
         for task in shown

@@ -1,12 +1,13 @@
 """The events topic as rows: live numbers of tasks, their minutes, rounds, and a timeline for people."""
 
+import time
 from collections.abc import Sequence
 
 from django.db.models import F
 
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.events import decode
-from ringfence.projection import hanging_rows, log_rows, minutes, progress, stalls
+from ringfence.projection import bad_records, hanging_rows, log_rows, minutes, progress, stalls
 from ringfence.projection.minutes import Minutes
 from ringfence.projection.models import Connector, Event, GenerationRow, pack
 from ringfence.projection.progress import number, text
@@ -27,6 +28,8 @@ def write(records: Sequence[Record]) -> set[str]:
         if report["type"] == "hanging":
             hanging_rows.write(report)
     history.write()
+    if history.bad:
+        bad_records.look(int(time.time() * 1000), history.bad)
     stalls.moving(moved)
     log_rows.write([report for report in told if report["type"] == "log"])
     Event.objects.bulk_create([_event_row(report) for report in told if _in_timeline(report)], batch_size=100)

@@ -6,7 +6,7 @@ The number is the severity: lists show the highest first.
 from collections.abc import Sequence
 from enum import StrEnum
 
-from ringfence.projection.models import Connector, Minute, Task
+from ringfence.projection.models import Connector, Minute, RecordTotals, Task
 
 
 class Health(StrEnum):
@@ -65,7 +65,9 @@ def health_of(connector: Connector, tasks: Sequence[str]) -> Health:
     if connector.state == "RUNNING" and not connector.stale and all(state == "RUNNING" for state in tasks):
         if not tasks:
             return Health.UNHEALTHY
-        return Health.STALLED if connector.stalled else Health.HEALTHY
+        if connector.stalled:
+            return Health.STALLED
+        return Health.DEGRADED if connector.recent_skipped or connector.recent_dead_letters else Health.HEALTHY
     return Health.STARTING
 
 
@@ -99,3 +101,4 @@ def refresh(names: set[str]) -> None:
         Connector.objects.filter(name__in=gone).delete()
         Task.objects.filter(connector__in=gone).delete()
         Minute.objects.filter(connector__in=gone).delete()
+        RecordTotals.objects.filter(connector__in=gone).delete()

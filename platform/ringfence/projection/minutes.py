@@ -19,7 +19,8 @@ MOST_ROWS = 500_000
 """With more rows than this the oldest minutes go earlier, but never those of the last SHOWN + 1."""
 SHOWN = 60
 
-COUNTS = ("records", "commits", "aborted", "errors", "fences", "restarts", "failed")
+COUNTS = ("records", "commits", "aborted", "errors", "skipped", "dead_letters", "fences", "restarts", "failed")
+_COMMITTED = ("records", "skipped", "dead_letters")
 _WORST_FIRST = ("FAILED", "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED", "RUNNING", "")
 UNKNOWN = "UNKNOWN"
 """Stands for a state that nobody knows, where only the worst is told."""
@@ -60,6 +61,8 @@ class Minutes:
 
     def __init__(self) -> None:
         self._gains: dict[tuple[str, int, int], _Gain] = {}
+        self.bad: set[str] = set()
+        """Connectors that skipped records or wrote dead letters."""
 
     def _gain(self, key: Key, time_ms: int, began: str, state: str) -> dict[str, int]:
         gain = self._gains.setdefault((*key, minute_of(time_ms)), _Gain(began, state))
@@ -67,16 +70,27 @@ class Minutes:
         return gain.counts
 
     def record_report(self, task: Task, time_ms: int, gained: Mapping[str, int]) -> None:
-        """A progress report, which only a task at work sends. `gained`: records, transactions, aborted, errors."""
+        """A progress report, which only a task at work sends. `gained`: transactions, aborted, errors."""
         # The row may know a later state than the report's: topics are read side by side.
         state = "PAUSED" if task.state == "PAUSED" and task.since_ms <= time_ms else "RUNNING"
         own = self._gain((task.connector, task.number), time_ms, _before(state, task.since_ms, time_ms), state)
         every = self._gain((EVERYTHING, ITSELF), time_ms, "", "")
         for counts in (own, every):
-            counts["records"] += gained["records"]
             counts["commits"] += gained["transactions"]
             counts["aborted"] += gained["aborted"]
             counts["errors"] += gained["errors"]
+
+    def record_commits(self, key: Key, time_ms: int, gained: Mapping[str, int], state: str, since_ms: int) -> None:
+        """What was committed: records, skipped, dead_letters. `state`: the task's, since when."""
+        if gained.get("skipped") or gained.get("dead_letters"):
+            self.bad.add(key[0])
+        if not any(gained.get(name) for name in _COMMITTED):
+            return
+        own = self._gain(key, time_ms, _before(state, since_ms, time_ms), "RUNNING")
+        every = self._gain((EVERYTHING, ITSELF), time_ms, "", "")
+        for counts in (own, every):
+            for name in _COMMITTED:
+                counts[name] += gained.get(name, 0)
 
     def record_change(self, key: Key, before: str, now: str, time_ms: int, *, again: bool = False) -> None:
         """A change of state. `before`: "" for none; `again`: it is another attempt of the same generation."""
@@ -126,6 +140,8 @@ class Cell(NamedTuple):
     commits: int = 0
     aborted: int = 0
     errors: int = 0
+    skipped: int = 0
+    dead_letters: int = 0
     fences: int = 0
     restarts: int = 0
     failed: int = 0

@@ -47,6 +47,8 @@ class Connector(models.Model):
     `log_level`: what its tasks tell of what they log until then, "" for what is usual.
     `rounds_total`: fencing rounds that were finished; `fenced_total`: transactional ids that they fenced.
     `hanging_ended_total`: hanging transactions that were ended.
+    `records_total` to `last_commit_ms`: the sums of its `RecordTotals`. `recent_skipped`, `recent_dead_letters`: of the
+    last hour, since `bad_since_ms` without a pause of an hour (`projection.bad_records`).
     """
 
     name = models.TextField(primary_key=True)
@@ -82,6 +84,15 @@ class Connector(models.Model):
     fenced_total = models.BigIntegerField(default=0)
     hanging_ended_total = models.BigIntegerField(default=0)
 
+    records_total = models.BigIntegerField(default=0)
+    skipped_total = models.BigIntegerField(default=0)
+    dead_letters_total = models.BigIntegerField(default=0)
+    aborted_records_total = models.BigIntegerField(default=0)
+    last_commit_ms = models.BigIntegerField(default=0)
+    recent_skipped = models.BigIntegerField(default=0)
+    recent_dead_letters = models.BigIntegerField(default=0)
+    bad_since_ms = models.BigIntegerField(default=0)
+
     class Meta:
         indexes: ClassVar = [models.Index(fields=["known", "severity", "name"], name="connector_list")]
 
@@ -103,7 +114,7 @@ class Task(models.Model):
     """A task: its config, its newest status, and what it last reported about itself.
 
     `known`: it belongs to the newest generation. The live numbers are those of `live_attempt` of `live_generation`;
-    `records_total` goes on over attempts; `recent` is JSON: [second, records of that report] of the last reports, with
+    `recent` is JSON: [second, records of that report] of the last reports, with
     the transactions that ended since the one before, if any (`mirror.progress`).
     `measures` (the rest of the newest report) and `totals` (counts that go on over attempts): see `mirror.measures`.
     `restarts`: automatic ones in a row; `next_restart_ms`: the next one's time; `auto_restarts`: all that were seen.
@@ -130,7 +141,6 @@ class Task(models.Model):
     live_attempt = models.IntegerField(default=-1)
     reported_ms = models.BigIntegerField(default=0)
     records = models.BigIntegerField(default=0)
-    records_total = models.BigIntegerField(default=0)
     rate = models.FloatField(default=0)
     bytes = models.BigIntegerField(default=0)
     transactions = models.BigIntegerField(default=0)
@@ -154,6 +164,26 @@ class Task(models.Model):
     def settings(self) -> dict[str, str]:
         """The task's configuration: secrets in clear. Raises `NoKey`."""
         return loads_clean(decrypt_text(self.config, f"task {self.connector}-{self.number}"))
+
+
+class RecordTotals(models.Model):
+    """What a task number of a connector has committed over all of its attempts, also those of tasks that are gone.
+
+    `attempts`: JSON of what each of the newest attempts said, {"generation.attempt": {name: count}}: counts come from
+    two topics, and each is counted once (`projection.record_totals`). Kept until the connector is gone.
+    """
+
+    connector = models.TextField()
+    task = models.IntegerField()
+    records = models.BigIntegerField(default=0)
+    skipped = models.BigIntegerField(default=0)
+    dead_letters = models.BigIntegerField(default=0)
+    aborted_records = models.BigIntegerField(default=0)
+    last_commit_ms = models.BigIntegerField(default=0)
+    attempts = models.TextField(default="{}")
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "task"], name="one_record_totals")]
 
 
 class GenerationRow(models.Model):
@@ -213,7 +243,7 @@ class Minute(models.Model):
     """What a task did in one minute (minutes since the epoch); written and read by `mirror.minutes`.
 
     `state`: the worst in it; `began`: the one in which it began. `fences`: rounds that ended; `restarts`: attempts that
-    began again in their generation; `failed`: times that it failed.
+    began again in their generation; `failed`: times that it failed; `records`: committed ones.
     """
 
     connector = models.TextField()
@@ -225,6 +255,8 @@ class Minute(models.Model):
     commits = models.BigIntegerField(default=0)
     aborted = models.BigIntegerField(default=0)
     errors = models.BigIntegerField(default=0)
+    skipped = models.BigIntegerField(default=0)
+    dead_letters = models.BigIntegerField(default=0)
     fences = models.IntegerField(default=0)
     restarts = models.IntegerField(default=0)
     failed = models.IntegerField(default=0)

@@ -1,10 +1,15 @@
 """The offsets topic as rows. Keys are compared parsed: `["connector", {source partition}]`."""
 
 import json
+import time
 from collections.abc import Sequence
 
+from ringfence.fencing.offsets.record_counts import decode
+from ringfence.projection import bad_records, record_totals
 from ringfence.projection.clean_text import clean
+from ringfence.projection.minutes import Minutes
 from ringfence.projection.models import SourceOffset, pack
+from ringfence.projection.record_totals import Told
 from ringfence.projection.records import Record
 
 
@@ -24,12 +29,18 @@ def parse_key(key: bytes | None) -> tuple[str, str] | None:
 
 
 def write(records: Sequence[Record]) -> set[str]:
-    """Write the newest offset of each source partition; a tombstone deletes. Inside the transaction."""
+    """Write the newest offset of each source partition; a tombstone deletes. Inside the transaction.
+
+    Their headers tell what was committed with them.
+    """
+    all_told: list[Told] = []
     newest: dict[tuple[str, str], SourceOffset | None] = {}
     for record in records:
         key = parse_key(record.key)
         if key is None:
             continue
+        if (told := decode(record.headers)) is not None:
+            all_told.append(Told(key[0], *told.key, told.counts._asdict(), record.timestamp_ms, record.timestamp_ms))
         try:
             value = json.loads(record.value or b"null")
         except ValueError:
@@ -47,6 +58,11 @@ def write(records: Sequence[Record]) -> set[str]:
     for (connector, partition), written in newest.items():
         if written is None:
             SourceOffset.objects.filter(connector=connector, partition=partition).delete()
+    history = Minutes()
+    record_totals.add(all_told, history)
+    history.write()
+    if history.bad:
+        bad_records.look(int(time.time() * 1000), history.bad)
     return {connector for connector, _ in newest}
 
 

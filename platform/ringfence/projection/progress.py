@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ringfence.fencing.topics.events import Event as Report
-from ringfence.projection import task_metrics
+from ringfence.projection import record_totals, task_metrics
 from ringfence.projection.clean_text import clean
 from ringfence.projection.minutes import Minutes
 from ringfence.projection.models import Task, pack
@@ -13,7 +13,7 @@ RECENT = 120
 """Reports kept per task for the pictures of records per second and of transactions."""
 
 _LIVE_FIELDS = (
-    "live_generation", "live_attempt", "reported_ms", "records", "records_total", "rate", "bytes", "transactions",
+    "live_generation", "live_attempt", "reported_ms", "records", "rate", "bytes", "transactions",
     "aborted", "errors", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms", "commit_ms",
     "producer_id", "epoch", "recent", "measures", "totals",
 )  # fmt: skip
@@ -44,16 +44,20 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
     tasks = {(task.connector, task.number): task for task in Task.objects.filter(connector__in=names)}
     changed: dict[tuple[str, int], Task] = {}
     moved: set[str] = set()
+    counted: list[Report] = []
     for report in reports:
         key = (text(report, "connector"), number(report, "task"))
         task = tasks.setdefault(key, Task(connector=key[0], number=key[1]))
         gained = advance(task, report)
+        if gained is not None or "committed" in report:
+            counted.append(report)  # what a replaced attempt has committed counts, too; what it only sent does not
         if gained is None:
             continue
         changed[key] = task
         if gained["records"]:
             moved.add(task.connector)
         history.record_report(task, task.reported_ms, gained)
+    record_totals.add([told for told in map(record_totals.read_report, counted) if told is not None], history)
     Task.objects.bulk_create(
         changed.values(),
         update_conflicts=True,
@@ -82,7 +86,6 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     task.rate = gained["records"] / seconds if seconds > 0.05 else (task.rate if same else 0)
     task_metrics.advance(task, report, gained, seconds, same=same)
     task.live_generation, task.live_attempt = attempt
-    task.records_total += gained["records"]
     task.reported_ms = time_ms
     task.commit_ms = float(number(report, "commit_ms"))
     for name in (*_COUNTERS, "bytes", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms"):

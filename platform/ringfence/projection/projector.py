@@ -31,7 +31,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.heartbeats.freshness import FreshnessWatch
-from ringfence.projection import config_rows, event_rows, offset_rows, positions, status_rows, topic_memory
+from ringfence.projection import bad_records, config_rows, event_rows, offset_rows, positions, status_rows, topic_memory
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.models import ClusterInfo
 from ringfence.projection.positions import Stand, Superseded
@@ -277,8 +277,9 @@ class Projector:
                 state = touched["config"] | touched["status"]
                 self._notify(Notice(tuple(state), tuple((touched["offsets"] | touched["events"]) - state), other))
             if now >= look_at:
-                if stalled := stalls.look(int(time.time() * 1000)):
-                    self._notify(Notice(tuple(stalled)))
+                now_ms = int(time.time() * 1000)
+                if changed_health := stalls.look(now_ms) | bad_records.look(now_ms):
+                    self._notify(Notice(tuple(changed_health)))
                 look_at = now + _STALL_SECONDS
             if now >= prune_at:
                 event_rows.prune(int(time.time() * 1000))

@@ -1,5 +1,6 @@
 """What the appliers read: a record of a log, told apart from Kafka so that tests need no broker."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -16,3 +17,5 @@ class Record(Protocol):
     def value(self) -> bytes | None: ...
     @property
     def timestamp_ms(self) -> int: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...

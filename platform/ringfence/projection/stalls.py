@@ -20,6 +20,7 @@ TIMES = 3
 LEAST_MINUTES = 10
 """With records in fewer minutes nobody can tell what is usual."""
 _TOGETHER = 100
+_RUNNING = (Health.HEALTHY, Health.STALLED, Health.DEGRADED)
 
 
 def usual_pause(active: Sequence[int], disturbed: Collection[int] = ()) -> int:
@@ -71,7 +72,7 @@ class Stalls:
 
 def _last_moves() -> dict[str, int]:
     """When each connector that seems well moved last; its tasks' starts count as moves."""
-    rows = Connector.objects.filter(known=True, health__in=(Health.HEALTHY, Health.STALLED))
+    rows = Connector.objects.filter(known=True, tasks_failed=0, health__in=_RUNNING)
     moves = dict(rows.values_list("name", "since_ms"))
     tasks = Task.objects.filter(known=True, connector__in=rows.values("name")).values("connector")
     last = tasks.annotate(poll=Max("last_poll_ms"), commit=Max("last_commit_ms"), since=Max("since_ms")).order_by()

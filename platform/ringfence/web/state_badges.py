@@ -31,7 +31,12 @@ class Badge:
 
 HEALTH = {
     Health.HEALTHY: Badge("Healthy", "circle-check", Severity.OK, "Running, and so are all of its tasks."),
-    Health.DEGRADED: Badge("Degraded", "triangle-alert", Severity.WARN, "Some of its tasks have failed."),
+    Health.DEGRADED: Badge(
+        "Degraded",
+        "triangle-alert",
+        Severity.WARN,
+        "Some of its tasks have failed, or records were skipped in the last hour.",
+    ),
     Health.UNHEALTHY: Badge("Unhealthy", "circle-x", Severity.BAD, "It has failed, or runs without a working task."),
     Health.STALLED: Badge("Stalled", "hourglass", Severity.WARN, "It runs, but moves nothing for longer than usual."),
     Health.FENCING: Badge(

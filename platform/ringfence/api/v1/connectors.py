@@ -17,7 +17,9 @@ from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, equal, flag, number, since, until
 from ringfence.http.errors import not_found
 from ringfence.http.masking import Masker
-from ringfence.projection.models import Connector, Event, GenerationRow, Task
+from ringfence.projection import record_totals
+from ringfence.projection.health_reasons import reason_of_health
+from ringfence.projection.models import Connector, Event, GenerationRow, RecordTotals, Task
 
 
 class ConnectorShape(serializers.Serializer[Any]):
@@ -38,6 +40,15 @@ class ConnectorShape(serializers.Serializer[Any]):
     fencing_rounds = serializers.IntegerField(source="rounds_total")
     fenced_ids = serializers.IntegerField(source="fenced_total")
     since_ms = serializers.IntegerField()
+    reason = serializers.SerializerMethodField()
+    records_total = serializers.IntegerField()
+    skipped_total = serializers.IntegerField()
+    dead_letters_total = serializers.IntegerField()
+    aborted_records_total = serializers.IntegerField()
+    last_commit_ms = serializers.IntegerField()
+
+    def get_reason(self, row: Connector) -> str:
+        return reason_of_health(row)
 
 
 class Connectors(ListView):
@@ -197,9 +208,11 @@ class Tasks(OfConnector):
         return Task.objects.filter(connector=connector.name, known=True)
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
-        found = list(rows)
+        found, recorded = list(rows), record_totals.of_tasks([self.connector.name])
         for row in found:
             row.trace, row.why = self.scrub(row.trace), self.scrub(row.why)
+            totals = recorded.get((row.connector, row.number)) or RecordTotals()
+            row.records_total, row.last_commit_ms = totals.records, totals.last_commit_ms
         return found
 
 

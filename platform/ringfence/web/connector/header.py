@@ -8,6 +8,7 @@ from typing import Any
 from ringfence.alerts.models import Incident
 from ringfence.fencing.topics.status import NO_SLOT
 from ringfence.http.masking import Masker
+from ringfence.projection.health_reasons import bad_records
 from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
 from ringfence.projection.slots import REMEDY, count_slots
 from ringfence.web.connector.traces import Failure, cause_of, group_traces
@@ -57,10 +58,11 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "cause": cause_of(trace) if trace else None,
         "failures": failures(tasks, masker, config),
         "rate": None if known.vitals.stale else rate_of(tasks, now),
-        "records": sum(task.records_total for task in tasks),
-        "aborted": sum(task.aborted for task in tasks),
+        "records": connector.records_total,
+        "bad_records": bad_records(connector.dead_letters_total, connector.skipped_total),
+        "recent_bad_records": bad_records(connector.recent_dead_letters, connector.recent_skipped),
         "open_count": sum(open_now(task) for task in tasks),
-        "last_commit_ms": max((task.last_commit_ms for task in tasks), default=0),
+        "last_commit_ms": connector.last_commit_ms,
         "offset_count": SourceOffset.objects.filter(connector=connector.name).count(),
         "leader": leader_of(known.vitals, ClusterInfo.objects.values_list("leader", flat=True).first() or ""),
         "slots": count_slots() if any(task.why == NO_SLOT for task in tasks) else None,

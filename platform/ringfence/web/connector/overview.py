@@ -1,7 +1,7 @@
 """The Overview tab: the last hour of each task, records per second, how long commits take, and what happened last."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from ringfence.projection.models import ActiveTopic, Connector, Event, Generatio
 from ringfence.web.connector import task_heatmap
 from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of
+from ringfence.web.lists.query import rate_of
 from ringfence.web.sparklines import line, rates
 from ringfence.web.state_badges import Badge, stage_look, task_look
 
@@ -21,6 +22,7 @@ SHOWN_OFFSETS = 8
 SHOWN_EVENTS = 25
 SHOWN_GENERATIONS = 5
 SHOWN_TOPICS = 8
+LATENCY_MS = 60_000
 _PASSING_STAGES = ("reading", "initialising", "starting", "creating", "waiting")
 
 
@@ -56,7 +58,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     return {
         **facts(row, tasks, masker),
         "tasks": tasks,
-        "picture": line(rates(tasks, now)),
+        "picture": line([*rates(tasks, now), rate_of(tasks, now)]),
         "hour": line(task_heatmap.rates(hour, name)),
         "hour_records": sum(cell.records for cell in minutes.join_strips([*hour.values()])),
         "strips": [
@@ -65,7 +67,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
         ],
         "strip_rows": task_heatmap.table(hour, name),
         "strip_box": f"0 0 {task_heatmap.WIDTH} {task_heatmap.HEIGHT}",
-        "latencies": latencies(tasks),
+        "latencies": latencies(task for task in tasks if task.reported_ms > now - LATENCY_MS),
         "open": [task for task in tasks if task.open_since_ms and task.state in ("RUNNING", "PAUSED")],
         "offsets": [(pretty(each.partition), pretty(each.offset), each.updated_ms) for each in offsets[:SHOWN_OFFSETS]],
         "own_offsets": may_keep_own_offsets(config),
@@ -79,7 +81,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     }
 
 
-def latencies(tasks: Sequence[Task]) -> list[Latency]:
+def latencies(tasks: Iterable[Task]) -> list[Latency]:
     """Those of the tasks that have reported commits, the slowest first."""
     found = []
     for task in tasks:

@@ -108,6 +108,6 @@ def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
 
 
 def rates(found: Mapping[Key, Sequence[Cell]], connector: str) -> list[float]:
-    """Records per second of each minute but the running one, the oldest first."""
+    """Records of each minute, the oldest first; the last one is running."""
     tasks = [cells for (name, task), cells in found.items() if name == connector and task != ITSELF]
-    return [cell.records / 60 for cell in join_strips(tasks)[:-1]]
+    return [float(cell.records) for cell in join_strips(tasks)]

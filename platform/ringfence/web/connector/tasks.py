@@ -9,7 +9,8 @@ from django.http import HttpRequest
 
 from ringfence.fencing.topics.status import MISCONFIGURED
 from ringfence.http.masking import Masker
-from ringfence.projection.models import Connector, Event, Task
+from ringfence.projection import record_totals
+from ringfence.projection.models import Connector, Event, RecordTotals, Task
 from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.traces import Cause, cause_of
@@ -22,9 +23,11 @@ STEPS = 40
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task for people. `cause`: of a failed one; `restart`: what is said of its next automatic restart."""
+    """A task for people. `totals`: over all of its attempts; `cause`: of a failed one; `restart`: what is said of its
+    next automatic restart."""
 
     task: Task
+    totals: RecordTotals
     look: Badge
     rate: float
     old: bool
@@ -49,18 +52,29 @@ def tasks(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """`?page=`."""
     found = Task.objects.filter(connector=row.name, known=True).order_by("number")
     page: Page[Task] = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page", ""))
+    totals = record_totals.of_tasks([row.name])
     masker, config, now = Masker([row.class_name]), row.settings, now_ms()
     return {
         "page": page,
-        "views": [_view(task, row, masker.scrub(task.trace or task.why, config), now) for task in page],
+        "views": [
+            _view(
+                task,
+                row,
+                masker.scrub(task.trace or task.why, config),
+                now,
+                totals.get((row.name, task.number)) or RecordTotals(),
+            )
+            for task in page
+        ],
         "steps": _steps(row, masker, config),
     }
 
 
-def _view(task: Task, row: Connector, trace: str, now: int) -> TaskView:
+def _view(task: Task, row: Connector, trace: str, now: int, totals: RecordTotals) -> TaskView:
     failed = task.state == "FAILED"
     return TaskView(
         task=task,
+        totals=totals,
         look=task_look(task.state),
         rate=task.rate if task.reported_ms > now - LIVE_MS else 0.0,
         old=task.generation not in (-1, row.generation),

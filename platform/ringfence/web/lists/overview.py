@@ -15,6 +15,7 @@ from ringfence.clocks import apart, clocks
 from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
 from ringfence.projection.health import Health
+from ringfence.projection.health_reasons import bad_records
 from ringfence.projection.minutes import EVERYTHING, SHOWN, minute_of
 from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Minute, Task, Worker
 from ringfence.web.connector.header import EventView, event_view
@@ -53,7 +54,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Records per second by minute, and the same as a table: (time, records, records per second)."""
+    """Records by minute, and the same as a table: (time, records, records per second)."""
 
     picture: Line
     table: Sequence[tuple[str, int, float]]
@@ -61,7 +62,7 @@ class Curve:
 
     @property
     def mean(self) -> float:
-        return self.records / 60 / max(1, len(self.table))
+        return self.records / max(1, len(self.table))
 
 
 def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
@@ -71,6 +72,7 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     healths = known_health()
     by_health = known.annotate(now_health=healths.column).values("now_health").order_by().annotate(n=Count("name"))
     counts = {row["now_health"]: row["n"] for row in by_health}
+    bad = known.aggregate(letters=Sum("recent_dead_letters"), skipped=Sum("recent_skipped"))
     tasks = known.aggregate(running=Sum("tasks_running"), failed=Sum("tasks_failed"), all=Sum("task_count"))
     of_tasks = Task.objects.filter(who.query(field="connector"), known=True)
     live = Q(reported_ms__gt=now_ms - LIVE_MS)
@@ -87,6 +89,8 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "tiles": _tiles(counts),
         "tasks": {key: value or 0 for key, value in tasks.items()},
         "rate": None if healths.vitals.stale else numbers["rate"] or 0.0,
+        "bad_records": (bad["letters"] or 0) + (bad["skipped"] or 0),
+        "bad_records_told": bad_records(bad["letters"] or 0, bad["skipped"] or 0),
         "open_transactions": numbers["open"],
         "oldest_open_ms": numbers["oldest"] or 0,
         "workers": workers,
@@ -146,8 +150,8 @@ def _wrong(known: Any, counts: dict[str, int], now: KnownHealth) -> tuple[list[P
 
 
 def _curve(who: Principal, now_ms: int) -> Curve:
-    """The last whole hour, without the running minute."""
-    last = minute_of(now_ms) - 1
+    """The last hour up to now: the running minute counts, as in the list and on the connectors' pages."""
+    last = minute_of(now_ms)
     rows = Minute.objects.filter(minute__gt=last - SHOWN, minute__lte=last)
     if who.may_everywhere(Verb.VIEW):
         rows = rows.filter(connector=EVERYTHING)
@@ -157,7 +161,7 @@ def _curve(who: Principal, now_ms: int) -> Curve:
     minutes = range(last - SHOWN + 1, last + 1)
     counted = [(minute, records.get(minute, 0)) for minute in minutes]
     table = [(datetime.fromtimestamp(minute * 60, UTC).strftime("%H:%M"), n, n / 60) for minute, n in counted]
-    return Curve(line([rate for _, _, rate in table]), table, sum(records.values()))
+    return Curve(line([float(n) for _, n, _ in table]), table, sum(records.values()))
 
 
 def _events(who: Principal) -> list[EventView]:

@@ -37,6 +37,10 @@ ORDERS = {
 
 SPECIAL = {
     "failed-tasks": ("With failed tasks", Q(tasks_failed__gt=0)),
+    "bad-records": (
+        "With dead letters or skipped records",
+        Q(dead_letters_total__gt=0) | Q(skipped_total__gt=0),
+    ),
     "open": (
         "With an open transaction",
         Q(Exists(Task.objects.filter(connector=OuterRef("name"), known=True, open_since_ms__gt=0))),

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ringfence.projection.health import Health
+from ringfence.projection.health_reasons import bad_records
 from ringfence.projection.minutes import hours
 from ringfence.projection.models import Connector, Task
 from ringfence.projection.slots import find_waiting
@@ -19,15 +20,14 @@ LIVE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One connector in the list."""
+    """One connector in the list. `bad_records`: all that it skipped or set aside, in words."""
 
     connector: Connector
     look: Badge
     reason: str
     rate: float | None
     """None where nobody knows what it is now."""
-    records: int
-    last_commit_ms: int
+    bad_records: str
     picture: Line
     hour: Strip
 
@@ -37,7 +37,7 @@ def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
     connectors, known = list(page), known_health()
     of: dict[str, list[Task]] = {connector.name: [] for connector in connectors}
     tasks = Task.objects.filter(connector__in=of, known=True)
-    for task in tasks.only("connector", "rate", "reported_ms", "records_total", "last_commit_ms", "recent"):
+    for task in tasks.only("connector", "rate", "reported_ms", "recent"):
         of[task.connector].append(task)
     drawn = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
     waiting = find_waiting([one.name for one in connectors if one.health in (Health.STARTING, Health.RESTARTING)])
@@ -45,14 +45,14 @@ def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
 
 
 def _row(connector: Connector, tasks: list[Task], hour: Strip, now_ms: int, known: KnownHealth, waits: str) -> Row:
+    rate = rate_of(tasks, now_ms)
     return Row(
         connector=connector,
         look=look_of(connector, known),
         reason=reason(connector, known, waits),
-        rate=None if known.vitals.stale else rate_of(tasks, now_ms),
-        records=sum(task.records_total for task in tasks),
-        last_commit_ms=max((task.last_commit_ms for task in tasks), default=0),
-        picture=line(rates(tasks, now_ms)),
+        rate=None if known.vitals.stale else rate,
+        bad_records=bad_records(connector.dead_letters_total, connector.skipped_total),
+        picture=line([*rates(tasks, now_ms), rate]),
         hour=hour,
     )
 

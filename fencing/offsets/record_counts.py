@@ -1,0 +1,67 @@
+"""How many records an attempt has committed, told in the very transaction that commits them.
+
+A report (`fencing.task.report`) comes once a second and dies with its process. So each transaction carries the counts
+in a header of its last source offset, which Kafka Connect and other readers pass over: they are in Kafka if and only if
+the records are. Cumulative since the attempt's start, so that a reader that misses one learns it from the next.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+HEADER: Final = "ringfence.counts"
+
+_NAMES: Final = ("task", "generation", "attempt", "records", "skipped", "dead_letters")
+
+
+class RecordCounts(NamedTuple):
+    """records: those in their own topics; skipped: tolerated ones that went nowhere; dead_letters: those in the dead
+    letter queue."""
+
+    records: int = 0
+    skipped: int = 0
+    dead_letters: int = 0
+
+    def plus(self, more: "RecordCounts") -> "RecordCounts":
+        return RecordCounts(*(mine + others for mine, others in zip(self, more, strict=True)))
+
+    def most(self, other: "RecordCounts") -> "RecordCounts":
+        """The larger of each: of cumulative counts the later ones."""
+        return RecordCounts(*map(max, self, other))
+
+
+class AttemptCounts(NamedTuple):
+    """What one attempt of one task has committed so far."""
+
+    task: int
+    generation: int
+    attempt: int
+    counts: RecordCounts
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        return self.task, self.generation, self.attempt
+
+
+def encode(told: AttemptCounts) -> list[tuple[str, bytes]]:
+    """The headers of a source offset."""
+    numbers = (*told.key, *told.counts)
+    return [(HEADER, json.dumps(dict(zip(_NAMES, numbers, strict=True)), separators=(",", ":")).encode())]
+
+
+def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:
+    """What the headers of a source offset tell; None where they tell nothing, or nonsense."""
+    for name, value in headers:
+        if name == HEADER:
+            try:
+                loaded = json.loads(value or b"null")
+                task, generation, attempt, *counts = (loaded[each] for each in _NAMES)
+            except (ValueError, KeyError, TypeError):
+                return None
+            told = AttemptCounts(task, generation, attempt, RecordCounts(*counts))
+            return told if all(map(_is_count, (*told.key, *counts))) else None
+    return None
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,47 @@
+"""Why a connector's health is what it is: one plain line without any of its settings."""
+
+from ringfence.projection.health import Health
+from ringfence.projection.models import Connector
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+def bad_records(dead_letters: int, skipped: int) -> str:
+    """Records that did not reach their topics, in words; "" for none."""
+    letters = f"{dead_letters:,} dead letter{'s' if dead_letters != 1 else ''}" if dead_letters else ""
+    skips = f"{skipped:,} record{'s' if skipped != 1 else ''} skipped" if skipped else ""
+    return ", ".join(filter(None, (letters, skips)))
+
+
+def reason_of_health(connector: Connector) -> str:
+    """ "" where the word says it all."""
+    count, running, failed = connector.task_count, connector.tasks_running, connector.tasks_failed
+    match connector.health:
+        case Health.UNHEALTHY:
+            if connector.unreadable:
+                return "Its configuration in Kafka cannot be read"
+            if connector.state == "FAILED":
+                return "The connector itself has failed"
+            if not failed:
+                return "It runs without a task"
+            return "Its only task has failed" if failed == 1 else f"All {failed} tasks have failed"
+        case Health.DEGRADED if failed:
+            return f"{failed} of {_tasks(count)} failed"
+        case Health.DEGRADED:
+            return f"{bad_records(connector.recent_dead_letters, connector.recent_skipped)} in the last hour"
+        case Health.STALLED:
+            usual = f" (until now {connector.usual_pause} min at most)" if connector.usual_pause else ""
+            return f"No records for longer than usual{usual}"
+        case Health.UNKNOWN:
+            return "It reports a state that is not known"
+        case Health.STARTING if connector.stale:
+            return "Its tasks wait for their new configuration"
+        case Health.STARTING | Health.RESTARTING:
+            return f"{running} of {_tasks(count)} running"
+        case Health.FENCING:
+            return "Older tasks are shut out first"
+        case Health.PAUSING | Health.STOPPING:
+            return "Tasks commit what they have"
+    return ""

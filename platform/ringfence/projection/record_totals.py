@@ -1,0 +1,136 @@
+"""How many records each task has committed, skipped and set aside: the one source of these figures.
+
+They come from two topics that are read side by side: the headers of source offsets (`fencing.offsets.record_counts`),
+which are there exactly when the records are, and progress reports, which alone tell of tasks without such offsets and
+of aborted records. Both are cumulative within an attempt, so the larger word counts, and each attempt is remembered for
+a while: a word that comes late adds nothing twice.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Max, Sum
+
+from ringfence.fencing.topics.events import Event as Report
+from ringfence.projection.minutes import Minutes, minute_of
+from ringfence.projection.models import Connector, RecordTotals, Task, pack
+
+COUNTS = ("records", "skipped", "dead_letters", "aborted_records")
+_REMEMBERED = 8
+_FIELDS = (*COUNTS, "last_commit_ms", "attempts")
+_SUMS = {
+    "records_total": "records",
+    "skipped_total": "skipped",
+    "dead_letters_total": "dead_letters",
+    "aborted_records_total": "aborted_records",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an attempt says that it has done so far, and when. commit_ms: its newest commit; 0 for none."""
+
+    connector: str
+    task: int
+    generation: int
+    attempt: int
+    counts: Mapping[str, int]
+    time_ms: int
+    commit_ms: int
+
+
+def read_report(report: Report) -> Told | None:
+    """A progress report's; None for nonsense. An earlier version told what was sent, not what was committed."""
+    task, generation, attempt = (_count(report.get(name)) for name in ("task", "generation", "attempt"))
+    name, committed = report.get("connector"), report.get("committed", [report.get("records")])
+    if not (isinstance(name, str) and name and isinstance(committed, list)):
+        return None
+    if task is None or generation is None or attempt is None:
+        return None
+    named = zip(COUNTS, [*committed[:3], *([None] * (3 - len(committed))), report.get("aborted_records")], strict=True)
+    counts = {each: count for each, value in named if (count := _count(value)) is not None}
+    time_ms, commit_ms = (_count(report.get(each)) or 0 for each in ("time_ms", "last_commit_ms"))
+    return Told(name, task, generation, attempt, counts, time_ms, commit_ms)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
+    """Add what is new to the rows, and to the minutes; returns the connectors whose totals changed.
+
+    Inside the transaction of the batch that told it.
+    """
+    # Of many words in a minute the last one says all.
+    newest = {
+        (each.connector, each.task, each.generation, each.attempt, minute_of(each.time_ms)): each for each in all_told
+    }
+    if not newest:
+        return set()
+    names = {told.connector for told in newest.values()}
+    rows = {(row.connector, row.task): row for row in RecordTotals.objects.filter(connector__in=names)}
+    tasks = Task.objects.filter(connector__in=names).values_list("connector", "number", "state", "since_ms")
+    states = {(name, number): (state, since_ms) for name, number, state, since_ms in tasks}
+    changed: set[tuple[str, int]] = set()
+    for told in newest.values():
+        key = (told.connector, told.task)
+        row = rows.setdefault(key, RecordTotals(connector=key[0], task=key[1]))
+        gained = _gain(row, told)
+        if gained is not None:
+            changed.add(key)
+            history.record_commits(key, told.time_ms, gained, *states.get(key, ("", 0)))
+    RecordTotals.objects.bulk_create(
+        [rows[key] for key in changed],
+        update_conflicts=True,
+        update_fields=_FIELDS,
+        unique_fields=["connector", "task"],
+        batch_size=80,
+    )
+    touched = {name for name, _ in changed}
+    _sum_up(touched)
+    return touched
+
+
+def _gain(row: RecordTotals, told: Told) -> dict[str, int] | None:
+    """Add to the row what it says beyond what is known; None where that is nothing."""
+    attempts: dict[str, dict[str, int]] = json.loads(row.attempts)
+    key = f"{told.generation}.{told.attempt}"
+    if key not in attempts and len(attempts) >= _REMEMBERED and _order(key) < min(map(_order, attempts)):
+        return None  # of long ago: whatever it says was counted
+    known = attempts.get(key, {})
+    gained = {name: max(0, count - known.get(name, 0)) for name, count in told.counts.items()}
+    later = told.commit_ms > row.last_commit_ms
+    if not any(gained.values()) and not later:
+        return None
+    for name, count in gained.items():
+        setattr(row, name, getattr(row, name) + count)
+    row.last_commit_ms = max(row.last_commit_ms, told.commit_ms)
+    attempts[key] = {**known, **{name: max(count, known.get(name, 0)) for name, count in told.counts.items()}}
+    kept = sorted(attempts, key=_order)[-_REMEMBERED:]
+    row.attempts = pack({each: attempts[each] for each in kept})
+    return gained
+
+
+def _order(key: str) -> tuple[int, int]:
+    generation, _, attempt = key.partition(".")
+    return int(generation), int(attempt)
+
+
+def _sum_up(names: Collection[str]) -> None:
+    """The sums of these connectors, in their rows."""
+    sums = RecordTotals.objects.filter(connector__in=names).values("connector").order_by()
+    found: Iterable[Mapping[str, Any]] = sums.annotate(
+        **{name: Sum(field) for name, field in _SUMS.items()}, last=Max("last_commit_ms")
+    )
+    for row in found:
+        counts = {name: row[name] for name in _SUMS}
+        Connector.objects.filter(name=row["connector"]).update(**counts, last_commit_ms=row["last"])
+
+
+def of_tasks(connectors: Collection[str]) -> dict[tuple[str, int], RecordTotals]:
+    """By connector and task; a task that has said nothing yet is missing."""
+    rows = RecordTotals.objects.filter(connector__in=connectors).defer("attempts")
+    return {(row.connector, row.task): row for row in rows}

@@ -1,0 +1,115 @@
+"""The totals of a connector: each committed record once, whatever dies, is stopped, or is said twice and late."""
+
+import time
+
+from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
+from ringfence.fencing.topics.status import Removed, State
+from ringfence.projection import bad_records
+from ringfence.projection.health import refresh
+from ringfence.projection.minutes import EVERYTHING, minute_of
+from ringfence.projection.models import Connector, Minute, RecordTotals, Task
+from tests.mirror.test_projection import project, running
+from tests.support.topics import Topic, connector_status
+
+
+def counts(attempt: int, records: int, skipped: int = 0, dead_letters: int = 0, task: int = 0) -> AttemptCounts:
+    return AttemptCounts(task, 3, attempt, RecordCounts(records, skipped, dead_letters))
+
+
+def report(attempt: int, committed: list[int], **fields: object) -> dict[str, object]:
+    who = {"type": "progress", "connector": "c", "task": 0, "generation": 3, "attempt": attempt}
+    return {**who, "committed": committed, **fields}
+
+
+def total() -> tuple[int, int, int]:
+    one = Connector.objects.get()
+    return one.records_total, one.skipped_total, one.dead_letters_total
+
+
+def test_what_was_committed_after_the_last_report_counts() -> None:
+    """An attempt that is killed reports no more; the offsets of its last transaction tell what it did."""
+    running(1)
+    events, offsets = Topic(), Topic()
+    events.event(**report(1, [50, 0, 0]))
+    project("events", events)
+    offsets.offset("c", {"file": "x"}, {"at": 90}, counts(1, 90))
+    project("offsets", offsets)
+    assert total() == (90, 0, 0)
+    events.event(**report(2, [10, 0, 0]))
+    offsets.offset("c", {"file": "x"}, {"at": 100}, counts(2, 10))
+    project("events", events)
+    project("offsets", offsets)
+    assert total() == (100, 0, 0)
+
+
+def test_topics_read_in_any_order_count_each_record_once() -> None:
+    running(1)
+    events, offsets = Topic(), Topic()
+    events.event(**report(2, [10, 0, 0]))
+    project("events", events)
+    offsets.offset("c", {"file": "x"}, {"at": 90}, counts(1, 90, 2, 3))
+    offsets.offset("c", {"file": "x"}, {"at": 100}, counts(2, 10))
+    project("offsets", offsets)
+    assert total() == (100, 2, 3)
+    events.event(**report(1, [80, 2, 3]))
+    project("events", events)
+    assert total() == (100, 2, 3)
+    assert sum(Minute.objects.filter(connector="c").values_list("records", flat=True)) == 100
+    assert sum(Minute.objects.filter(connector=EVERYTHING).values_list("records", flat=True)) == 100
+
+
+def test_a_stop_keeps_the_totals_and_another_generation_goes_on() -> None:
+    running(2)
+    offsets, status = Topic(), Topic()
+    offsets.offset("c", {"n": 0}, {"at": 1}, counts(1, 30))
+    offsets.offset("c", {"n": 1}, {"at": 1}, counts(1, 20, task=1))
+    project("offsets", offsets)
+    status.status(connector_status("c", State.STOPPED), Removed("status-task-c-0"), Removed("status-task-c-1"))
+    Task.objects.all().delete()
+    project("status", status)
+    assert total() == (50, 0, 0)
+    offsets.offset("c", {"n": 0}, {"at": 2}, AttemptCounts(0, 9, 1, RecordCounts(49)))
+    project("offsets", offsets)
+    assert total() == (99, 0, 0)
+    assert Connector.objects.get().last_commit_ms == 1_000
+
+
+def test_nonsense_in_a_header_does_no_harm() -> None:
+    running(1)
+    offsets = Topic()
+    for value in (
+        b"",
+        b"[]",
+        b"{",
+        b'{"task":0}',
+        b'{"task":0,"generation":1,"attempt":1,"records":"x","skipped":0}',
+        None,
+    ):
+        offsets.raw(b'["c",{"n":0}]', b'{"at":1}', headers=[("ringfence.counts", value), ("other", b"1")])
+    project("offsets", offsets)
+    assert total() == (0, 0, 0)
+
+
+def test_records_that_were_skipped_degrade_a_connector_for_an_hour() -> None:
+    running(1)
+    offsets = Topic()
+    now = int(time.time() * 1000)
+    offsets.offset("c", {"n": 0}, {"at": 1}, counts(1, 5, 1, 2), at=now)
+    project("offsets", offsets)
+    one = Connector.objects.get()
+    assert (one.health, one.recent_skipped, one.recent_dead_letters) == ("DEGRADED", 1, 2)
+    assert bad_records.look(now) == set()
+    Minute.objects.filter(connector="c", task=0, dead_letters=2).update(minute=minute_of(now) - 60)
+    assert bad_records.look(now) == {"c"}
+    one.refresh_from_db()
+    assert (one.health, one.bad_since_ms, total()) == ("HEALTHY", 0, (5, 1, 2))
+
+
+def test_the_totals_go_with_the_connector() -> None:
+    running(1)
+    offsets = Topic()
+    offsets.offset("c", {"n": 0}, {"at": 1}, counts(1, 5))
+    project("offsets", offsets)
+    Connector.objects.update(known=False, state="")
+    refresh({"c"})
+    assert not RecordTotals.objects.exists()
