@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from django.test import Client
 
 from ringfence import cli
 from ringfence.client import contexts, documents
@@ -15,6 +16,7 @@ from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import segment
 from ringfence.commands.completion import SCRIPTS, following
 from ringfence.dispatch import Refused
+from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.topics.status import State
 from tests.support.leader import FakeLeader
 
@@ -43,15 +45,39 @@ def test_lists_as_table_json_and_yaml(two: FakeLeader, capsys: Captured) -> None
     assert cli.main(["connectors", "list"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows == [
-        ["NAME", "STATE", "TASKS", "CLASS"],
-        ["a", "RUNNING", "2/2", "VerifiableSource"],
-        ["b", "c", "RUNNING", "1/1", "VerifiableSource"],
+        ["NAME", "HEALTH", "STATE", "TASKS", "CLASS"],
+        ["a", "HEALTHY", "RUNNING", "2/2", "VerifiableSource"],
+        ["b", "c", "HEALTHY", "RUNNING", "1/1", "VerifiableSource"],
     ]
     cli.main(["connectors", "list", "-o", "json"])
     as_json = json.loads(capsys.readouterr().out)
     cli.main(["connectors", "list", "-o", "yaml"])
     assert yaml.safe_load(capsys.readouterr().out) == as_json
     assert as_json["a"]["info"]["config"]["pin"] == "[hidden]"
+    assert as_json["a"]["health"] == "HEALTHY"
+
+
+def test_every_account_of_a_connector_says_the_same(two: FakeLeader, capsys: Captured) -> None:
+    """Its only task has failed, which Kafka Connect's state of the connector does not say."""
+    two.report("b c", 0, State.FAILED, trace="ValueError: no number")
+    two.offsets.offset("b c", {"n": 0}, {"at": 1}, AttemptCounts(0, 1, 1, RecordCounts(1_500, 2, 1)))
+    two.project()
+    assert cli.main(["connectors", "list"]) == 0
+    (line,) = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("b c")]
+    assert line == ["b", "c", "UNHEALTHY", "RUNNING", "0/1", "VerifiableSource"]
+    assert cli.main(["connectors", "status", "b c"]) == 0
+    told = capsys.readouterr().out
+    assert "b c is UNHEALTHY: Its only task has failed" in told
+    assert "1,500 committed, 1 as dead letters, 2 skipped" in told
+    assert "Generation: 1 (at offset" in told
+    assert "ValueError: no number" in told
+    pages = Client(headers={"host": "localhost"})
+    page = pages.get("/ui/connectors").content.decode()
+    assert "Its only task has failed" in page
+    assert "1,500" in page
+    metrics = pages.get("/metrics").content.decode()
+    assert 'ringfence_connector_health{connector="b c",health="unhealthy"} 1' in metrics
+    assert 'ringfence_connector_records_total{connector="b c"} 1500' in metrics
 
 
 def test_get_tasks_and_plugins(two: FakeLeader, capsys: Captured) -> None:

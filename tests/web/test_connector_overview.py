@@ -52,7 +52,8 @@ def test_the_last_hour_is_drawn_told_and_listed(client: Client, flights: FakeLea
     Minute.objects.create(connector="flights", task=1, minute=minute - 2, state="FAILED", began="RUNNING", restarts=1)
     Minute.objects.create(connector="flights", task=-1, minute=minute - 2, state="RUNNING", began="RUNNING", fences=1)
     Task.objects.filter(number=1).update(
-        measures=json.dumps({"commit_times_ms": {"min": 1, "max": 40, "sum": 60, "count": 4}})
+        measures=json.dumps({"commit_times_ms": {"min": 1, "max": 40, "sum": 60, "count": 4}}),
+        reported_ms=int(time.time() * 1000),
     )
     page = text(client.get(PAGE))
     assert page.count('class="task-strip"') == 3

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from ringfence.client import documents, editing, events, output, versions, waiting
+from ringfence.client import documents, editing, events, output, states, versions, waiting
 from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
 from ringfence.client.documents import Document
 from ringfence.client.exit_codes import ClientError, Exit
@@ -20,9 +20,11 @@ _CHANGES = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    listing = actions.add("list", _list, "all connectors and their states", output="table json yaml")
+    listing = actions.add("list", _list, "all connectors, their health and states", output="table json yaml")
     listing.add_argument("--deleted", action="store_true", help="those that were deleted; `rollback` creates one again")
     actions.add("get", _get, "one connector: its state and its tasks", connector=True, output="table json yaml")
+    about_status = "how one connector is: health and why, records, tasks and what failed"
+    actions.add("status", states.status, about_status, connector=True, output="table json yaml")
     actions.add("config", _config, "a connector's configuration", connector=True, output="yaml json properties")
     create = actions.add("create", _create, "create the connectors of a file, which must not be there yet")
     create.add_argument("--state", choices=STATES, default="running", help="what they start as (default: running)")
@@ -70,16 +72,13 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         output.listing(rest.get_rows("/api/v1/deleted-connectors", _MOST), args.output, columns)
         return 0
     found: dict[str, Any] = rest.call("GET", "/connectors?expand=status&expand=info")
+    own = states.of_all(rest)
     if args.output != "table":
+        for name, parts in found.items():
+            parts.update({key: own[name][key] for key in ("health", "reason")} if name in own else {})
         output.print_structured(found, args.output)
         return 0
-    rows = []
-    for name, parts in sorted(found.items()):
-        tasks = parts["status"]["tasks"]
-        running = sum(task["state"] == "RUNNING" for task in tasks)
-        state = parts["status"]["connector"]["state"]
-        rows.append((name, state, f"{running}/{len(tasks)}", parts["info"]["config"].get("connector.class", "")))
-    output.table(("NAME", "STATE", "TASKS", "CLASS"), rows)
+    states.table(found, own)
     return 0
 
 

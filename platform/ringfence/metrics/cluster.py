@@ -73,7 +73,7 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
             Family(
                 "ringfence_connector_health",
                 _G,
-                "1 for the connector's health, in the label `health`: the word that the pages show.",
+                "1 for the connector's health, in the label `health`: the last word that the database has.",
                 "it is unhealthy, degraded or stalled",
             ),
             [(labels({"connector": row.name, "health": row.health.lower()}), 1.0) for row in rows],

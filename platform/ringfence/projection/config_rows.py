@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from django.db.models import Max
+
 from ringfence.encryption import encrypt_text
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName
@@ -145,8 +147,18 @@ def _write_generations(change: ConfigChange) -> None:
             update_fields=_GENERATION_FIELDS,
             unique_fields=["connector", "generation"],
         )
+        _count_generation(row)
     for connector, generation, time_ms in change.fenced:
         GenerationRow.objects.filter(connector=connector, generation=generation).update(stage="done", ended_ms=time_ms)
+
+
+def _count_generation(row: GenerationRow) -> None:
+    """Its number for people: one more than the one before it. It keeps the number that it has."""
+    mine = GenerationRow.objects.filter(connector=row.connector)
+    before = mine.exclude(generation=row.generation).aggregate(Max("number"))["number__max"] or 0
+    mine.filter(generation=row.generation, number=0).update(number=before + 1)
+    numbers = mine.filter(generation=row.generation).values_list("number", flat=True)
+    Connector.objects.filter(name=row.connector, generation=row.generation).update(generation_number=numbers[0])
 
 
 def _connector_row(state: ConnectorState) -> Connector:

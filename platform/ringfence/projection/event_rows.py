@@ -25,6 +25,8 @@ def write(records: Sequence[Record]) -> set[str]:
     for report in told:
         if report["type"] == "round":
             _write_round(report, history)
+        if report["type"] == "command" and report.get("kind") == "fence_now":
+            _mark_forced(report)
         if report["type"] == "hanging":
             hanging_rows.write(report)
     history.write()
@@ -65,6 +67,16 @@ def _write_round(report: Report, history: Minutes) -> None:
     row.save()
 
 
+def _mark_forced(report: Report) -> None:
+    """A fence by hand makes a generation: its number is the offset of the last record that the command wrote."""
+    if text(report, "outcome") == "done":
+        GenerationRow.objects.update_or_create(
+            connector=text(report, "connector"),
+            generation=number(report, "offset", -1),
+            defaults={"forced": True, "forced_by": text(report, "user"), "forced_why": text(report, "message")},
+        )
+
+
 def _event_row(report: Report) -> Event:
     task = report.get("task")
     return Event(
@@ -83,9 +95,11 @@ def summary(report: Report) -> str:
     match text(report, "type"):
         case "round":
             fenced = report.get("fenced")
-            ids = f", {len(fenced)} ids fenced" if isinstance(fenced, list) and fenced else ""
+            count = len(fenced) if isinstance(fenced, list) else 0
+            ids = f", {count} transactional id{'s' if count > 1 else ''} fenced" if count else ""
             took = f" in {number(report, 'ms')} ms" if number(report, "ms") else ""
-            line = f"Generation {number(report, 'generation')}: {text(report, 'stage')}{ids}{took}"
+            line = f"{_generation_of(report)}: {text(report, 'stage')}{ids}{took}"
+            message = "" if text(report, "stage") == "done" and count else message  # it says the same again
         case "task":
             line = f"Task {number(report, 'task')}: {text(report, 'stage')} (attempt {number(report, 'attempt')})"
         case "leader":
@@ -99,6 +113,14 @@ def summary(report: Report) -> str:
         case other:
             line = other
     return f"{line}. {message}" if message else line
+
+
+def _generation_of(report: Report) -> str:
+    """Its number for people, where that is known by now."""
+    offset = number(report, "generation", -1)
+    rows = GenerationRow.objects.filter(connector=text(report, "connector"), generation=offset, number__gt=0)
+    counted = rows.values_list("number", flat=True).first()
+    return f"Generation {counted}" if counted else f"Generation at offset {offset}"
 
 
 def prune(now_ms: int) -> None:

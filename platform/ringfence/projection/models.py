@@ -45,6 +45,7 @@ class Connector(models.Model):
     `health`, `severity` and the counts are derived from this row and its tasks at each change of either.
     `stalled`: it runs, but moves nothing for longer than usual; `usual_pause`: the minutes that were (`mirror.stalls`).
     `log_level`: what its tasks tell of what they log until then, "" for what is usual.
+    `generation_number`: its generations counted from 1, for people.
     `rounds_total`: fencing rounds that were finished; `fenced_total`: transactional ids that they fenced.
     `hanging_ended_total`: hanging transactions that were ended.
     `records_total` to `last_commit_ms`: the sums of its `RecordTotals`. `recent_skipped`, `recent_dead_letters`: of the
@@ -59,6 +60,7 @@ class Connector(models.Model):
     type = models.CharField(max_length=16, default="source")
     target = models.CharField(max_length=16, default="RUNNING")
     generation = models.BigIntegerField(default=-1)
+    generation_number = models.IntegerField(default=0)
     task_count = models.IntegerField(default=0)
     stale = models.BooleanField(default=False)
     fencing = models.BooleanField(default=False)
@@ -187,7 +189,11 @@ class RecordTotals(models.Model):
 
 
 class GenerationRow(models.Model):
-    """A generation of a connector and its fencing round: `pending`, then the round's stages, then `done`."""
+    """A generation of a connector and its fencing round: `pending`, then the round's stages, then `done`.
+
+    `number`: counted from 1 for people, 0 until the config topic tells of it; `forced`: somebody asked for the fence by
+    hand, `forced_by` and why.
+    """
 
     connector = models.TextField()
     generation = models.BigIntegerField()
@@ -200,6 +206,10 @@ class GenerationRow(models.Model):
     took_ms = models.BigIntegerField(default=0)
     fenced = models.TextField(default="[]")
     message = models.TextField(default="")
+    number = models.IntegerField(default=0)
+    forced = models.BooleanField(default=False)
+    forced_by = models.TextField(default="")
+    forced_why = models.TextField(default="")
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "generation"], name="one_generation")]

@@ -32,6 +32,7 @@ class ConnectorShape(serializers.Serializer[Any]):
     target = serializers.CharField()
     worker = serializers.CharField()
     generation = serializers.IntegerField()
+    generation_number = serializers.IntegerField()
     config_offset = serializers.IntegerField()
     fencing = serializers.BooleanField()
     tasks = serializers.IntegerField(source="task_count")
@@ -120,6 +121,9 @@ class GenerationShape(serializers.Serializer[Any]):
     """`stage` of its fencing round: pending, its stages, done, failed or superseded; `took_ms`: how long it took."""
 
     generation = serializers.IntegerField()
+    number = serializers.IntegerField()
+    forced = serializers.BooleanField()
+    forced_by = serializers.CharField()
     current = serializers.BooleanField()
     tasks = serializers.IntegerField()
     config_offset = serializers.IntegerField()
@@ -133,7 +137,19 @@ class GenerationShape(serializers.Serializer[Any]):
 
 
 def _generation(row: GenerationRow, connector: Connector, message: str) -> dict[str, Any]:
-    fields = ("generation", "tasks", "config_offset", "committed_ms", "stage", "started_ms", "ended_ms", "took_ms")
+    fields = (
+        "generation",
+        "number",
+        "forced",
+        "forced_by",
+        "tasks",
+        "config_offset",
+        "committed_ms",
+        "stage",
+        "started_ms",
+        "ended_ms",
+        "took_ms",
+    )
     return {
         **{field: getattr(row, field) for field in fields},
         "current": row.generation == connector.generation,

@@ -12,6 +12,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection import minutes
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.web.connector import task_heatmap
+from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of
 from ringfence.web.lists.query import rate_of
@@ -23,7 +24,6 @@ SHOWN_EVENTS = 25
 SHOWN_GENERATIONS = 5
 SHOWN_TOPICS = 8
 LATENCY_MS = 60_000
-_PASSING_STAGES = ("reading", "initialising", "starting", "creating", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     return {
         **facts(row, tasks, masker),
         "tasks": tasks,
-        "picture": line([*rates(tasks, now), rate_of(tasks, now)]),
+        "picture": line([*rates(tasks, now)[1:], rate_of(tasks, now)]),
         "hour": line(task_heatmap.rates(hour, name)),
         "hour_records": sum(cell.records for cell in minutes.join_strips([*hour.values()])),
         "strips": [
@@ -95,13 +95,9 @@ def latencies(tasks: Iterable[Task]) -> list[Latency]:
 
 
 def _events(name: str) -> list[Event]:
-    """The newest events. Of a task's stages on its way up only the one that it is in by now is worth a line."""
-    told: list[Event] = []
-    seen: set[int | None] = set()
-    for event in Event.objects.filter(connector=name).order_by("-time_ms", "-id")[: SHOWN_EVENTS * 4]:
-        passing = event.type == "task" and event.task in seen
-        if not passing or not json.loads(event.body).get("stage", "").startswith(_PASSING_STAGES):
-            told.append(event)
-        if event.type == "task":
-            seen.add(event.task)
+    """The newest events, a task's steps as one."""
+    told = []
+    for group in fold(Event.objects.filter(connector=name).order_by("-time_ms", "-id")[: SHOWN_EVENTS * 8]):
+        group[0].summary = headline(group)
+        told.append(group[0])
     return told[:SHOWN_EVENTS]

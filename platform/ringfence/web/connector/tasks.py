@@ -1,6 +1,6 @@
 """The Tasks tab: each task's state, worker, generation, attempts and next automatic restart; what they went through."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,8 @@ from django.http import HttpRequest
 from ringfence.fencing.topics.status import MISCONFIGURED
 from ringfence.http.masking import Masker
 from ringfence.projection import record_totals
-from ringfence.projection.models import Connector, Event, RecordTotals, Task
+from ringfence.projection.models import Connector, Event, GenerationRow, RecordTotals, Task
+from ringfence.web.connector.event_folding import Attempts, fold_attempts
 from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.traces import Cause, cause_of
@@ -18,13 +19,13 @@ from ringfence.web.lists.query import LIVE_MS
 from ringfence.web.state_badges import Badge, task_look
 
 PAGE_SIZE = 100
-STEPS = 40
+STEPS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
     """A task for people. `totals`: over all of its attempts; `cause`: of a failed one; `restart`: what is said of its
-    next automatic restart."""
+    next automatic restart; `generation`: counted from 1, 0 where that is not known."""
 
     task: Task
     totals: RecordTotals
@@ -33,18 +34,7 @@ class TaskView:
     old: bool
     cause: Cause | None
     restart: str
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A step of an attempt."""
-
-    task: int
-    attempt: int
-    worker: str
-    text: str
-    bad: bool
-    time_ms: int
+    generation: int
 
 
 @tab("tasks")
@@ -53,11 +43,14 @@ def tasks(request: HttpRequest, row: Connector) -> dict[str, Any]:
     found = Task.objects.filter(connector=row.name, known=True).order_by("number")
     page: Page[Task] = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page", ""))
     totals = record_totals.of_tasks([row.name])
+    made = GenerationRow.objects.filter(connector=row.name, generation__in={task.generation for task in page})
+    numbers = dict(made.values_list("generation", "number"))
     masker, config, now = Masker([row.class_name]), row.settings, now_ms()
     return {
         "page": page,
         "views": [
             _view(
+                numbers,
                 task,
                 row,
                 masker.scrub(task.trace or task.why, config),
@@ -66,11 +59,13 @@ def tasks(request: HttpRequest, row: Connector) -> dict[str, Any]:
             )
             for task in page
         ],
-        "steps": _steps(row, masker, config),
+        "attempts": _attempts(row, masker, config),
     }
 
 
-def _view(task: Task, row: Connector, trace: str, now: int, totals: RecordTotals) -> TaskView:
+def _view(
+    numbers: Mapping[int, int], task: Task, row: Connector, trace: str, now: int, totals: RecordTotals
+) -> TaskView:
     failed = task.state == "FAILED"
     return TaskView(
         task=task,
@@ -79,6 +74,7 @@ def _view(task: Task, row: Connector, trace: str, now: int, totals: RecordTotals
         rate=task.rate if task.reported_ms > now - LIVE_MS else 0.0,
         old=task.generation not in (-1, row.generation),
         cause=cause_of(trace) if failed else None,
+        generation=numbers.get(task.generation, 0),
         restart=_restart(task) if failed and not task.next_restart_ms else "",
     )
 
@@ -89,22 +85,7 @@ def _restart(task: Task) -> str:
     return f"not by itself any more, after {task.restarts} in a row" if task.restarts else "not by itself"
 
 
-def _steps(row: Connector, masker: Masker, config: dict[str, str]) -> list[Step]:
-    """The newest steps of attempts, as long as events are kept."""
+def _attempts(row: Connector, masker: Masker, config: dict[str, str]) -> list[Attempts]:
+    """The newest attempts, as long as events are kept."""
     events = Event.objects.filter(connector=row.name, type="task", task__isnull=False).order_by("-time_ms", "-id")
-    told = []
-    for number, time_ms, text in events.values_list("task", "time_ms", "body")[:STEPS]:
-        body = json.loads(text)
-        stage, message = str(body.get("stage") or ""), masker.scrub(str(body.get("message") or ""), config)
-        said = f"{stage}: {message}" if message else stage
-        told.append(
-            Step(
-                int(number or 0),
-                int(body.get("attempt") or 0),
-                str(body.get("worker") or ""),
-                said,
-                stage in ("failed", "lost"),
-                time_ms,
-            )
-        )
-    return told
+    return fold_attempts(events[:STEPS], lambda said: masker.scrub(said, config))

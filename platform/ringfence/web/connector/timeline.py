@@ -1,6 +1,7 @@
 """The Timeline tab: what happened to a connector, and who did what to it, in one list, newest first."""
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,12 @@ from ringfence.audit.listing import entries
 from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event
+from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import event_view
 
 PAGE_SIZE = 50
+_FOLDED_PAGE_SIZE = 200
+_SAME_MS = 5_000
 AUDIT = "audit"
 KINDS = {
     "round": ("Fencing rounds", "fence"),
@@ -33,7 +37,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the list. `id` is its anchor."""
+    """One line of the list. `id` is its anchor; `steps`: what is folded in it, with times."""
 
     id: str
     kind: str
@@ -42,6 +46,7 @@ class Line:
     text: str
     time_ms: int
     changed: str = ""
+    steps: Sequence[tuple[str, int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ def story(connector: Connector, who: Principal, kind: str, page: str) -> dict[st
         every = trail
     elif not chosen:
         every = every.union(trail, all=True)
-    shown: Page[Any] = Paginator(every.order_by("-time_ms", "-id"), PAGE_SIZE).get_page(page)
+    size = _FOLDED_PAGE_SIZE if chosen in ("", "task") else PAGE_SIZE
+    shown: Page[Any] = Paginator(every.order_by("-time_ms", "-id"), size).get_page(page)
     return {
         "page": shown,
         "lines": _lines(list(shown), connector),
@@ -93,20 +99,37 @@ def _lines(stamps: list[tuple[int, int, str]], connector: Connector) -> list[Lin
     events = Event.objects.in_bulk([key for _, key, source in stamps if source != AUDIT])
     audit = AuditEntry.objects.in_bulk([key for _, key, source in stamps if source == AUDIT])
     masker, config = Masker([connector.class_name]), connector.settings
-    found = []
-    for _, key, source in stamps:
-        if source == AUDIT:
-            found.append(_of_entry(audit[key], masker, config))
-        elif key in events:  # an old one may have been dropped in between
-            view = event_view(events[key], masker, config)
-            found.append(Line(f"e{key}", view.event.type, view.icon, view.bad, view.event.summary, view.event.time_ms))
-    return found
+    found = [_of_entry(entry, masker, config) for entry in audit.values()]
+    # An old one may have been dropped in between.
+    told = [events[key] for _, key, source in stamps if source != AUDIT and key in events]
+    for group in fold(event for event in told if not _is_audited(event, audit.values())):
+        steps = [(masker.scrub(event.summary, config), event.time_ms) for event in group] if len(group) > 1 else []
+        newest = group[0]
+        newest.summary = headline(group)
+        view = event_view(newest, masker, config)
+        found.append(
+            Line(f"e{group[-1].pk}", newest.type, view.icon, view.bad, newest.summary, newest.time_ms, steps=steps)
+        )
+    return sorted(found, key=lambda line: -line.time_ms)
+
+
+def _is_audited(event: Event, entries: Iterable[AuditEntry]) -> bool:
+    """A command that was carried out for somebody, whose entry in the audit trail says the same and more."""
+    if event.type != "command" or json.loads(event.body).get("outcome") != "done":
+        return False
+    return any(abs(entry.time_ms - event.time_ms) < _SAME_MS for entry in entries if entry.outcome == Outcome.DONE)
 
 
 def _of_entry(entry: AuditEntry, masker: Masker, config: dict[str, str]) -> Line:
     who = entry.user or "somebody on this machine"
     message = f". {entry.message}" if entry.message else ""
-    text = f"{who} ({entry.via}): {entry.action}, {_OUTCOMES.get(Outcome(entry.outcome), entry.outcome)}{message}"
+    text = f"{who} ({entry.via}): {_action(entry)}, {_OUTCOMES.get(Outcome(entry.outcome), entry.outcome)}{message}"
     changed = ", ".join(json.loads(entry.changed))
     bad = entry.completed and entry.outcome != Outcome.DONE
     return Line(f"a{entry.pk}", AUDIT, "user", bad, masker.scrub(text, config), entry.time_ms, changed)
+
+
+def _action(entry: AuditEntry) -> str:
+    """What was done; a creation needs the permission `edit`, too."""
+    created = entry.action == "edit" and entry.outcome == Outcome.DONE and not json.loads(entry.before or "null")
+    return "create" if created and json.loads(entry.after or "null") else entry.action

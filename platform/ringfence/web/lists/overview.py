@@ -18,6 +18,7 @@ from ringfence.projection.health import Health
 from ringfence.projection.health_reasons import bad_records
 from ringfence.projection.minutes import EVERYTHING, SHOWN, minute_of
 from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Minute, Task, Worker
+from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import EventView, event_view
 from ringfence.web.connector.traces import Cause, cause_of
 from ringfence.web.health_reasons import reason
@@ -170,7 +171,10 @@ def _events(who: Principal) -> list[EventView]:
     if seen:  # empty where everything may be seen, and would vanish beside another condition
         seen |= Q(connector="")
     told = Event.objects.filter(seen).exclude(type="log").exclude(~Q(summary__contains=": failed"), type="task")
-    newest = list(told.order_by("-time_ms", "-id")[:EVENTS_SHOWN])
+    groups = fold(told.order_by("-time_ms", "-id")[: EVENTS_SHOWN * 10])[:EVENTS_SHOWN]
+    newest = [group[0] for group in groups]
+    for group in groups:
+        group[0].summary = headline(group)
     rows = Connector.objects.in_bulk({event.connector for event in newest if event.connector})
     masker = Masker({row.class_name for row in rows.values()})
     return [

@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
 from ringfence.projection.health import Health
 from ringfence.projection.health_reasons import bad_records
 from ringfence.projection.minutes import hours
@@ -20,14 +23,14 @@ LIVE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One connector in the list. `bad_records`: all that it skipped or set aside, in words."""
+    """One connector in the list. `records`: all that it committed, and in words what it skipped or set aside."""
 
     connector: Connector
     look: Badge
     reason: str
     rate: float | None
     """None where nobody knows what it is now."""
-    bad_records: str
+    records: SafeString
     picture: Line
     hour: Strip
 
@@ -51,10 +54,17 @@ def _row(connector: Connector, tasks: list[Task], hour: Strip, now_ms: int, know
         look=look_of(connector, known),
         reason=reason(connector, known, waits),
         rate=None if known.vitals.stale else rate,
-        bad_records=bad_records(connector.dead_letters_total, connector.skipped_total),
-        picture=line([*rates(tasks, now_ms), rate]),
+        records=_records(connector),
+        picture=line([*rates(tasks, now_ms)[1:], rate]),
         hour=hour,
     )
+
+
+def _records(connector: Connector) -> SafeString:
+    """Not a template's work: its white space alone would be much of a page of fifty rows."""
+    bad = bad_records(connector.dead_letters_total, connector.skipped_total)
+    link = format_html('<a class="sub warn-text" href="/ui/connectors/{}/dead-letters">{}</a>', connector.path, bad)
+    return format_html("{}{}", f"{connector.records_total:,}", link if bad else "")
 
 
 def rate_of(tasks: list[Task], now_ms: int) -> float:

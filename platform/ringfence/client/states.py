@@ -1,0 +1,69 @@
+"""How connectors are, in the words of the pages: health, its reason, and what was committed.
+
+A Kafka Connect has no such words; there its states are all.
+"""
+
+import argparse
+from typing import Any
+
+from ringfence.client import output, waiting
+from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.rest import Rest, segment
+
+_MOST = 10_000
+_BAD = {"dead_letters_total": "as dead letters", "skipped_total": "skipped", "aborted_records_total": "aborted"}
+
+
+def of_all(rest: Rest) -> dict[str, Any]:
+    """What our own API says of each connector, by name; {} for a Kafka Connect."""
+    try:
+        return {row["name"]: row for row in rest.get_rows("/api/v1/connectors", _MOST)}
+    except ClientError as error:
+        if error.code != Exit.NOT_FOUND:
+            raise
+        return {}
+
+
+def table(found: dict[str, Any], own: dict[str, Any]) -> None:
+    """One line for each connector. found: Kafka Connect's status and info, by name."""
+    rows = []
+    for name, parts in sorted(found.items()):
+        tasks = parts["status"]["tasks"]
+        running = sum(task["state"] == "RUNNING" for task in tasks)
+        state = parts["status"]["connector"]["state"]
+        health = own.get(name, {}).get("health", "-")
+        rows.append(
+            (name, health, state, f"{running}/{len(tasks)}", parts["info"]["config"].get("connector.class", ""))
+        )
+    output.table(("NAME", "HEALTH", "STATE", "TASKS", "CLASS"), rows)
+
+
+def status(rest: Rest, args: argparse.Namespace) -> int:
+    """`connectors status`."""
+    path = f"/connectors/{segment(args.name)}"
+    told, own = rest.call("GET", f"{path}/status"), rest.find(f"/api/v1{path}")
+    tasks = rest.get_rows(f"/api/v1{path}/tasks") if own is not None else []
+    if args.output != "table":
+        output.print_structured({**told, "own": own, "own_tasks": tasks} if own is not None else told, args.output)
+        return 0
+    if own is not None:
+        reason = f": {own['reason']}" if own["reason"] else ""
+        print(f"{own['name']} is {own['health']}{reason}")
+        print(f"State:      {waiting.describe(told)}; it shall be {own['target']}")
+        print(f"Generation: {own['generation_number']} (at offset {own['generation']} of the config topic)")
+        print(f"Records:    {_records(own)}; last commit {output.time_of(own['last_commit_ms'])}")
+    else:
+        print(f"{told['name']}: {waiting.describe(told)}")
+    numbers = {task["task"]: task for task in tasks}
+    rows = []
+    for task in told["tasks"]:
+        more = numbers.get(task["id"], {})
+        rows.append((task["id"], task["state"], task["worker_id"], more.get("attempt", "-"), waiting.cause(task)))
+    output.table(("TASK", "STATE", "WORKER", "ATTEMPT", "CAUSE"), rows)
+    return 0
+
+
+def _records(own: dict[str, Any]) -> str:
+    words = [f"{own['records_total']:,} committed"]
+    words += [f"{own[name]:,} {word}" for name, word in _BAD.items() if own[name]]
+    return ", ".join(words)

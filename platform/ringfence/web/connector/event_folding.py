@@ -1,0 +1,128 @@
+"""What a task went through, as one row: an attempt has some seven steps, and a crash loop has many attempts.
+
+The steps of a task are folded until something else happens to its connector (a command, a fencing round).
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ringfence.projection.models import Event
+
+_BAD = ("failed", "lost")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of an attempt, out of its event."""
+
+    event: Event
+    generation: int
+    attempt: int
+    stage: str
+    message: str
+    worker: str
+
+    @property
+    def failed(self) -> bool:
+        return self.stage in _BAD
+
+
+def fold(events: Iterable[Event]) -> list[list[Event]]:
+    """Events, newest first, in groups: one of a task's steps, or a single event. The newest of each comes first."""
+    groups: list[list[Event]] = []
+    opened: dict[str, dict[int, list[Event]]] = {}
+    for event in events:
+        if event.type != "task" or event.task is None:
+            opened.pop(event.connector, None)
+            groups.append([event])
+            continue
+        of_connector = opened.setdefault(event.connector, {})
+        group = of_connector.get(event.task)
+        if group is None:
+            group = of_connector[event.task] = []
+            groups.append(group)
+        group.append(event)
+    return groups
+
+
+def steps_of(group: Sequence[Event]) -> list[Step]:
+    """The steps of a group, newest first; [] for what is no task's."""
+    found = []
+    for event in group:
+        if event.type == "task":
+            body = json.loads(event.body)
+            generation, attempt = (int(body.get(name) or 0) for name in ("generation", "attempt"))
+            stage, message, worker = (str(body.get(name) or "") for name in ("stage", "message", "worker"))
+            found.append(Step(event, generation, attempt, stage, message, worker))
+    return found
+
+
+def headline(group: Sequence[Event]) -> str:
+    """The group in one line."""
+    steps = steps_of(group)
+    failures = [step for step in steps if step.failed]
+    if not failures:
+        return group[0].summary
+    newest, messages = failures[0], {step.message for step in failures}
+    attempts = len({(step.generation, step.attempt) for step in steps})
+    times = f"failed (attempt {newest.attempt})"
+    if len(failures) > 1:
+        times = f"failed {len(failures)} times in {attempts} attempts"
+    since = f", {steps[0].stage} since then" if not steps[0].failed else ""
+    error = "" if not newest.message else f". {'The newest error: ' if len(messages) > 1 else ''}{newest.message}"
+    return f"Task {group[0].task}: {times}{since}{error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Attempts of a task that ended alike, one after another, the newest steps first."""
+
+    task: int
+    first: int
+    last: int
+    steps: Sequence[Step]
+
+    @property
+    def count(self) -> int:
+        return len({(step.generation, step.attempt) for step in self.steps})
+
+    @property
+    def bad(self) -> bool:
+        return any(step.failed for step in self.steps)
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        which = f"attempts {self.first} to {self.last}" if self.count > 1 else f"attempt {self.last}"
+        where = f" on {self.newest.worker}" if self.newest.worker and self.count == 1 else ""
+        times = f"{self.count} times " if self.count > 1 else ""
+        said = f": {self.newest.message}" if self.newest.message else ""
+        return f"Task {self.task}, {which}{where}: {times}{self.newest.stage}{said}"
+
+    @property
+    def newest(self) -> Step:
+        return next((step for step in self.steps if step.failed), self.steps[0])
+
+
+def fold_attempts(events: Iterable[Event], redact: Callable[[str], str]) -> list[Attempts]:
+    """Events of tasks, newest first, by attempts; those that failed with the same words, one after another, are one.
+
+    redact: takes secrets out of what they say.
+    """
+    attempts: dict[tuple[int, int, int], list[Step]] = {}
+    for raw in steps_of(list(events)):
+        step = replace(raw, message=redact(raw.message))
+        attempts.setdefault((step.event.task or 0, step.generation, step.attempt), []).append(step)
+    folded: list[Attempts] = []
+    last_of: dict[int, int] = {}
+    for (task, _, attempt), steps in attempts.items():
+        one = Attempts(task, attempt, attempt, steps)
+        place = last_of.get(task)
+        if place is not None and one.bad and folded[place].bad and folded[place].newest.message == one.newest.message:
+            same = folded[place]
+            folded[place] = Attempts(task, attempt, same.last, [*same.steps, *steps])
+            continue
+        last_of[task] = len(folded)
+        folded.append(one)
+    return folded

@@ -1,0 +1,87 @@
+"""A crash loop is one row; a round is told once; a forced fence is marked; generations are counted for people."""
+
+from django.test import Client
+
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.config_records import CommitRecord
+from ringfence.projection.models import Connector, Event, GenerationRow
+from ringfence.web.connector.event_folding import fold, headline
+from tests.mirror.test_projection import project
+from tests.support.leader import FakeLeader
+from tests.support.pages import text
+from tests.support.topics import Topic, connector, generation
+
+STEPS = ("reading the config topic", "initialising", "reading source offsets", "starting the plugin", "running")
+
+
+def crash_loop(events: Topic, attempts: int, error: str = "ValueError: no number") -> None:
+    """As a task tells it that fails on the same record again and again."""
+    for attempt in range(1, attempts + 1):
+        for step, stage in enumerate((*STEPS, "failed")):
+            message = error if stage == "failed" else ""
+            told = {"generation": 2, "attempt": attempt, "stage": stage, "message": message}
+            events.event(type="task", connector="c", task=0, time_ms=attempt * 10_000 + step, **told)
+
+
+def test_a_crash_loop_is_one_row(client: Client, leader: FakeLeader) -> None:
+    leader.config.config(connector("c"))
+    leader.start("c")
+    events = Topic()
+    crash_loop(events, 5)
+    project("events", events)
+    groups = fold(Event.objects.filter(connector="c").order_by("-time_ms", "-id"))
+    assert [headline(group) for group in groups] == ["Task 0: failed 5 times in 5 attempts. ValueError: no number"]
+    timeline = text(client.get("/ui/connectors/c/timeline"))
+    assert timeline.count('<span class="event-icon">') == 1
+    assert "30 steps" in timeline
+    tasks = text(client.get("/ui/connectors/c/tasks"))
+    assert "attempts 1 to 5: 5 times failed" in tasks
+    for address in ("/ui/", "/ui/connectors/c"):
+        assert text(client.get(address)).count("ValueError: no number") == 1, address
+
+
+def test_attempts_with_another_error_stand_apart(leader: FakeLeader) -> None:
+    events = Topic()
+    crash_loop(events, 1)
+    crash_loop(events, 1, "OSError: no disk")
+    events.event(type="command", connector="c", kind="restart", outcome="done", time_ms=90_000)
+    events.event(type="task", connector="c", task=0, attempt=9, stage="running", time_ms=91_000)
+    project("events", events)
+    told = [headline(group) for group in fold(Event.objects.order_by("-time_ms", "-id"))]
+    assert told[0] == "Task 0: running (attempt 9)"
+    assert told[1] == "Restart: done"
+    assert "failed 2 times in 1 attempts. The newest error: " in told[2]
+
+
+def test_generations_are_counted_and_a_forced_fence_is_marked(client: Client, leader: FakeLeader) -> None:
+    leader.config.config(connector("c"), *generation("c", 1, 1))
+    leader.project()
+    leader.config.config(*generation("c", 1, len(leader.config.records)))
+    forced = len(leader.config.records) - 2
+    events = Topic()
+    events.event(
+        type="command", connector="c", kind="fence_now", outcome="done", offset=forced, user="ann", message="why"
+    )
+    project("events", events)
+    leader.project()
+    leader.config.config(CommitRecord(ConnectorName("c"), 1))
+    leader.project()
+    leader.project()
+    rows = list(GenerationRow.objects.order_by("generation").values_list("number", "forced", "forced_by"))
+    assert rows == [(1, False, ""), (2, True, "ann"), (3, False, "")]
+    assert Connector.objects.get().generation_number == 3
+    page = text(client.get("/ui/connectors/c/generations"))
+    assert page.count('<span class="tag">forced</span>') == 1
+    assert "ann: why" in page
+    assert "Generation 3" in page
+
+
+def test_a_round_says_each_thing_once(leader: FakeLeader) -> None:
+    leader.config.config(connector("c"), *generation("c", 1, 1))
+    leader.project()
+    events = Topic()
+    fenced = [{"id": "g-c-0", "producer_id": 1, "epoch": 2}]
+    told = {"generation": 2, "stage": "done", "fenced": fenced, "ms": 98, "message": "1 fenced in 0.099 s"}
+    events.event(type="round", connector="c", **told)
+    project("events", events)
+    assert Event.objects.get().summary == "Generation 1: done, 1 transactional id fenced in 98 ms"
