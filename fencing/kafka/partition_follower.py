@@ -9,17 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from kafka.errors import KafkaError, for_code
-from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.metadata import MetadataRequest
 from kafka.record.memory_records import MemoryRecords
 
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.consumer import Isolation, PartitionReader
+from ringfence.fencing.kafka.fetch_requests import find_leaders, make_fetch
 from ringfence.fencing.kafka.python_client import PythonClient
 from ringfence.fencing.kafka.settings import Connection
 
-_WITH_NAMES: Final = 12  # newer versions name topics by their id
-_BYTES: Final = 1024 * 1024
 _WAIT_MS: Final = 500
 _ASKED_MS: Final = 10_000
 _BOOTSTRAP_MS: Final = 5000
@@ -76,43 +73,13 @@ class PartitionFollower:
             self._leader = await self._find_leader()
         if self._leader is None:
             raise Retriable(f"Partition {self._partition} of topic {self._topic} has no leader now")
-        wanted = FetchRequest.FetchTopic.FetchPartition(
-            partition=self._partition,
-            current_leader_epoch=-1,
-            fetch_offset=self.position,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=_BYTES,
-        )
-        request = FetchRequest(
-            replica_id=-1,
-            max_wait_ms=_WAIT_MS,
-            min_bytes=1,
-            max_bytes=_BYTES,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=self._topic, partitions=[wanted])],
-            forgotten_topics_data=[],
-            rack_id="",
-            min_version=4,
-            max_version=_WITH_NAMES,
-        )
+        request = make_fetch(self._topic, self._partition, self.position, _WAIT_MS)
         answer = await self._client._manager.send(request, node_id=self._leader)
         return next((found for topic in answer.responses for found in topic.partitions), None)
 
     async def _find_leader(self) -> int | None:
-        wanted = MetadataRequest.MetadataRequestTopic(name=self._topic)
-        answer = await self._client._manager.send(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False))
-        return next(
-            (
-                int(found.leader_id)
-                for topic in answer.topics
-                for found in topic.partitions
-                if found.partition_index == self._partition and found.leader_id >= 0
-            ),
-            None,
-        )
+        leaders = await find_leaders(self._client._manager, self._topic, (self._partition,))
+        return leaders.get(self._partition)
 
     def _entries(self, data: bytes) -> Iterator[Entry]:
         batches = MemoryRecords(data)

@@ -5,22 +5,19 @@ address and credentials as the rest.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka.errors import BrokerResponseError, KafkaError, for_code
-from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.fetch_requests import find_leaders, make_fetch
 from ringfence.fencing.kafka.python_client import PythonClient
 from ringfence.fencing.kafka.record_batches import Batch, parse
 from ringfence.fencing.kafka.settings import Connection
 
-_WITH_NAMES: Final = 12  # newer versions name topics by their id
-_BYTES: Final = 1024 * 1024
 _WAIT_MS: Final = 100
 _IN_FLIGHT: Final = 100
 _BOOTSTRAP_MS: Final = 5000
@@ -86,9 +83,14 @@ class RawFetcher:
         """One request for each partition, all under way at once; whether any went on."""
 
         async def call() -> list[tuple[_Stretch, Any, Any]]:
-            leaders = await self._leaders(left)
+            leaders = await find_leaders(self._admin._manager, self._topic, left)
             sent = [
-                (one, self._admin._manager.send(self._request(number, one.position), node_id=leaders[number]))
+                (
+                    one,
+                    self._admin._manager.send(
+                        make_fetch(self._topic, number, one.position, _WAIT_MS), node_id=leaders[number]
+                    ),
+                )
                 for number, one in left.items()
                 if number in leaders
             ]
@@ -106,40 +108,6 @@ class RawFetcher:
             return False  # a broker that is away: asked again, of whoever leads then
         moved = [self._take(one, answer, found, take) for one, answer, found in answers]
         return any(moved)
-
-    async def _leaders(self, partitions: Iterable[int]) -> dict[int, int]:
-        wanted = MetadataRequest.MetadataRequestTopic(name=self._topic)
-        answer = await self._admin._manager.send(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False))
-        return {
-            found.partition_index: found.leader_id
-            for topic in answer.topics
-            for found in topic.partitions
-            if found.partition_index in partitions and found.leader_id >= 0
-        }
-
-    def _request(self, partition: int, position: int) -> FetchRequest:
-        wanted = FetchRequest.FetchTopic.FetchPartition(
-            partition=partition,
-            current_leader_epoch=-1,
-            fetch_offset=position,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=_BYTES,
-        )
-        return FetchRequest(
-            replica_id=-1,
-            max_wait_ms=_WAIT_MS,
-            min_bytes=1,
-            max_bytes=_BYTES,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=self._topic, partitions=[wanted])],
-            forgotten_topics_data=[],
-            rack_id="",
-            min_version=4,
-            max_version=_WITH_NAMES,
-        )
 
     def _take(self, one: _Stretch, answer: Any, found: Any, take: Callable[[int, Batch], None]) -> bool:
         """Whether the partition went on."""
