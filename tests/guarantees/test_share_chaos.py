@@ -71,10 +71,22 @@ def test_records_are_there_once(queue: Queue) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_without_the_check_there_are_records_twice(queue: Queue) -> None:
-    _, twice = chaos(queue, "nocheck", 932, 30.0)
-    assert twice > 0, "the chaos is too tame to find the defect"
+@pytest.mark.timeout(600)
+def test_without_the_check_there_are_records_twice(
+    kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Whether one run meets the defect is chance: a lock has to expire while a commit stands still."""
+    for seed in range(932, 938):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        queue = Queue(Connection(kafka.bootstrap), unique("share"), folder)
+        try:
+            _, twice = chaos(queue, "nocheck", seed, 30.0)
+        finally:
+            queue.close()
+        if twice:
+            return
+    pytest.fail("six runs were too tame to find the defect")
 
 
 @pytest.mark.slow
