@@ -77,8 +77,8 @@ def test_it_gives_what_kafka_connect_gives(name: str) -> None:
 
 def test_every_transform_and_predicate_is_compared() -> None:
     compared = Counter(name_of(case) for case in CASES if case["kind"] != "settings")
-    ours = [*(cls.name for cls in TRANSFORMS), *(cls.name for cls in PREDICATES)]
-    assert set(compared) == set(ours)
+    ours = {*(cls.name for cls in TRANSFORMS), *(cls.name for cls in PREDICATES)}
+    assert set(compared) == ours - {"ExtractNewRecordState"}  # Debezium's: test_new_record_state.py
 
 
 def by_name(keys: list[Json]) -> dict[str, Json]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ringfence.connectors.api import RecordBatch, RetriableError
+from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.settings import Connection
@@ -128,7 +129,7 @@ def test_a_retriable_error_is_repeated_in_place(stage: Stage) -> None:
 def test_an_open_transaction_is_committed_in_time_though_the_source_asks_for_patience(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polling, "_FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr(polling, "_BACKOFF", Backoff(600, 600))
 
     def stumble(task: Counting) -> None:
         if task.polls > 1:

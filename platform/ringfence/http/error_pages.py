@@ -18,7 +18,9 @@ def is_page(request: HttpRequest) -> bool:
 def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:
     """A page for a person, JSON for a tool."""
     if is_page(request):
-        return render(request, "ringfence/error.html", {"code": code, "title": title, "text": text}, status=code)
+        # The badge of open incidents is left out: it would ask the database, which may be what does not answer.
+        context = {"code": code, "title": title, "text": text, "loud_incidents": 0}
+        return render(request, "ringfence/error.html", context, status=code)
     return json_error(code, text)
 
 
