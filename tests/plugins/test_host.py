@@ -42,8 +42,8 @@ def plugin_processes() -> list[psutil.Process]:
 def test_plugins_are_listed_with_what_cannot_be_loaded(host: PluginHost) -> None:
     by_class = {plugin["class"]: plugin for plugin in host.plugins()}
     assert by_class["tests.plugins.hostile.HostileConnector"]["version"] == "6.6.6"
-    names = {name.rpartition(".")[2].removesuffix("Connector") for name in by_class}
-    assert names == {
+    found = {str(name).rpartition(".")[2].removesuffix("Connector") for name in by_class}
+    assert found == {
         "FileStreamSource",
         "Hostile",
         "KafkaSource",

@@ -16,6 +16,7 @@ from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State, WorkerRecord
+from ringfence.heartbeats.look import look
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
 from ringfence.web.live.rate_control import LONGEST, SHARE, SHORTEST, RateControl
 from tests.support.leader import FakeLeader
@@ -113,10 +114,13 @@ def test_lists_cost_the_same_queries_for_any_number(client: Client, flights: Fak
     paths = ("/ui/", "/ui/connectors", "/ui/connectors?sort=-rate", "/ui/connectors?q=c&state=healthy&sort=tasks")
 
     def queries(path: str) -> int:
+        look.forget()  # what does not answer is asked for once a second at most: here, for each page
         with CaptureQueriesContext(connection) as captured:
             client.get(path)
         return len(captured)
 
+    flights.config.config(connector("waits"))  # one more query, for any number of those that wait for a slot
+    flights.project()
     few = [queries(path) for path in paths]
     for number in range(20):
         flights.config.config(connector(f"c{number}"))
@@ -126,7 +130,7 @@ def test_lists_cost_the_same_queries_for_any_number(client: Client, flights: Fak
         flights.config.config(connector(f"c{number}"))
     flights.project()
     assert [queries(path) for path in paths] == more == few
-    assert 0 < max(few) <= 10
+    assert 0 < max(few) <= 14
 
 
 def test_a_connector_shows_its_facts_and_no_secret(client: Client, flights: FakeLeader) -> None:
@@ -457,8 +461,8 @@ def test_the_timeline_leaves_out_stages_that_were_passed(client: Client, flights
         summary, body = f"Task 0: {stage}", json.dumps({"stage": stage})
         Event.objects.create(connector="flights", task=0, type="task", time_ms=at, summary=summary, body=body)
     page = text(client.get("/ui/connectors/flights"))
-    shown = re.findall(r"Task 0: ([a-z ]+)<", page)
-    assert shown == ["starting the plugin", "lost", "running"]
+    shown = re.findall(r"Task 0: ([^<]+)<", page)
+    assert shown == ["failed (attempt 0), starting the plugin since then"]
 
 
 def test_the_database_away_has_its_page(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
