@@ -28,5 +28,6 @@ def test_of_a_deleted_connector(platform: Up, flow: Make) -> None:
     assert {f"commit-{one.name}", f"tasks-count-{one.name}", f"task-{one.name}-1"} <= kept(platform, one.name)
     one.delete()
     eventually(lambda: not kept(platform, one.name), 20, lambda: kept(platform, one.name), pause=0.2)
+    one.begin_counts()
     one.create()  # its offsets are still there
     one.settle()
