@@ -96,10 +96,17 @@ def summary(report: Report) -> str:
         case "round":
             fenced = report.get("fenced")
             count = len(fenced) if isinstance(fenced, list) else 0
-            ids = f", {count} transactional id{'s' if count > 1 else ''} fenced" if count else ""
+            done = text(report, "stage") == "done"
+            ids = (
+                f", {count} transactional id{'s' if count > 1 else ''} fenced"
+                if count
+                else ", nothing to fence"
+                if done
+                else ""
+            )
             took = f" in {number(report, 'ms')} ms" if number(report, "ms") else ""
             line = f"{_generation_of(report)}: {text(report, 'stage')}{ids}{took}"
-            message = "" if text(report, "stage") == "done" and count else message  # it says the same again
+            message = "" if done else message  # it says the same again
         case "task":
             line = f"Task {number(report, 'task')}: {text(report, 'stage')} (attempt {number(report, 'attempt')})"
         case "leader":
