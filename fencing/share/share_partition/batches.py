@@ -1,0 +1,119 @@
+"""Ranges of offsets in one state each, and how two lists of them become one. Pure.
+
+A list is a sorted tuple without overlaps; neighbours that say the same are one. Offsets that no batch covers have not
+been delivered yet, or hold no record.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+
+class RecordState(IntEnum):
+    """The numbers are those of the persisted form, which never has ACQUIRED."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+    @property
+    def terminal(self) -> bool:
+        """No delivery follows."""
+        return self >= RecordState.ACKNOWLEDGED
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Offsets from `first` to `last`, both included.
+
+    member, locked_until: of acquired records only; the time is that of the clock that the caller goes by, in seconds.
+    """
+
+    first: int
+    last: int
+    state: RecordState = RecordState.AVAILABLE
+    delivery_count: int = 0
+    member: str = ""
+    locked_until: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """The number of offsets."""
+        return self.last - self.first + 1
+
+    def cut(self, first: int, last: int) -> "Batch":
+        """The part of it between these offsets."""
+        return replace(self, first=max(first, self.first), last=min(last, self.last))
+
+    def says_same(self, other: "Batch") -> bool:
+        """Whether the two differ in nothing but their offsets."""
+        return replace(self, first=other.first, last=other.last) == other
+
+
+Batches = tuple[Batch, ...]
+
+
+def overlay(batches: Sequence[Batch], newer: Iterable[Batch]) -> Batches:
+    """The newer one wins."""
+    return _combine(batches, newer, lambda _, new: new)
+
+
+def merge(batches: Sequence[Batch], newer: Iterable[Batch]) -> Batches:
+    """The greater delivery count wins, then the greater state: how Kafka's share coordinator folds an update."""
+    return _combine(batches, newer, lambda old, new: new if _rank(new) >= _rank(old) else old)
+
+
+def prune(batches: Iterable[Batch], start: int) -> Batches:
+    """Without everything before `start`."""
+    return tuple(one.cut(start, one.last) for one in batches if one.last >= start)
+
+
+def fill(batches: Sequence[Batch], first: int, last: int) -> Batches:
+    """All offsets between the two; those without a batch are available, and were not delivered yet."""
+    return overlay((Batch(first, last),), find(batches, first, last)) if first <= last else ()
+
+
+def find(batches: Iterable[Batch], first: int, last: int) -> Batches:
+    """What covers offsets between the two, cut to them."""
+    return tuple(one.cut(first, last) for one in batches if one.first <= last and one.last >= first)
+
+
+def _rank(batch: Batch) -> tuple[int, int]:
+    return batch.delivery_count, batch.state
+
+
+def _combine(batches: Sequence[Batch], newer: Iterable[Batch], choose: Callable[[Batch, Batch], Batch]) -> Batches:
+    combined = list(batches)
+    for new in newer:
+        low = bisect_left(combined, new.first, key=lambda one: one.last)
+        high = bisect_right(combined, new.last, key=lambda one: one.first)
+        combined[low:high] = _settle(combined[low:high], new, choose)
+    return _join(combined)
+
+
+def _settle(met: Sequence[Batch], new: Batch, choose: Callable[[Batch, Batch], Batch]) -> Iterator[Batch]:
+    """What becomes of a new batch and of those that it meets, in the order of their offsets."""
+    at = new.first
+    for one in met:
+        if one.first < new.first:
+            yield one.cut(one.first, new.first - 1)
+        if at < one.first:
+            yield new.cut(at, one.first - 1)
+        first, at = max(one.first, new.first), min(one.last, new.last) + 1
+        yield choose(one, new).cut(first, at - 1)
+        if one.last > new.last:
+            yield one.cut(new.last + 1, one.last)
+    if at <= new.last:
+        yield new.cut(at, new.last)
+
+
+def _join(batches: Iterable[Batch]) -> Batches:
+    joined: list[Batch] = []
+    for one in batches:
+        if joined and joined[-1].last + 1 == one.first and joined[-1].says_same(one):
+            joined[-1] = replace(joined[-1], last=one.last)
+        else:
+            joined.append(one)
+    return tuple(joined)

@@ -1,0 +1,124 @@
+"""SHARE_CHECKPOINT and SHARE_DELTA: a share-partition's state in its own log, as the KIP's text first had it. Pure.
+
+A checkpoint has all of the state. A delta has the ranges that changed, and points back at the control record before it
+with the same checkpoint epoch. From the newest of them, the chain leads to the checkpoint, and the state is built from
+there on. (Kafka 4.3 keeps the same in `__share_group_state`: `state_topic`.)
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ringfence.fencing.share.share_partition.batches import Batch, Batches, overlay
+from ringfence.fencing.share.share_partition.state_machine import Change, SharePartition
+
+SHARE_CHECKPOINT: Final = 5
+SHARE_DELTA: Final = 6
+_EPOCHS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ShareCheckpoint:
+    """All of the state. start_offset: SPSO. end_offset: SPEO, without first deliveries that are not over."""
+
+    group_id: str
+    checkpoint_epoch: int
+    start_offset: int
+    end_offset: int
+    states: Batches = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShareDelta:
+    """The ranges that changed. back_offset: of the control record before it."""
+
+    group_id: str
+    checkpoint_epoch: int
+    back_offset: int
+    states: Batches
+
+
+ControlRecord = ShareCheckpoint | ShareDelta
+
+
+class BrokenChain(ValueError):
+    """The control records do not lead back to a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """What the leader remembers of what it has written.
+
+    back_offset: of its newest control record. end: everything before it has been said.
+    """
+
+    group_id: str
+    checkpoint_epoch: int = 0
+    back_offset: int = -1
+    end: int = 0
+
+    def checkpoint(self, partition: SharePartition, offset: int) -> tuple["Recorder", ShareCheckpoint]:
+        """A new epoch begins, with the record that is written at this offset of the log."""
+        epoch = (self.checkpoint_epoch + 1) % _EPOCHS  # a uint16
+        states = _drop_first_deliveries(partition.fold())
+        end = states[-1].last + 1 if states else partition.start
+        record = ShareCheckpoint(self.group_id, epoch, partition.start, end, states)
+        return Recorder(self.group_id, epoch, offset, end), record
+
+    def delta(self, change: Change, offset: int) -> tuple["Recorder", ShareDelta]:
+        """A change, written at this offset. Whatever is before it and was never said is said with it."""
+        states = change.written
+        before = [one for one in states if one.last >= self.end]
+        if before:
+            states = overlay(change.partition.missing(self.end, before[-1].last), states)
+        record = ShareDelta(self.group_id, self.checkpoint_epoch, self.back_offset, states)
+        end = max([self.end, *(one.last + 1 for one in states)])
+        return replace(self, back_offset=offset, end=end), record
+
+
+def recover(log: Mapping[int, ControlRecord], newest: int, delivery_limit: int = 5) -> SharePartition:
+    """The state, from the control record at offset `newest` backwards. Raises `BrokenChain`."""
+    deltas: list[ShareDelta] = []
+    at = newest
+    while True:
+        record = log.get(at)
+        if record is None:
+            raise BrokenChain(f"There is no control record at offset {at}")
+        if deltas and (record.checkpoint_epoch, record.group_id) != (deltas[-1].checkpoint_epoch, deltas[-1].group_id):
+            raise BrokenChain(f"The record at offset {at} is of checkpoint epoch {record.checkpoint_epoch}")
+        if isinstance(record, ShareCheckpoint):
+            break
+        if record.back_offset >= at:
+            raise BrokenChain(f"The record at offset {at} points ahead, to {record.back_offset}")
+        deltas.append(record)
+        at = record.back_offset
+    states = record.states
+    for delta in reversed(deltas):
+        states = overlay(states, delta.states)
+    return SharePartition.recover(record.start_offset, states, delivery_limit)
+
+
+def find_checkpoint(log: Mapping[int, ControlRecord], group_id: str) -> int | None:
+    """The share checkpoint offset (SCO) of a group: that of its newest checkpoint."""
+    offsets = (offset for offset, one in log.items() if isinstance(one, ShareCheckpoint) and one.group_id == group_id)
+    return max(offsets, default=None)
+
+
+def find_cleanable(log: Mapping[int, ControlRecord], group_ids: Iterable[str]) -> list[int]:
+    """Which control records the log cleaner may remove: all before the earliest share offset (ESO).
+
+    group_ids: all groups that read the partition. One that has no checkpoint yet holds everything.
+    """
+    checkpoints = [find_checkpoint(log, group_id) for group_id in group_ids]
+    if not checkpoints or None in checkpoints:
+        return []
+    earliest = min(offset for offset in checkpoints if offset is not None)
+    return sorted(offset for offset in log if offset < earliest)
+
+
+def _drop_first_deliveries(states: Batches) -> Batches:
+    """Without what is behind the last record of which there is something to say: it may just be delivered again."""
+    kept: list[Batch] = list(states)
+    while kept and kept[-1] == Batch(kept[-1].first, kept[-1].last):
+        kept.pop()
+    return tuple(kept)
