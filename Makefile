@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TOOLS := $(VENV)/tools
 STAMP := $(VENV)/.set-up
+HOST := connectors/java/ringfence-connect-host.jar
 ARGS ?=
 
 # The first Python on the PATH that is new enough. Set PYTHON=/path/to/python to override it.
@@ -19,7 +20,7 @@ IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
-setup: $(STAMP) ## Create .venv with everything in it; do nothing if it is up to date
+setup: $(STAMP) $(HOST) ## Create .venv with everything in it; do nothing if it is up to date
 
 # A file and not `setup` itself: it is older than pyproject.toml or constraints.txt exactly when there is work to do.
 $(STAMP): pyproject.toml constraints.txt
@@ -35,6 +36,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing Python packages into $(VENV), 1.3 GB on disk; pip prints each download with its size. This takes a few minutes."
 	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
+
+# Without Java's jars at hand it is compiled when it is first needed.
+$(HOST): $(STAMP) $(wildcard connectors/java/host/*)
+	-@$(BIN)/python -m ringfence.local.java_host && touch $(HOST)
 
 demo: setup ## Run the main job on 336,776 real flights, kill it half-way, and count what arrived
 	$(BIN)/ringfence demo $(ARGS)

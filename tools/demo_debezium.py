@@ -17,9 +17,9 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import default_root
-from ringfence.local.jars import cache_root
 from ringfence.local.plugins import install, parse
 from ringfence.local.running import Running
 from tests.support.postgres import Postgres, new_postgres

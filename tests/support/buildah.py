@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from filelock import FileLock
 
-from ringfence.local.jars import cache_root
+from ringfence.local.cache import cache_root
 from tests.support.compose import OURS, ROOT
 
 BASES: Final = ROOT / "tests" / "deployment" / "bases"

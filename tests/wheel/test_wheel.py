@@ -16,7 +16,17 @@ from tests.e2e.up import Up, environment
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE", "connectors", "fencing", "platform", "static", "templates")
+BUILT_FROM = (
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+    "connectors",
+    "fencing",
+    "platform",
+    "static",
+    "templates",
+)
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
 CONNECTOR = {
     "connector.class": "VerifiableSource",
@@ -35,12 +45,28 @@ assert {name for name in names if not name.startswith(("ringfence", ".."))} == s
 print(ringfence.__file__, connectors.__file__)
 """
 
+JAVA_HOST = """
+import importlib.metadata, zipfile
+from ringfence.local.java_host import JAR
+from ringfence.local.java_connectors import build_host
+with zipfile.ZipFile(build_host() / JAR) as jar:
+    assert "io/ringfence/connect/Host.class" in jar.namelist()
+names = {file.name for file in importlib.metadata.files("ringfence")}
+assert JAR in names
+assert [name for name in names if name.endswith(".java")] == []
+"""
+
 pytestmark = pytest.mark.timeout(420)  # it starts a platform: Kafka, web, a worker with its JVM
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=environment({}), capture_output=True, text=True, check=False
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment({}) | variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -64,7 +90,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in BUILT_FROM:
         path = ROOT / name
         if path.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.jar")  # the build compiles it
             shutil.copytree(path, source / name, symlinks=True, ignore=ignored)
         else:
             shutil.copy2(path, source / name)
@@ -94,6 +120,11 @@ def up(home: Path) -> Iterator[Up]:
 def test_authors_import_one_api_under_two_names(home: Path) -> None:
     files = run(home / "venv" / "bin" / "python", "-c", ONE_API, cwd=home).split()
     assert [file for file in files if not file.startswith(str(home))] == []
+
+
+def test_the_java_part_comes_compiled(home: Path) -> None:
+    nothing = {"XDG_CACHE_HOME": str(home / "cache"), "RINGFENCE_MAVEN_URL": "http://127.0.0.1:9/"}
+    run(home / "venv" / "bin" / "python", "-c", JAVA_HOST, cwd=home, **nothing)
 
 
 def test_pages_come_with_their_styles_and_scripts(up: Up) -> None:

@@ -4,8 +4,9 @@ import zipfile
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
-from ringfence.local.jars import FLIGHTS_FILE, cache_root
+from ringfence.local.jars import FLIGHTS_FILE
 
 FLIGHTS = 336_776
 

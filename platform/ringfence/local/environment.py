@@ -8,9 +8,10 @@ from pathlib import Path
 
 from ringfence.connectors import properties
 from ringfence.encryption import KEY_FILE, KEYS
+from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance
-from ringfence.local.jars import FLIGHTS_FILE, cache_root
+from ringfence.local.jars import FLIGHTS_FILE
 
 _WEBS = ("RINGFENCE_SECRET_KEY", "RINGFENCE_TOKEN")
 

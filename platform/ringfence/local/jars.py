@@ -14,6 +14,7 @@ from xml.sax.saxutils import quoteattr
 
 from filelock import FileLock
 
+from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
 from ringfence.local.java import find_java
 
@@ -60,12 +61,6 @@ _CHECKED: dict[tuple[Coordinate, ...], Path] = {
 
 FLIGHTS_FILE = "flights.csv"
 """The demo's input, in the cache."""
-
-
-def cache_root() -> Path:
-    """Where downloads are kept, outside of any working tree: `${XDG_CACHE_HOME:-~/.cache}/ringfence`."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "ringfence"
 
 
 def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:

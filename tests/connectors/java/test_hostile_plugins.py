@@ -19,8 +19,9 @@ from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.process import JavaEnded, JavaFailure
 from ringfence.connectors.java.task import JavaSourceTask, java_task_class
 from ringfence.fencing.task.transaction_context import RequestedEndings
+from ringfence.local.cache import cache_root
 from ringfence.local.jars import KAFKA_CONNECT, resolve
-from ringfence.local.java_connectors import _compiler
+from ringfence.local.java_host import compiler
 from tests.support.java_plugins import runtime_of
 from tests.support.waiting import eventually
 
@@ -53,7 +54,16 @@ class Context:
 def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("hostile")
     jars = resolve("kafka-connect", KAFKA_CONNECT)
-    command = [*_compiler(), "--release", "17", "-d", str(root / "classes"), "-cp", str(jars / "*"), str(SOURCE)]
+    command = [
+        *compiler(cache_root()),
+        "--release",
+        "17",
+        "-d",
+        str(root / "classes"),
+        "-cp",
+        str(jars / "*"),
+        str(SOURCE),
+    ]
     subprocess.run(command, check=True)
     folder = root / "plugins"
     folder.mkdir()
