@@ -9,6 +9,7 @@ from dataclasses import replace
 from ringfence.connectors.api import ConfigDef, ConfigException
 from ringfence.connectors.common_settings import common_settings
 from ringfence.connectors.converters import HEADER, KEY, VALUE, find_converter, find_header_converter
+from ringfence.connectors.snapshot_settings import snapshot_keys
 from ringfence.connectors.topic_creation_settings import topic_creation_keys
 from ringfence.connectors.transforms import transform_keys
 
@@ -17,11 +18,11 @@ def source_config_def(config: Mapping[str, str], *, java: bool = False) -> Confi
     """The settings that the framework knows in this configuration: also those that it must refuse.
 
     A name that is in none of these, nor in the connector's own definition, is the connector's business. java: without
-    those of transforms and converters, which are Java's own beside a Java connector.
+    those of transforms and converters, which are Java's own beside a Java connector, and with those of snapshots.
     """
     if java:
         known = (key for key in common_settings().keys.values() if not of_a_part(key.name))
-        return ConfigDef([*known, *topic_creation_keys(config).keys.values()])
+        return ConfigDef([*known, *snapshot_keys().keys.values(), *topic_creation_keys(config).keys.values()])
     definition = common_settings()
     for setting in (KEY, VALUE, HEADER):
         name = config.get(setting)

@@ -79,6 +79,13 @@ class JavaSourceConnector(SourceConnector):
         found: Sequence[str] = shared_process.get().call("support", config=self._with_full_name(config))
         return found
 
+    def find_slot(self, config: Mapping[str, str]) -> str | None:
+        """The replication slot that Debezium's first snapshot would find, "" where there is none; None for a connector
+        that takes no such snapshot. Raises `JavaFailure` where the database does not answer.
+        """
+        found = shared_process.get().call("slot", config=self._with_full_name(config))
+        return str(found["found"]) if found["concerned"] else None
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:

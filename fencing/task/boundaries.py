@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS, snapshot_timeout_ms
 from ringfence.fencing.errors import Invalid
 
 
@@ -19,11 +20,13 @@ class Boundary(StrEnum):
 class Boundaries:
     """After each batch that `poll` returned, `due` says whether the open transaction ends now.
 
-    interval_s: seconds between commits where kind is INTERVAL.
+    interval_s: seconds between commits where kind is INTERVAL. snapshot_ms: for how long the transaction of an initial
+    snapshot may be open; 0 where a snapshot has none of its own (`fencing.task.snapshot_transaction`).
     """
 
     kind: Boundary
     interval_s: float = 0.0
+    snapshot_ms: int = 0
 
     @classmethod
     def of(cls, config: Mapping[str, str], default_interval_ms: int) -> "Boundaries":
@@ -31,12 +34,15 @@ class Boundaries:
         name = (config.get("transaction.boundary") or "poll").lower()
         if name not in list(Boundary):
             raise Invalid(f"transaction.boundary={name}: use poll, interval or connector")
+        snapshot_ms = _snapshot_ms(config)
+        if snapshot_ms and name == Boundary.CONNECTOR:
+            raise Invalid("snapshot.transaction=true with transaction.boundary=connector: remove one of them")
         if name != Boundary.INTERVAL:
-            return cls(Boundary(name))
+            return cls(Boundary(name), snapshot_ms=snapshot_ms)
         text = config.get("transaction.boundary.interval.ms") or str(default_interval_ms)
         if not text.isdecimal() or int(text) < 1:
             raise Invalid(f"transaction.boundary.interval.ms={text}: an integer of at least 1 is expected")
-        return cls(Boundary.INTERVAL, int(text) / 1000)
+        return cls(Boundary.INTERVAL, int(text) / 1000, snapshot_ms)
 
     def due(self, now: float, last_commit: float) -> bool:
         """Whether to commit after a batch (or an empty poll) at monotonic time `now`."""
@@ -49,5 +55,12 @@ class Boundaries:
                 return False  # only on request: `fencing.task.transaction_context`
 
     def transaction_timeout_ms(self, configured_ms: int) -> int:
-        """At least three intervals, so that a slow commit does not look like a dead task."""
-        return max(configured_ms, int(self.interval_s * 3000))
+        """At least three intervals, so that a slow commit does not look like a dead task; at least a snapshot's."""
+        return max(configured_ms, int(self.interval_s * 3000), self.snapshot_ms)
+
+
+def _snapshot_ms(config: Mapping[str, str]) -> int:
+    try:
+        return snapshot_timeout_ms(config)
+    except ValueError as error:
+        raise Invalid(f"{SNAPSHOT_TRANSACTION_TIMEOUT_MS}: an integer is expected ({error})") from error

@@ -24,8 +24,8 @@ _PAUSED_OR_WAITING = frozenset({DesiredState.PAUSE, DesiredState.WAIT})
 class PollLoop:
     """One life of a plugin, from its first `poll` until the verdict ends it or something is raised.
 
-    requests: the plugin's, where it defines transactions itself. renew(transactions, why): gives the transactions a new
-    producer after an abort, and after a commit that may have been sent twice (invariant 11).
+    requests: the plugin's, where it defines transactions itself, or a snapshot's. renew(transactions, why): gives the
+    transactions a new producer after an abort, and after a commit that may have been sent twice (invariant 11).
     """
 
     def __init__(
@@ -93,10 +93,15 @@ class PollLoop:
             self._renew(transactions, "a commit was perhaps sent twice; its late copy is shut out")
         if prepared is not None:
             transactions.send(prepared)
-        if part.ending is not None or self._boundaries.due(self._clock.monotonic(), transactions.last_commit_at):
+        if part.ending is not None or self._due():
             self._end(part.ending)
             if not self._overlap:
                 self._settle(transactions.settle())
+
+    def _due(self) -> bool:
+        if self._requests is not None and self._requests.holds():
+            return False
+        return self._boundaries.due(self._clock.monotonic(), self._transactions.last_commit_at)
 
     def _end(self, ending: Ending | None) -> None:
         transactions = self._transactions

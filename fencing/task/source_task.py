@@ -45,6 +45,7 @@ from ringfence.fencing.task.poll_loop import PollLoop, due_in
 from ringfence.fencing.task.record_path_factory import record_path
 from ringfence.fencing.task.report import TaskReport
 from ringfence.fencing.task.share_groups import ShareGroups
+from ringfence.fencing.task.snapshot_transaction import SnapshotEndings
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.task.start_watch import StartWatch, holding_up
 from ringfence.fencing.task.timeouts import TRANSACTION_TIMED_OUT, timeouts_explained
@@ -194,7 +195,8 @@ class SourceTaskRun:
         producer = self._take_id()  # 3, 4
         transactions: Transactions | None = None
         plugin: SourceTask | None = None
-        requests = RequestedEndings() if self._boundaries.kind is Boundary.CONNECTOR else None
+        own = RequestedEndings() if self._boundaries.kind is Boundary.CONNECTOR else None
+        requests = self._snapshot_endings() or own
 
         def join(group: str, topics: Sequence[str], *, session_timeout_ms: int, first: First = None) -> GroupSource:
             assert transactions is not None
@@ -230,7 +232,7 @@ class SourceTaskRun:
                 self._plugin.config,
                 offsets,
                 self._plugin.convert.raw,
-                requests,
+                own,
                 self._view,
                 lambda: due_in(transactions, self._boundaries, self._clock),
                 self._clock,
@@ -272,6 +274,11 @@ class SourceTaskRun:
             requests=requests,
             renew=lambda spent, why: self._renew(spent, kept, why),
         )
+
+    def _snapshot_endings(self) -> RequestedEndings | None:
+        """Of a connector whose snapshot is one transaction."""
+        allowed = self._boundaries.snapshot_ms / 1000
+        return SnapshotEndings(allowed, self._open_s) if allowed else None
 
     def _open_s(self) -> float:
         """The age of the open transaction."""

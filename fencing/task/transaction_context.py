@@ -74,6 +74,10 @@ class RequestedEndings:
                 parts.append(BatchPart(batch[start:], last))
             return parts
 
+    def holds(self) -> bool:
+        """Whether the open transaction must stay open, although `transaction.boundary` would end it here."""
+        return False
+
     def at_the_end(self) -> Ending | None:
         """What was asked for a next batch that does not come, because the task stops or pauses."""
         with self._lock:

@@ -44,6 +44,7 @@ final class ConnectorCalls {
         Map<String, String> config = order.has("config") ? Frames.strings(order.get("config")) : Map.of();
         String name = order.has("name") ? order.get("name").asText() : "";
         switch (op) {
+            case "slot": return slot(config);
             case "task_configs": return taskConfigs(name, order.get("max").asInt());
             case "stop_connector": stop(name); return true;
             default: break;
@@ -62,6 +63,12 @@ final class ConnectorCalls {
                 default: throw new IllegalArgumentException(op);
             }
         }
+    }
+
+    private Object slot(Map<String, String> config) throws Exception {
+        boolean concerned = ReplicationSlot.concerns(config.get("connector.class"), config);
+        String found = concerned ? ReplicationSlot.find(plugins, config) : null;
+        return Map.of("concerned", concerned, "found", found == null ? "" : found);
     }
 
     /** Loads what every task and call loads, for the archive of classes. */

@@ -51,6 +51,7 @@ final class TaskRunner {
             task = (SourceTask) plugins.newTask(type);
             hears = overrides(type, "commitRecord");
             task.initialize(new Context(taskConfig, offsets, metrics.connectorPluginMetrics(id.connector())));
+            ReplicationSlot.clear(plugins, type.getName(), taskConfig, offsets);
             task.start(taskConfig);
         }
     }

@@ -130,8 +130,16 @@ def plugins_preflight(config: dict[str, str], deadline: float) -> dict[str, obje
     def call() -> dict[str, object]:
         services = _current()
         limit = _in_time(deadline)
-        found = report.examine(config, services.config, services.plugins, limit, services.modes)
-        return _value([check.as_json() for check in found])
+
+        def has_offsets(within: Deadline) -> bool | None:
+            try:
+                found = services.offsets.view(ConnectorName(config.get("name", "")), config, within)
+            except FencingError:
+                return None  # the finding says so
+            return any(each.offset is not None for each in found)
+
+        checks = report.examine(config, services.config, services.plugins, limit, services.modes, has_offsets)
+        return _value([check.as_json() for check in checks])
 
     return _answer(call)
 

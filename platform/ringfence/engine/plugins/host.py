@@ -122,6 +122,10 @@ class PluginHost:
         )
         return str(answer[0]), bool(answer[1])
 
+    def find_slot(self, config: Mapping[str, str], timeout: float | None = None) -> str | None:
+        """The replication slot that a first snapshot of Debezium would find; see `JavaSourceConnector.find_slot`."""
+        return cast("str | None", self._calls.call("find_slot", {"config": dict(config)}, self._limit(timeout)))
+
     def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float | None = None) -> bool:
         """Whether the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
         pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]

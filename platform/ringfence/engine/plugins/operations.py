@@ -10,6 +10,7 @@ from ringfence.connectors import files
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
+from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins import validation
@@ -78,6 +79,13 @@ class Operations:
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
         """What the connector says of itself with this configuration, see `validation.support_of`."""
         return validation.support_of(validation.find_for(self._registry, config), self._resolve(config).config)
+
+    def find_slot(self, config: Mapping[str, str]) -> str | None:
+        """See `JavaSourceConnector.find_slot`; None for any other connector."""
+        connector = validation.find_for(self._registry, config).cls()
+        if not isinstance(connector, JavaSourceConnector):
+            return None
+        return connector.find_slot(self._resolve(config).config)
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

@@ -20,6 +20,7 @@ from ringfence.connectors.config_providers import Resolved
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
+from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
 from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
 from ringfence.engine.plugins.secrets import Redactor
@@ -174,6 +175,11 @@ def _check_exactly_once(
         support.errors.extend(exactly_once_problems(connector, config))
     if str(boundary.value).lower() == "connector":
         boundary.errors.extend(boundary_problems(connector, config))
+    if (snapshot := values.get(SNAPSHOT_TRANSACTION)) is not None and snapshot.value is True:
+        if not exactly_once:
+            snapshot.errors.append("This worker does not have exactly-once source support enabled.")
+        if str(boundary.value).lower() == "connector":
+            snapshot.errors.append("With transaction.boundary=connector the connector says where transactions end.")
 
 
 def exactly_once_problems(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:

@@ -13,6 +13,7 @@ from ringfence.connectors.api.config_types import ConfigKey, ConfigValue, Import
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC, TRANSACTION_BOUNDARY_INTERVAL_MS
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role
 from ringfence.connectors.kafka_settings.security import SECRETS
+from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import astray, effective, too_few_acks, transaction_timeout_ms
 from ringfence.fencing.task.boundaries import Boundaries
@@ -80,11 +81,16 @@ def _too_long(given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
         name = f"{Role.PRODUCER}.override.{TRANSACTION_TIMEOUT}"
         return {name: f"Transactions may be open for {limit} ms at most, not {configured}: lower {name}, or {remedy}."}
     try:
-        needed = Boundaries.of(given, worker.number("offset.flush.interval.ms")).transaction_timeout_ms(configured)
+        boundaries = Boundaries.of(given, worker.number("offset.flush.interval.ms"))
     except Invalid:
         return {}  # validation of the boundary says what is wrong
-    if needed <= limit:
+    if boundaries.transaction_timeout_ms(configured) <= limit:
         return {}
+    if boundaries.snapshot_ms > limit:
+        name = SNAPSHOT_TRANSACTION_TIMEOUT_MS
+        why = f"Transactions may be open for {limit} ms at most, not {boundaries.snapshot_ms}"
+        return {name: f"{why}: lower {name}, or {remedy}."}
+    needed = boundaries.transaction_timeout_ms(configured)
     name = TRANSACTION_BOUNDARY_INTERVAL_MS
     why = f"Transactions may be open for {limit} ms at most, and three intervals take {needed}"
     return {name: f"{why}: lower {name}, or {remedy}."}

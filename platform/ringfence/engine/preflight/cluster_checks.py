@@ -69,8 +69,11 @@ class Asker:
     @property
     def timeout_ms(self) -> int:
         """The transaction timeout that its tasks settle on."""
-        boundaries = Boundaries.of(self.config, self.worker.number("offset.flush.interval.ms"))
-        return boundaries.transaction_timeout_ms(transaction_timeout_ms(self.worker.settings, self.config))
+        return self.boundaries.transaction_timeout_ms(transaction_timeout_ms(self.worker.settings, self.config))
+
+    @property
+    def boundaries(self) -> Boundaries:
+        return Boundaries.of(self.config, self.worker.number("offset.flush.interval.ms"))
 
 
 def checks(asker: Asker) -> Iterator[Check]:
@@ -153,7 +156,8 @@ def _limits(prober: Prober, asker: Asker) -> Iterator[Check]:
     if asker.topic:
         yield _durability(prober, asker, asker.topic)
     if asker.transactional:
-        yield findings.timeout(prober.broker_setting("transaction.max.timeout.ms"), asker.timeout_ms)
+        limit = prober.broker_setting("transaction.max.timeout.ms")
+        yield findings.timeout(limit, asker.timeout_ms, asker.boundaries.snapshot_ms)
 
 
 def _as_worker(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:

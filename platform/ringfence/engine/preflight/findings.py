@@ -6,6 +6,11 @@ from enum import StrEnum
 from typing import Final
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.snapshot_settings import (
+    SNAPSHOT_TRANSACTION,
+    SNAPSHOT_TRANSACTION_DROP_SLOT,
+    SNAPSHOT_TRANSACTION_TIMEOUT_MS,
+)
 from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
 from ringfence.fencing.kafka.probes import IdHolder, Permission
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
@@ -62,16 +67,60 @@ def lagging(modes: Mapping[str, str] | None, *, required: bool) -> Check | None:
     return Check(key, Result.FAILED if required else Result.UNKNOWN, text, remedy, key, decides=required)
 
 
-def timeout(limit: str | None, timeout_ms: int) -> Check:
+def timeout(limit: str | None, timeout_ms: int, snapshot_ms: int = 0) -> Check:
+    """snapshot_ms: for how long the transaction of an initial snapshot may be open; 0 where it has none of its own."""
     name, key = "transaction timeout", "producer.override.transaction.timeout.ms"
+    of_a_snapshot = snapshot_ms == timeout_ms
+    key = SNAPSHOT_TRANSACTION_TIMEOUT_MS if of_a_snapshot else key
     if limit is None:
         text = "The worker's principal may not ask for the broker's transaction.max.timeout.ms."
         return Check(name, Result.UNKNOWN, text, "Grant it DescribeConfigs on the cluster.", key)
     if timeout_ms <= int(limit):
         return Check(name, Result.OK, f"{timeout_ms} ms; the broker allows up to {limit} ms.", key=key)
+    if of_a_snapshot:
+        text = f"The snapshot's transaction may take {timeout_ms} ms; the broker allows {limit} ms."
+        remedy = f"Lower {key} to what the snapshot takes, or raise the broker's transaction.max.timeout.ms."
+        return Check(name, Result.FAILED, text, remedy, key, decides=True)
     text = f"The task needs {timeout_ms} ms (at least three commit intervals); the broker allows {limit} ms."
     remedy = f"Shorten the interval, lower {key}, or raise the broker's transaction.max.timeout.ms."
     return Check(name, Result.FAILED, text, remedy, key, decides=True)
+
+
+_SLOT: Final = "replication slot"
+_SLOT_NAME: Final = "slot.name"
+
+
+def check_slot(slot: str, committed: bool | None, config: Mapping[str, str]) -> Check:
+    """slot: the one that Debezium's first snapshot would find, "" where there is none; committed: whether the connector
+    has source offsets, None where nobody knows.
+    """
+    if not slot:
+        return Check(_SLOT, Result.OK, "It is not there yet: it is made with the first snapshot.", key=_SLOT_NAME)
+    if committed:
+        return Check(_SLOT, Result.OK, f"Slot {slot} is there, and source offsets are committed.", key=_SLOT_NAME)
+    if committed is None:
+        return unknown_slot("whether source offsets are committed cannot be read now")
+    one, drops = (
+        config.get(name, "").strip().lower() for name in (SNAPSHOT_TRANSACTION, SNAPSHOT_TRANSACTION_DROP_SLOT)
+    )
+    if one == drops == "true":
+        text = f"Slot {slot} is there, and no source offset is committed: the task drops it before the snapshot."
+        return Check(_SLOT, Result.OK, text, key=_SLOT_NAME)
+    text = (
+        f"Slot {slot} is there, and no source offset is committed: an interrupted snapshot has left it, or somebody "
+        "else made it. Changes made around the beginning of the next snapshot come twice."
+    )
+    remedy = (
+        f"Drop it with SELECT pg_drop_replication_slot('{slot}'), or set {SNAPSHOT_TRANSACTION}=true and "
+        f"{SNAPSHOT_TRANSACTION_DROP_SLOT}=true."
+    )
+    return Check(_SLOT, Result.FAILED, text, remedy, _SLOT_NAME)
+
+
+def unknown_slot(why: str) -> Check:
+    """The database, or Kafka, could not be asked."""
+    text = f"Whether an old slot is there could not be found out: {why}"
+    return Check(_SLOT, Result.UNKNOWN, text, "Check the connector's database settings.", _SLOT_NAME)
 
 
 def compaction(principal: str, topic: str, policy: str | None, exists: bool | None = None) -> Check:

@@ -43,8 +43,12 @@ def examine(
     plugins: PluginHost,
     limit: Deadline,
     modes: Callable[[Deadline], Mapping[str, str] | None] = lambda _: None,
+    offsets: Callable[[Deadline], bool | None] = lambda _: None,
 ) -> list[Check]:
-    """All checks of a configuration. Raises the plugin errors of one that names no connector that is there."""
+    """All checks of a configuration. Raises the plugin errors of one that names no connector that is there.
+
+    offsets: whether any source offset of its name is committed, None where that cannot be read.
+    """
     try:
         support, boundaries = plugins.exactly_once_support(config, max(0.1, limit.slice(plugins.call_seconds)))
     except (UnknownPlugin, BadRequest):
@@ -61,7 +65,20 @@ def examine(
         warnings_of(config, worker),
         modes(Deadline.after(limit.slice(5))),
     )
-    return checks(question, worker)
+    return [*checks(question, worker), *_slot(config, plugins, limit, offsets)]
+
+
+def _slot(
+    config: Mapping[str, str], plugins: PluginHost, limit: Deadline, offsets: Callable[[Deadline], bool | None]
+) -> Iterator[Check]:
+    """What Debezium's first snapshot of a PostgreSQL database would meet there."""
+    try:
+        slot = plugins.find_slot(config, max(0.1, limit.slice(plugins.call_seconds)))
+    except PluginError as error:
+        yield findings.unknown_slot(error.message)
+        return
+    if slot is not None:
+        yield findings.check_slot(slot, offsets(Deadline.after(limit.slice(10))) if slot else None, config)
 
 
 def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:

@@ -1,0 +1,63 @@
+"""The settings of a Java connector whose initial snapshot is one transaction. Kafka Connect has nothing like them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ringfence.connectors.api import ConfigDef, ConfigType, Importance, Range, Width
+
+SNAPSHOT_TRANSACTION: Final = "snapshot.transaction"
+SNAPSHOT_TRANSACTION_TIMEOUT_MS: Final = "snapshot.transaction.timeout.ms"
+SNAPSHOT_TRANSACTION_DROP_SLOT: Final = "snapshot.transaction.drop.slot"
+DEFAULT_TIMEOUT_MS: Final = 900_000
+"""The brokers' own default of transaction.max.timeout.ms."""
+_GROUP: Final = "Exactly Once Support"
+
+
+def snapshot_keys() -> ConfigDef:
+    """Their definitions."""
+    return (
+        ConfigDef()
+        .define(
+            SNAPSHOT_TRANSACTION,
+            ConfigType.BOOLEAN,
+            default=False,
+            importance=Importance.MEDIUM,
+            documentation="Commit an initial snapshot, which source offsets in Debezium's form tell, as one "
+            "transaction. A snapshot that is interrupted then leaves no row in the topics, and none comes twice. "
+            "Consumers with read_committed see nothing of it until it ends.",
+            group=_GROUP,
+            width=Width.SHORT,
+            display_name="Snapshot as one transaction",
+        )
+        .define(
+            SNAPSHOT_TRANSACTION_TIMEOUT_MS,
+            ConfigType.LONG,
+            default=DEFAULT_TIMEOUT_MS,
+            validator=Range(1000, 2**31 - 1),
+            importance=Importance.LOW,
+            documentation="With snapshot.transaction, the longest that the snapshot may take, in milliseconds. The "
+            "brokers' transaction.max.timeout.ms and the worker's connector.transaction.timeout.max.ms must allow it.",
+            group=_GROUP,
+            width=Width.SHORT,
+            display_name="Longest snapshot",
+        )
+        .define(
+            SNAPSHOT_TRANSACTION_DROP_SLOT,
+            ConfigType.BOOLEAN,
+            default=False,
+            importance=Importance.MEDIUM,
+            documentation="With snapshot.transaction and Debezium for PostgreSQL: drop the replication slot that an "
+            "interrupted snapshot has left, before the next one. Without it the task says that the slot is there, and "
+            "does not start: with an old slot, changes made around the beginning of a snapshot come twice.",
+            group=_GROUP,
+            width=Width.SHORT,
+            display_name="Drop the slot of an interrupted snapshot",
+        )
+    )
+
+
+def snapshot_timeout_ms(config: Mapping[str, str]) -> int:
+    """For how long the snapshot's transaction may be open; 0 without such a transaction. ValueError for no number."""
+    if config.get(SNAPSHOT_TRANSACTION, "").strip().lower() != "true":
+        return 0
+    return int(config.get(SNAPSHOT_TRANSACTION_TIMEOUT_MS, "").strip() or DEFAULT_TIMEOUT_MS)
