@@ -31,6 +31,7 @@ from ringfence.connectors.api.connector import (
     SourceConnectorContext,
 )
 from ringfence.connectors.api.errors import ConnectorError, RetriableError
+from ringfence.connectors.api.metrics import Gauge, SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
@@ -58,6 +59,7 @@ __all__ = [
     "ConnectorTransactionBoundaries",
     "ExactlyOnceSupport",
     "Field",
+    "Gauge",
     "GroupInput",
     "Importance",
     "InputRecord",
@@ -79,6 +81,7 @@ __all__ = [
     "ShareRecord",
     "SourceConnector",
     "SourceConnectorContext",
+    "SourceMetrics",
     "SourceOffset",
     "SourcePartition",
     "SourceRecord",

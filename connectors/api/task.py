@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
+from ringfence.connectors.api.metrics import SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader
 from ringfence.connectors.api.records import RecordBatch, SourceRecord
 
@@ -124,6 +125,11 @@ class SourceTaskContext(Protocol):
     @property
     def raw_batches(self) -> bool:
         """True where `RecordBatch` is legal: converters and transforms leave bytes as they are."""
+        ...
+
+    @property
+    def metrics(self) -> SourceMetrics:
+        """What the task measures itself, for pages, `/metrics` and alerts."""
         ...
 
     def join_group(

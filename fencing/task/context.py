@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ringfence.connectors.api import GroupInput, OffsetReader, ShareInput, TransactionContext
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.group_source import no_groups
 from ringfence.fencing.task.share_groups import no_share_groups
 from ringfence.fencing.task.view import DesiredState, TaskView
@@ -24,6 +25,7 @@ class TaskContext:
         view: TaskView,
         due_in: Callable[[], float],
         clock: Clock,
+        metrics: Gauges,
         join: Callable[..., GroupInput] = no_groups,
         join_share: Callable[..., ShareInput] = no_share_groups,
     ) -> None:
@@ -35,6 +37,7 @@ class TaskContext:
         self._view = view
         self._due_in = due_in
         self._clock = clock
+        self._metrics = metrics
         self._join = join
         self._join_share = join_share
 
@@ -53,6 +56,10 @@ class TaskContext:
     @property
     def raw_batches(self) -> bool:
         return self._raw_batches
+
+    @property
+    def metrics(self) -> Gauges:
+        return self._metrics
 
     def join_group(
         self,

@@ -7,6 +7,7 @@ from ringfence.fencing.clock import Clock
 from ringfence.fencing.kafka.hanging import Hanging
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.metrics import StateTimes
+from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.task.transactions import Counters
 from ringfence.fencing.topics.active_topics import TopicStatus
@@ -17,6 +18,8 @@ log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
 _STARTING_EVERY_S = 5.0
+_GAUGES_EVERY_S = 5.0
+_GAUGES_AGAIN_S = 30.0
 _NO_START = frozenset({"", "running", "paused", "copying offsets"})
 
 
@@ -50,6 +53,10 @@ class TaskReport:
         self._topics: set[str] = set()
         self._topics_reset = -1
         self._times = StateTimes(self._last)
+        self.gauges = Gauges()
+        """What the plugin measures itself."""
+        self._gauges_at = -_GAUGES_EVERY_S
+        self._gauges_told: list[dict[str, object]] = []
 
     def _fields(self) -> dict[str, object]:
         placement = self._spec.placement
@@ -186,9 +193,29 @@ class TaskReport:
         if now - self._last >= _EVERY_S:
             self._last = now
             seen = (self._counters.records, self._counters.transactions, self._counters.open_records)
-            if seen != self._seen:
+            if seen != self._seen or self._gauges_due(now):
                 self._seen = seen
                 self.progress()
+
+    def _gauges_due(self, now: float) -> bool:
+        """Where none has changed they are told again after a while: what is old counts as unknown."""
+        found, since = self.gauges.report(), now - self._gauges_at
+        return since >= (_GAUGES_EVERY_S if found != self._gauges_told else _GAUGES_AGAIN_S) and bool(
+            found or self._gauges_told
+        )
+
+    def _report_gauges(self, now: float) -> dict[str, object]:
+        """A part of the numbers every few seconds."""
+        if now - self._gauges_at < _GAUGES_EVERY_S and not self._over:
+            return {}
+        found = self.gauges.report()
+        if not found and not self._gauges_told:
+            return {}
+        self._gauges_at, self._gauges_told = now, found
+        return {"gauges": [self._redact_gauge(each) for each in found]}
+
+    def _redact_gauge(self, gauge: dict[str, object]) -> dict[str, object]:
+        return {key: self._redact(each) if isinstance(each, str) else each for key, each in gauge.items()}
 
     def progress(self) -> None:
         """The attempt's numbers."""
@@ -212,6 +239,7 @@ class TaskReport:
             commit_ms=round(counters.commit_s * 1000, 2),
             **counters.measures.report(now),
             **self._times.report(now),
+            **self._report_gauges(now),
             transactional_id=self._spec.transactional_id,
             producer_id=self._producer_id,
             epoch=self._epoch,

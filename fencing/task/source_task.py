@@ -225,6 +225,7 @@ class SourceTaskRun:
             self._view.check_topics(Deadline.after(60, self._clock))
             if self._ends():
                 raise _Ended
+            self._report.gauges.clear()
             plugin = self._plugin.make()
             path = self._path(kept.topic)
             transactions = self._transactions(producer, kept, offsets, plugin, path)
@@ -236,6 +237,7 @@ class SourceTaskRun:
                 self._view,
                 lambda: due_in(transactions, self._boundaries, self._clock),
                 self._clock,
+                self._report.gauges,
                 join,
                 join_share,
             )

@@ -11,6 +11,7 @@ from ringfence.connectors.api import (
     SourceTask,
     TransactionContext,
 )
+from ringfence.fencing.task.gauges import Gauges
 
 
 class FakeOffsets:
@@ -32,6 +33,7 @@ class FakeContext:
         self.offset_reader = offsets or FakeOffsets()
         self.transaction_context: TransactionContext | None = None
         self.raw_batches = raw
+        self.metrics = Gauges()
         self.waits: list[float] = []
 
     def join_group(

@@ -72,8 +72,8 @@ def client() -> Client:
     return Client(headers={"host": "localhost"})
 
 
-def busy(now_ms: int) -> None:
-    """A connector with a task that works."""
+def busy(now_ms: int) -> Topic:
+    """A connector with a task that works; returns the topic of events."""
     config, status, events = Topic(), Topic(), Topic()
     config.config(connector("c"), *generation("c", 1, 1))
     worker = WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 4, "1", 1)
@@ -90,6 +90,7 @@ def busy(now_ms: int) -> None:
     events.event(type="round", connector="c", generation=2, stage="done", fenced=[{"id": "g-c-0"}])
     for role, topic in (("config", config), ("status", status), ("events", events)):
         project(role, topic)
+    return events
 
 
 def test_the_exposition_parses_and_has_every_metric(client: Client) -> None:

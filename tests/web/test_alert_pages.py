@@ -178,9 +178,12 @@ def test_the_first_start_has_rules_that_anybody_would_want() -> None:
 
     create = import_module("ringfence.alerts.migrations.0003_first_rules").create
     create(apps, None)
-    kinds = {"failed", "stalled", "open-transaction", "fencing-failed", "no-leader", "topic-lost"}
+    more = import_module("ringfence.alerts.migrations.0004_source_metrics").create
+    more(apps, None)
+    kinds = {"failed", "stalled", "open-transaction", "fencing-failed", "no-leader", "topic-lost", "source-metric"}
     assert set(Rule.objects.values_list("kind", flat=True)) == kinds
     create(apps, None)
+    more(apps, None)
     assert Rule.objects.count() == len(kinds)
 
 

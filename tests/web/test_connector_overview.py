@@ -37,6 +37,15 @@ def test_a_strip_joins_equal_minutes_and_ticks_what_happened() -> None:
     assert strip(0, [Cell(n) for n in range(60)]).summary == "nothing is known"
 
 
+LAGGING = {
+    "gauges_ms": int(time.time() * 1000) + 60_000,
+    "gauges": [
+        {"name": "lag", "unit": "bytes", "description": "How far behind", "value": 3 << 30, "limit": 1 << 30,
+         "remedy": "Look at it."}
+    ],
+}  # fmt: skip
+
+
 @pytest.fixture
 def flights(leader: FakeLeader) -> FakeLeader:
     leader.config.config(connector("flights", topic="t"))
@@ -52,7 +61,7 @@ def test_the_last_hour_is_drawn_told_and_listed(client: Client, flights: FakeLea
     Minute.objects.create(connector="flights", task=1, minute=minute - 2, state="FAILED", began="RUNNING", restarts=1)
     Minute.objects.create(connector="flights", task=-1, minute=minute - 2, state="RUNNING", began="RUNNING", fences=1)
     Task.objects.filter(number=1).update(
-        measures=json.dumps({"commit_times_ms": {"min": 1, "max": 40, "sum": 60, "count": 4}}),
+        measures=json.dumps({"commit_times_ms": {"min": 1, "max": 40, "sum": 60, "count": 4}, **LAGGING}),
         reported_ms=int(time.time() * 1000),
     )
     page = text(client.get(PAGE))
@@ -64,6 +73,7 @@ def test_the_last_hour_is_drawn_told_and_listed(client: Client, flights: FakeLea
     assert "up to 1,200" in page
     assert "15.0 ms" in page
     assert "40.0 ms" in page
+    assert re.search(r"How far behind.*More than\s+1.0 GiB. Look at it..*3.0 GiB", page, re.DOTALL)
     assert "style=" not in page
 
 

@@ -119,6 +119,7 @@ class AtLeastOnceRun:
                 self._view,
                 lambda: deliveries.due_in(self._interval_s),
                 self._clock,
+                self._report.gauges,
             )
             self._report.stage("starting the plugin")
             plugin.start(self._plugin.config)

@@ -14,6 +14,7 @@ class Kind(StrEnum):
     STALLED = "stalled"
     BAD_RECORDS = "bad-records"
     OPEN_TRANSACTION = "open-transaction"
+    SOURCE_METRIC = "source-metric"
     FENCING_FAILED = "fencing-failed"
     NO_LEADER = "no-leader"
     TOPIC_LOST = "topic-lost"
@@ -28,6 +29,7 @@ _MEANINGS = {
     Kind.STALLED: "a running task has read nothing from its source",
     Kind.BAD_RECORDS: "records were skipped, or went to a dead letter queue, in the last hour",
     Kind.OPEN_TRANSACTION: "a task's transaction is open: readers of its topics wait",
+    Kind.SOURCE_METRIC: "a source is behind, or holds too much back: one of its metrics is above its limit",
     Kind.FENCING_FAILED: "a fencing round has failed, and its tasks wait",
     Kind.TOPIC_LOST: "a topic that holds the cluster's state is gone or was replaced: nothing runs",
     Kind.NO_LEADER: "no worker leads: nothing is placed, fenced or changed",
@@ -89,6 +91,16 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
+class OverLimit:
+    """A metric of a source that is above its limit since then, and what to say of it."""
+
+    connector: str
+    subject: str
+    summary: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
     """The cluster at one moment. `leaderless_ms`: since when no worker leads; 0 where one does.
 
@@ -102,6 +114,7 @@ class ClusterSnapshot:
     topics_lost: str = ""
     topics_lost_ms: int = 0
     episodes: tuple[Episode, ...] = ()
+    over_limits: tuple[OverLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +212,12 @@ def _open(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
             yield Finding(subject, task.connector, f"{said}: read_committed readers of its topics wait")
 
 
+def _find_over_limits(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+    for one in seen.over_limits:
+        if _lasts(rule, seen, one.since_ms) and matches(rule.pattern, one.connector):
+            yield Finding(one.subject, one.connector, one.summary, one.since_ms)
+
+
 def _fencing(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     for one in seen.connectors:
         if _lasts(rule, seen, one.round_failed_ms) and matches(rule.pattern, one.name):
@@ -220,6 +239,7 @@ _LOOK: dict[Kind, Callable[[Asked, ClusterSnapshot], Iterator[Finding]]] = {
     Kind.STALLED: _find_stalled,
     Kind.BAD_RECORDS: _find_bad_records,
     Kind.OPEN_TRANSACTION: _open,
+    Kind.SOURCE_METRIC: _find_over_limits,
     Kind.FENCING_FAILED: _fencing,
     Kind.NO_LEADER: _leaderless,
     Kind.TOPIC_LOST: _topic_lost,

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 
 from django.db import Error as DatabaseError
@@ -17,6 +17,7 @@ from ringfence.alerts.conditions import (
     Episode,
     Finding,
     Kind,
+    OverLimit,
     TaskSnapshot,
     What,
     changes,
@@ -27,6 +28,7 @@ from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silenc
 from ringfence.http.masking import Masker
 from ringfence.projection import topic_memory
 from ringfence.projection.models import Connector, GenerationRow, Task
+from ringfence.projection.source_metrics import metrics_of
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ def idle() -> bool:
 
 
 def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
-    """What the rules need of the database: three queries for any number of connectors. Secrets are masked."""
+    """What the rules need of the database: four queries for any number of connectors. Secrets are masked."""
     wanted = frozenset(kinds)
     rows = list(Connector.objects.filter(known=True)) if wanted - {Kind.NO_LEADER, Kind.TOPIC_LOST} else []
     masker = Masker({row.class_name for row in rows if row.trace or row.fencing})
@@ -99,7 +101,20 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
             )
     lost = topic_memory.find_lost() if Kind.TOPIC_LOST in wanted else None
     why, since = (lost.reason, lost.since_ms) if lost is not None else ("", 0)
-    return ClusterSnapshot(now, tuple(connectors), tuple(tasks), leaderless_ms, why, since)
+    over = tuple(_find_over_limits(by_name, now)) if Kind.SOURCE_METRIC in wanted else ()
+    return ClusterSnapshot(now, tuple(connectors), tuple(tasks), leaderless_ms, why, since, over_limits=over)
+
+
+def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
+    """What tasks have last said of their sources. A task that has failed since counts: nobody mends it by failing."""
+    rows = Task.objects.filter(known=True, connector__in=names, measures__contains='"over_since_ms"')
+    for task in rows.only("connector", "number", "measures").order_by("connector", "number"):
+        for one in metrics_of([task], now, fresh=False):
+            if one.over:
+                named = ", ".join((one.name, *one.labels.values()))
+                told = f"{task.connector}: {one.description}: {one.shown}, more than {one.shown_limit}. {one.remedy}"
+                subject = f"metric {named} of {task.connector}-{task.number}"
+                yield OverLimit(task.connector, subject, told.strip(), one.over_since_ms)
 
 
 def step(now: int, leaderless_ms: int = 0) -> Changes:

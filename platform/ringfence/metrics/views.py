@@ -11,7 +11,7 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.clocks import clocks
 from ringfence.http.errors import json_error
-from ringfence.metrics import cluster, connect_tasks, own_tasks
+from ringfence.metrics import cluster, connect_tasks, own_tasks, source
 from ringfence.metrics.task_view import FIELDS, TaskView
 from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
@@ -69,6 +69,7 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
             (family, [(label, found) for label, view in views if (found := value(view)) is not None])
             for family, value in (*connect_tasks.TASKS, *own_tasks.TASKS)
         ),
+        *source.families(shown, now_ms),
         *cluster.workers(members, startups, connectors, shown),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
     ]

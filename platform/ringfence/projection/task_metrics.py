@@ -1,7 +1,7 @@
 """The part of a task's progress report that only metrics show (`fencing.metrics`), kept as JSON beside the columns.
 
 `measures`: what the newest report said, and `poll_rate` (records a second that were polled). `totals`: counts since the
-task was first seen; they go on over attempts, as a counter should.
+task was first seen; they go on over attempts, as a counter should. What plugins measure: `source_metrics`.
 """
 
 import json
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ringfence.fencing.topics.events import Event as Report
+from ringfence.projection import source_metrics
 from ringfence.projection.models import Task, pack
 
 SPREADS = ("poll_ms", "batch_records", "active_records", "commit_times_ms", "commit_failed", "transaction_records")
@@ -29,7 +30,8 @@ def _spread(value: object) -> dict[str, float]:
 
 def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: float, *, same: bool) -> None:
     """Set both from a report. `gained`: what other counters gained; `same`: it is the same attempt's as the last."""
-    before: dict[str, Any] = json.loads(task.measures) if same else {}
+    held: dict[str, Any] = json.loads(task.measures)
+    before = held if same else {}
     totals: dict[str, int] = json.loads(task.totals)
     now: dict[str, Any] = {name: int(_number(report.get(name))) for name in (*_CUMULATIVE, *_LATEST)}
     more = {name: max(0, now[name] - int(before.get(name, 0))) for name in _CUMULATIVE}
@@ -37,5 +39,6 @@ def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: floa
         totals[name] = totals.get(name, 0) + count
     now["poll_rate"] = more["polled"] / seconds if seconds > 0.05 else before.get("poll_rate", 0)
     now |= {name: _spread(report.get(name)) for name in SPREADS}
+    now |= source_metrics.keep(held, report.get("gauges"), int(_number(report.get("time_ms"))))
     now["transactional_id"] = str(report.get("transactional_id") or "")
     task.measures, task.totals = pack(now), pack(totals)

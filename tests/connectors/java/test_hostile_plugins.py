@@ -18,6 +18,7 @@ from ringfence.connectors.java.connector import JavaSourceConnector, java_connec
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.process import JavaEnded, JavaFailure
 from ringfence.connectors.java.task import JavaSourceTask, java_task_class
+from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.local.cache import cache_root
 from ringfence.local.jars import KAFKA_CONNECT, resolve
@@ -42,6 +43,7 @@ class Reader:
 class Context:
     offset_reader = Reader()
     raw_batches = True
+    metrics = Gauges()
 
     def __init__(self, transactions: RequestedEndings | None = None) -> None:
         self.transaction_context = transactions

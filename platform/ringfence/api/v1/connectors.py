@@ -1,6 +1,7 @@
 """`/api/v1/connectors`: how each connector is, its generations with their fencing rounds, its tasks and attempts."""
 
 import json
+import time
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection import record_totals
 from ringfence.projection.health_reasons import reason_of_health
 from ringfence.projection.models import Connector, Event, GenerationRow, RecordTotals, Task
+from ringfence.projection.source_metrics import metrics_of
 
 
 class ConnectorShape(serializers.Serializer[Any]):
@@ -188,6 +190,18 @@ class Generation(V1View):
         return Response(GenerationShape(_generation(row, connector, message)).data)
 
 
+class SourceMetricShape(serializers.Serializer[Any]):
+    """What a task's plugin measures at its source; `limit`: above it is a problem, null where there is no limit."""
+
+    name = serializers.CharField()
+    unit = serializers.CharField()
+    description = serializers.CharField()
+    labels = serializers.DictField(child=serializers.CharField())
+    value = serializers.FloatField()
+    limit = serializers.FloatField(allow_null=True)
+    remedy = serializers.CharField()
+
+
 class TaskShape(serializers.Serializer[Any]):
     """`open_records`, `open_since_ms`: of the transaction that is open now, 0 for none."""
 
@@ -210,6 +224,7 @@ class TaskShape(serializers.Serializer[Any]):
     rate = serializers.FloatField()
     transactions = serializers.IntegerField()
     aborted = serializers.IntegerField()
+    source_metrics = SourceMetricShape(many=True)
 
 
 class Tasks(OfConnector):
@@ -225,10 +240,12 @@ class Tasks(OfConnector):
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         found, recorded = list(rows), record_totals.of_tasks([self.connector.name])
+        now = int(time.time() * 1000)
         for row in found:
             row.trace, row.why = self.scrub(row.trace), self.scrub(row.why)
             totals = recorded.get((row.connector, row.number)) or RecordTotals()
             row.records_total, row.last_commit_ms = totals.records, totals.last_commit_ms
+            row.source_metrics = list(metrics_of([row], now))
         return found
 
 

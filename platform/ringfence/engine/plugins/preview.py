@@ -33,6 +33,7 @@ from ringfence.engine.plugins.display import size_of
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
 from ringfence.engine.plugins.secrets import Scrubber
 from ringfence.engine.plugins.trial import TransformationChain
+from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class PreviewContext:
         self.offset_reader = reader
         self.raw_batches = raw
         self.transaction_context = transactions
+        self.metrics = Gauges()
         self.ends_at = float("inf")
         self._never = threading.Event()
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from django.http import HttpRequest
@@ -11,6 +12,7 @@ from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
 from ringfence.projection import minutes
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
+from ringfence.projection.source_metrics import metrics_of
 from ringfence.web.connector import task_heatmap
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.frame import tab
@@ -23,6 +25,7 @@ SHOWN_OFFSETS = 8
 SHOWN_EVENTS = 25
 SHOWN_GENERATIONS = 5
 SHOWN_TOPICS = 8
+SHOWN_METRICS = 60
 LATENCY_MS = 60_000
 
 
@@ -68,6 +71,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "strip_rows": task_heatmap.table(hour, name),
         "strip_box": f"0 0 {task_heatmap.WIDTH} {task_heatmap.HEIGHT}",
         "latencies": latencies(task for task in tasks if task.reported_ms > now - LATENCY_MS),
+        "source_metrics": list(islice(metrics_of(tasks, now), SHOWN_METRICS)),
         "open": [task for task in tasks if task.open_since_ms and task.state in ("RUNNING", "PAUSED")],
         "offsets": [(pretty(each.partition), pretty(each.offset), each.updated_ms) for each in offsets[:SHOWN_OFFSETS]],
         "own_offsets": may_keep_own_offsets(config),

@@ -1,0 +1,22 @@
+"""The metrics that connectors measure themselves: families named by their plugins."""
+
+from collections.abc import Iterable
+
+from ringfence.metrics.text import Family, Kind, Sample, labels
+from ringfence.projection.models import Task
+from ringfence.projection.source_metrics import metrics_of
+
+PREFIX = "ringfence_source_"
+
+
+def families(tasks: Iterable[Task], now_ms: int) -> list[tuple[Family, list[Sample]]]:
+    """Of these tasks, by name. What a family means is said by the first plugin that has it."""
+    found: dict[str, tuple[Family, list[Sample]]] = {}
+    for task in tasks:
+        for metric in metrics_of([task], now_ms):
+            name = PREFIX + metric.full_name
+            bad = f"it is above {metric.shown_limit}" if metric.limit is not None else ""
+            _, samples = found.setdefault(name, (Family(name, Kind.GAUGE, f"{metric.description}.", bad), []))
+            where = {"connector": task.connector, "task": task.number, **metric.labels}
+            samples.append((labels(where), metric.value))
+    return [found[name] for name in sorted(found)]
