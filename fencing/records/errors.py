@@ -16,11 +16,14 @@ from typing import Protocol, TypeVar
 from ringfence.connectors.api import RetriableError, Schema, SchemaAndValue, SourceRecord, Struct
 from ringfence.connectors.class_names import class_name
 from ringfence.connectors.delivery_settings import DEAD_LETTERS
+from ringfence.connectors.transforms.keys import aliases
 from ringfence.connectors.values.texts import text as value_text
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import PREFIX, record_text
+from ringfence.fencing.topics import record_failures
+from ringfence.fencing.topics.record_failures import LONGEST, NOTE, RecordFailure
 
 log = logging.getLogger(__name__)
 
@@ -111,10 +114,13 @@ class RecordErrors:
         clock: Clock,
         pause: Callable[[float], None],
         redact: Callable[[str], str] = str,
+        config: Mapping[str, str] | None = None,
     ) -> None:
         """pause: waits so many seconds; raises when the attempt may not go on. redact: takes secrets out of a
-        string.
+        string. config: the connector's, for the names of its settings.
         """
+        self._config = config or {}
+        self._aliases = aliases(self._config, "transforms")
         self._policy = policy
         self._steps = steps
         self._task = task
@@ -139,16 +145,17 @@ class RecordErrors:
         check(topic): refuses a topic that no record may go to. Raises the record's error where it is not tolerated.
         """
         steps = self._steps
-        stage, by = Stage.TRANSFORMATION, ""
+        stage, by, alias = Stage.TRANSFORMATION, "", ""
         try:
             current: SourceRecord | None = record
-            for name, apply in steps.transforms_by_class:
+            for place, (name, apply) in enumerate(steps.transforms_by_class):
                 by = name
+                alias = self._aliases[place] if place < len(self._aliases) else ""
                 current = self._retry(lambda apply=apply, current=current: apply(current))  # type: ignore[misc]
                 if current is None:
                     return None
             assert current is not None
-            out, topic = current, current.topic
+            out, topic, alias = current, current.topic, ""
             _not_the_records(check, topic)
             stage, by = Stage.HEADER_CONVERTER, steps.converter_classes[Stage.HEADER_CONVERTER]
             headers = self._retry(lambda: steps.headers(topic, out.headers)) if out.headers else None
@@ -160,7 +167,7 @@ class RecordErrors:
         except _NotTheRecords as stop:
             raise stop.error from None
         except Exception as error:  # noqa: BLE001 - a plugin's; tolerated only where the user said so
-            return self._give_up(record, stage, by, error)
+            return self._give_up(record, stage, by, error, alias)
         to = -1 if out.partition is None else out.partition
         return (topic, value, key, to, None, None, out.timestamp or 0, headers or [])
 
@@ -179,11 +186,12 @@ class RecordErrors:
                 _not_the_records(self._pause, min(delay, self._policy.delay_max_s, left))
                 delay *= 2
 
-    def _give_up(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call | None:
+    def _give_up(self, record: SourceRecord, stage: Stage, by: str, error: Exception, alias: str) -> Call | None:
         if self._policy.log:
             self._say(record, stage, by, error)
         if not self._policy.tolerant:
-            error.add_note(f"Stage {stage}, class {by}, source offset {_json(record.source_offset)}.")
+            error.add_note(f"{NOTE}{stage}, class {by}, source offset {_json(record.source_offset)}.")
+            record_failures.attach(error, self._failure(record, stage, by, alias))
             raise error
         self._measures.count_skipped(self._clock)
         if self._policy.dead_letters is None:
@@ -199,6 +207,20 @@ class RecordErrors:
         self._measures.count_skipped(self._clock)
         self._measures.dead_letters += 1
         return self._letter(self.dead_letters, record, Stage.TASK_POLL, by, error)
+
+    def _failure(self, record: SourceRecord, stage: Stage, by: str, alias: str) -> RecordFailure:
+        value = (as_bytes(record.value) or b"").decode("utf-8", "replace")
+        told = self._redact(value)
+        return RecordFailure(
+            stage,
+            by,
+            alias,
+            record_failures.settings_of(self._config, stage, alias),
+            record.topic,
+            self._redact(_json(record.source_partition)),
+            self._redact(_json(record.source_offset)),
+            told if len(told) <= LONGEST else f"{told[:LONGEST]}…",
+        )
 
     def _say(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> None:
         self._measures.errors_logged += 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ringfence.connectors.api import SourceTask
 from ringfence.fencing.records.record_path import Convert
+from ringfence.fencing.topics.record_failures import RecordFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +14,13 @@ class Outcome:
     """How an attempt ended. `trace` is None for a normal end (superseded, stopped, deleted).
 
     left_open: its transactional id may have a transaction open, which the next `init` or a fence of the id ends.
+    failure: the record that failed it.
     """
 
     reason: str
     trace: str | None = None
     left_open: bool = False
+    failure: RecordFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)

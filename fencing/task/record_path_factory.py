@@ -41,9 +41,8 @@ def record_path(
 
     policy = ErrorPolicy.of(spec.connector_config)
     rules = TopicRules.of(spec.connector_config, spec.worker_settings)
-    errors = None
-    if not policy.plain:
-        errors = RecordErrors(policy, plugin.convert, spec.task, measures, clock, pause, plugin.redact)
+    config = spec.connector_config
+    errors = RecordErrors(policy, plugin.convert, spec.task, measures, clock, pause, plugin.redact, config)
     if policy.dead_letters is not None:
         view.topic_access.check(policy.dead_letters)
         _dead_letter_topic(spec, policy.dead_letters, rules, clock, show_stage)

@@ -11,6 +11,7 @@ from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.task.transactions import Counters
 from ringfence.fencing.topics.active_topics import TopicStatus
+from ringfence.fencing.topics.record_failures import RecordFailure, error_of
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import FAILED, SUPERSEDED, State, TaskStatus
 
@@ -128,7 +129,14 @@ class TaskReport:
         self._producer_id, self._epoch = producer.producer_id, producer.epoch
 
     def _status(
-        self, state: State, why: str, *, trace: str | None = None, ended: bool = False, left_open: bool = False
+        self,
+        state: State,
+        why: str,
+        *,
+        trace: str | None = None,
+        ended: bool = False,
+        left_open: bool = False,
+        failure: RecordFailure | None = None,
     ) -> None:
         placement = self._spec.placement
         self._reporter.status(
@@ -146,6 +154,7 @@ class TaskReport:
                 placement.restarts,
                 version=self._version,
                 left_open=left_open,
+                failure=failure,
             )
         )
 
@@ -157,13 +166,15 @@ class TaskReport:
         self._times.enter(state, self._clock.monotonic())
         self.progress()
 
-    def report_failed(self, trace: str, why: str = FAILED, *, left_open: bool = False) -> None:
-        """FAILED, with the trace. `why` tells whether a restart may help (`fencing.leader.restarts`); left_open: see
-        `TaskStatus`."""
+    def report_failed(
+        self, trace: str, why: str = FAILED, *, left_open: bool = False, failure: RecordFailure | None = None
+    ) -> None:
+        """FAILED, with the trace. `why` tells whether a restart may help (`fencing.leader.restarts`); left_open,
+        failure: see `TaskStatus`."""
         self._over = True
         self.progress()
-        self._status(State.FAILED, why, trace=trace, ended=True, left_open=left_open)
-        self.stage("failed", trace.splitlines()[-1])
+        self._status(State.FAILED, why, trace=trace, ended=True, left_open=left_open, failure=failure)
+        self.stage("failed", error_of(trace))
 
     def report_ended(self, reason: str) -> None:
         """A normal end. The status tells a round that it need not wait; it replaces no newer attempt's."""

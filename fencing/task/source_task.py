@@ -52,6 +52,7 @@ from ringfence.fencing.task.timeouts import TRANSACTION_TIMED_OUT, timeouts_expl
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.fencing.task.transactions import Counters, Transactions
 from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.topics import record_failures
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import State
@@ -125,7 +126,9 @@ class SourceTaskRun:
         if outcome.trace is None:
             self._report.report_ended(outcome.reason)
         else:
-            self._report.report_failed(outcome.trace, outcome.reason, left_open=outcome.left_open)
+            self._report.report_failed(
+                outcome.trace, outcome.reason, left_open=outcome.left_open, failure=outcome.failure
+            )
         self._leftovers.close()
         self._view.close()
         self._report.flush()
@@ -141,7 +144,7 @@ class SourceTaskRun:
         trace = self._plugin.redact(readable(error))
         log.error("Task %s failed: %s", self._spec.task, trace)
         self._counters.measures.count_failure(error, self._clock)
-        return Outcome(why_of(error), trace, self._left_open)
+        return Outcome(why_of(error), trace, self._left_open, record_failures.of(error))
 
     def _lives(self) -> Outcome:
         without_progress = 0

@@ -1,6 +1,7 @@
 """A bad record: failed, retried, skipped or kept, by the connector's `errors.*`."""
 
 import logging
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
@@ -11,6 +12,7 @@ from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import DeadLetter
 from ringfence.fencing.records.errors import ErrorPolicy, RecordErrors, Stage
 from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.topics import record_failures
 
 PARTITION = {"file": "a"}
 TASK = TaskId(ConnectorName("flights"), 3)
@@ -84,8 +86,9 @@ class Made:
             self.time,
             self.time.pause,
             lambda text: text.replace("hunter2", "…"),
+            config,
         )
-        self.path = RecordPath(self.convert, "offsets", errors=None if policy.plain else errors)
+        self.path = RecordPath(self.convert, "offsets", errors=errors)
 
     def produced(self, *values: object, topic: str = "t") -> list[tuple[object, ...]]:
         self.batch = [
@@ -104,6 +107,25 @@ def test_without_settings_a_bad_record_fails_the_task() -> None:
     with pytest.raises(ValueError, match="is no text"):
         Made({}).produced("good", "bad")
     assert ErrorPolicy.of({"errors.deadletterqueue.topic.name": "x"}).dead_letters is None
+
+
+@pytest.mark.parametrize(
+    ("value", "stage", "alias", "settings"),
+    [
+        ("worse", "TRANSFORMATION", "check", ("transforms.check.spec",)),
+        ("bad", "VALUE_CONVERTER", "", ("value.converter", "value.converter.schemas.enable")),
+    ],
+)
+def test_the_error_names_its_record(value: str, stage: str, alias: str, settings: tuple[str, ...]) -> None:
+    config = {"transforms": "keep, check", "transforms.check.type": "Checks", "transforms.check.spec": "x"}
+    config |= {"value.converter.schemas.enable": "false"}
+    with pytest.raises((ValueError, KeyError)) as raised:
+        Made(config).produced("good", value)
+    failure = record_failures.of(raised.value)
+    assert failure is not None
+    assert (failure.stage, failure.alias, failure.settings, failure.value) == (stage, alias, settings, value)
+    assert (failure.partition, failure.offset) == ('{"file":"a"}', '{"line":1}')
+    assert record_failures.read(failure.fields()) == failure
 
 
 def test_a_tolerated_record_is_skipped_and_its_offset_is_not() -> None:
@@ -207,3 +229,11 @@ def test_the_log_tells_place_and_error_and_contents_only_where_that_is_wanted(ca
     assert "'bad'" not in caplog.text
     Made({**TOLERANT, "errors.log.enable": "true", "errors.log.include.messages": "true"}).produced("bad")
     assert "the value 'bad' and the key 'k0'" in caplog.text
+
+
+def test_a_trace_tells_its_error_and_names_the_record_after_it() -> None:
+    with pytest.raises(ValueError, match="is no text") as raised:
+        Made({}).produced("bad")
+    trace = "".join(traceback.format_exception(raised.value))
+    assert trace.strip().splitlines()[-1].startswith(record_failures.NOTE)
+    assert record_failures.error_of(trace) == "ValueError: the secret hunter2 is no text"

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics import record_failures
+from ringfence.fencing.topics.record_failures import RecordFailure
 from ringfence.fencing.topics.status_entry import Fields, StatusEntry, parse_number, parse_text
 from ringfence.fencing.topics.status_state import Attempt, State, StatusState
 
@@ -26,7 +28,7 @@ class TaskStatus(StatusEntry):
     ended: the attempt is over (it never produces again); why: a short machine word for the end or the wait
     (the constants above); since_ms: wall clock of the change; restarts: automatic ones in a row, this attempt
     included; next_ms: wall clock of the next one, 0 where none is to come; version: the plugin's; left_open: it ended,
-    and a transaction of its transactional id may still be open.
+    and a transaction of its transactional id may still be open; failure: the record that failed it.
     """
 
     task: TaskId
@@ -43,6 +45,7 @@ class TaskStatus(StatusEntry):
     next_ms: int = 0
     version: str | None = None
     left_open: bool = False
+    failure: RecordFailure | None = None
 
     PREFIX = "status-task-"
 
@@ -76,6 +79,7 @@ class TaskStatus(StatusEntry):
             parse_number(value, "next_ms", 0),
             parse_text(value, "version"),
             value.get("left_open") is True,
+            record_failures.read(value.get("record")),
         )
 
     def to_key(self) -> str:
@@ -96,7 +100,8 @@ class TaskStatus(StatusEntry):
             "next_ms": self.next_ms,
             "version": self.version,
         }
-        return {**value, "left_open": True} if self.left_open else value
+        value |= {"left_open": True} if self.left_open else {}
+        return value | ({"record": self.failure.fields()} if self.failure is not None else {})
 
     def apply_to(self, state: StatusState) -> StatusState:
         leaving = _leaving(state, self)

@@ -4,6 +4,7 @@ A Kafka Connect has no such words; there its states are all.
 """
 
 import argparse
+import json
 from typing import Any
 
 from ringfence.client import output, waiting
@@ -60,7 +61,18 @@ def status(rest: Rest, args: argparse.Namespace) -> int:
         more = numbers.get(task["id"], {})
         rows.append((task["id"], task["state"], task["worker_id"], more.get("attempt", "-"), waiting.cause(task)))
     output.table(("TASK", "STATE", "WORKER", "ATTEMPT", "CAUSE"), rows)
+    for task in tasks:
+        if failed := task.get("failed_record"):
+            print(f"Task {task['task']} failed on a record: {_record(failed)}")
     return 0
+
+
+def _record(failed: dict[str, Any]) -> str:
+    by = f"transform {failed['alias']}" if failed["alias"] else failed["class_name"]
+    settings = f" ({', '.join(failed['settings'])})" if failed["settings"] else ""
+    value = "" if failed["value"] is None else f", value {json.dumps(failed['value'], ensure_ascii=False)}"
+    place = f"source partition {failed['source_partition']}, source offset {failed['source_offset']}"
+    return f"{place}, at {failed['stage']} by {by}{settings}{value}"
 
 
 def _records(own: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import Rest, segment
+from ringfence.fencing.topics.record_failures import error_of
 
 PAUSE_SECONDS = 0.3
 
@@ -131,6 +132,5 @@ def causes(status: Any) -> Iterable[str]:
 
 
 def cause(state: Any) -> str:
-    """The line of a trace that says why: Python's last one."""
-    lines = str(state.get("trace") or "").strip().splitlines()
-    return lines[-1].strip() if lines else ""
+    """The line of a trace that says why."""
+    return error_of(str(state.get("trace") or ""))

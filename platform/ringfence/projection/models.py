@@ -12,6 +12,8 @@ from urllib.parse import quote
 from django.db import models
 
 from ringfence.encryption import decrypt_text
+from ringfence.fencing.topics import record_failures
+from ringfence.fencing.topics.record_failures import RecordFailure
 from ringfence.projection.clean_text import loads_clean
 
 
@@ -119,6 +121,7 @@ class Task(models.Model):
     `recent` is JSON: [second, records of that report] of the last reports, with
     the transactions that ended since the one before, if any (`mirror.progress`).
     `measures` (the rest of the newest report) and `totals` (counts that go on over attempts): see `mirror.measures`.
+    `failure`: the record that failed it, encrypted JSON (`record_failure`), "" for none.
     `restarts`: automatic ones in a row; `next_restart_ms`: the next one's time; `auto_restarts`: all that were seen.
     """
 
@@ -138,6 +141,7 @@ class Task(models.Model):
     restarts = models.IntegerField(default=0)
     next_restart_ms = models.BigIntegerField(default=0)
     auto_restarts = models.BigIntegerField(default=0)
+    failure = models.TextField(default="")
 
     live_generation = models.BigIntegerField(default=-1)
     live_attempt = models.IntegerField(default=-1)
@@ -166,6 +170,13 @@ class Task(models.Model):
     def settings(self) -> dict[str, str]:
         """The task's configuration: secrets in clear. Raises `NoKey`."""
         return loads_clean(decrypt_text(self.config, f"task {self.connector}-{self.number}"))
+
+    @property
+    def record_failure(self) -> RecordFailure | None:
+        """The record that failed it. Holds data of the source. Raises `NoKey`."""
+        if not self.failure:
+            return None
+        return record_failures.read(loads_clean(decrypt_text(self.failure, f"failure {self.connector}-{self.number}")))
 
 
 class RecordTotals(models.Model):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ringfence.encryption import encrypt_text
 from ringfence.fencing.ids import NOBODY, ConnectorName, Generation, TaskId, WorkerId
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import (
@@ -20,13 +21,14 @@ from ringfence.projection import topic_rows
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.minutes import ITSELF, Minutes
-from ringfence.projection.models import ClusterInfo, Connector, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, Task, Worker, pack
 from ringfence.projection.records import Record
 from ringfence.projection.startups import Starting
 
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
 _TASK_FIELDS = (
     "state", "worker", "trace", "version", "generation", "attempt", "why", "since_ms", "restarts", "next_restart_ms",
+    "failure",
 )  # fmt: skip
 
 
@@ -172,7 +174,19 @@ def _task_row(status: TaskStatus, time_ms: int) -> Task:
         since_ms=status.since_ms or time_ms,
         restarts=status.restarts,
         next_restart_ms=status.next_ms,
+        failure=_failure(status),
     )
+
+
+def _failure(status: TaskStatus) -> str:
+    if status.failure is None:
+        return ""
+    name = f"failure {status.task.connector}-{status.task.task}"
+    return encrypt_text(pack({key: _clean(value) for key, value in status.failure.fields().items()}), name)
+
+
+def _clean(value: object) -> object:
+    return clean(value) if isinstance(value, str) else value
 
 
 def _write_worker(record: WorkerRecord) -> None:
@@ -203,7 +217,7 @@ def _remove(key: str) -> set[str]:
         name, _, number = key.removeprefix("status-task-").rpartition("-")
         if name and number.isascii() and number.isdigit():
             Task.objects.filter(connector=name, number=int(number)).update(
-                state="", worker="", trace="", why="", reported_ms=0, restarts=0, next_restart_ms=0
+                state="", worker="", trace="", why="", reported_ms=0, restarts=0, next_restart_ms=0, failure=""
             )
             return {name}
     return set()

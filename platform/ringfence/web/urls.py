@@ -13,7 +13,7 @@ from ringfence.web.connector import frame as connector_frame
 from ringfence.web.connector import logs as connector_logs
 from ringfence.web.connector import offsets as connector_offsets
 from ringfence.web.connector import overview as connector_overview
-from ringfence.web.connector import tabs
+from ringfence.web.connector import repairs, tabs
 from ringfence.web.connector import tasks as connector_tasks
 from ringfence.web.connector import topics as connector_topics
 from ringfence.web.lists import bulk
@@ -52,6 +52,9 @@ urlpatterns = [
     path("/connectors/<name:name>/dead-letters/replay", connector_dead_letters.replay),
     path("/connectors/<name:name>/logs", connector_logs.logs),
     path("/connectors/<name:name>/logs/level", connector_logs.level),
+    path("/connectors/<name:name>/repairs/dead-letter", repairs.dead_letter),
+    path("/connectors/<name:name>/repairs/setting", repairs.setting),
+    path("/connectors/<name:name>/repairs/rollback", repairs.rollback),
     path("/connectors/<name:name>/edit", connector_edit.edit),
     path("/connectors/<name:name>/edit/newer", connector_edit.newer),
     *(path(f"/connectors/<name:name>/actions/{action.name}", actions.view_of(action)) for action in actions.ACTIONS),

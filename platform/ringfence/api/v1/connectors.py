@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
+from ringfence.api.topic_grants import may_look_at
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, equal, flag, number, since, until
 from ringfence.http.errors import not_found
@@ -202,6 +203,20 @@ class SourceMetricShape(serializers.Serializer[Any]):
     remedy = serializers.CharField()
 
 
+class FailedRecordShape(serializers.Serializer[Any]):
+    """The record that failed a task. `alias`: of the transform, "" for a converter; `settings`: those that say what it
+    does; `value`: its beginning, null without `view-data` for its topic."""
+
+    stage = serializers.CharField()
+    class_name = serializers.CharField()
+    alias = serializers.CharField()
+    settings = serializers.ListField(child=serializers.CharField())
+    topic = serializers.CharField()
+    source_partition = serializers.CharField(source="partition")
+    source_offset = serializers.CharField(source="offset")
+    value = serializers.CharField(allow_null=True)
+
+
 class TaskShape(serializers.Serializer[Any]):
     """`open_records`, `open_since_ms`: of the transaction that is open now, 0 for none."""
 
@@ -215,6 +230,7 @@ class TaskShape(serializers.Serializer[Any]):
     since_ms = serializers.IntegerField()
     why = serializers.CharField()
     trace = serializers.CharField()
+    failed_record = FailedRecordShape(allow_null=True)
     producer_id = serializers.IntegerField()
     epoch = serializers.IntegerField()
     open_records = serializers.IntegerField()
@@ -246,7 +262,16 @@ class Tasks(OfConnector):
             totals = recorded.get((row.connector, row.number)) or RecordTotals()
             row.records_total, row.last_commit_ms = totals.records, totals.last_commit_ms
             row.source_metrics = list(metrics_of([row], now))
+            row.failed_record = self._failed_record(row)
         return found
+
+    def _failed_record(self, row: Task) -> dict[str, Any] | None:
+        found = row.record_failure if row.state == "FAILED" else None
+        if found is None:
+            return None
+        who, name = self.principal, row.connector
+        may_see = who.may(Verb.VIEW_DATA, name) and may_look_at(found.topic, name, who)
+        return {**found.fields(), **({} if may_see else {"value": None})}
 
 
 class AttemptShape(serializers.Serializer[Any]):

@@ -23,6 +23,7 @@ from ringfence.crashes import crash_told
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.task.plugin import Outcome
 from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics import record_failures
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.status import FAILED
 from ringfence.memory_limit import explain, memory_limit
@@ -89,7 +90,7 @@ class SparkHost:
             self._spark.setJobGroup(group_of(spec), f"{spec.task} attempt {spec.placement.attempt}")
             (answer,) = self._spark.parallelize([spec.dumps()], 1).map(_run_once).collect()
             value = json.loads(answer)
-            result = Lost(value["lost"]) if "lost" in value else Outcome(**value)
+            result = Lost(value["lost"]) if "lost" in value else _outcome(value)
         except (PySparkException, Py4JError, OSError, ValueError) as error:
             result = _end_of(str(error).strip(), spec)
             if isinstance(result, Outcome):
@@ -182,6 +183,10 @@ def _run_once(text: str) -> str:
 
 def _nothing(value: int) -> int:
     return value
+
+
+def _outcome(value: dict[str, Any]) -> Outcome:
+    return Outcome(**{**value, "failure": record_failures.read(value.get("failure"))})
 
 
 def _end_of(told: str, spec: TaskSpec) -> Outcome | Lost:

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.worker_limits import WorkerLimits
@@ -24,6 +25,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.log_levels import ClusterLevels
+from ringfence.fencing.topics.record_failures import error_of
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
@@ -231,9 +233,9 @@ class Launcher:
             self._reporter.status(self._report(spec, State.UNASSIGNED, LOST, None, left_open=True))
         elif result.trace is not None:
             # Said by the task itself, too; once more in case its last report did not get out.
-            log.warning("Task %s, attempt %d failed: %s", spec.task, placement.attempt, result.trace.splitlines()[-1])
+            log.warning("Task %s, attempt %d failed: %s", spec.task, placement.attempt, error_of(result.trace))
             failed = self._report(spec, State.FAILED, result.reason, result.trace, left_open=result.left_open)
-            self._reporter.status(failed)
+            self._reporter.status(replace(failed, failure=result.failure))
         else:
             log.info("Task %s, attempt %d ended: %s", spec.task, placement.attempt, result.reason)
             if spec.mode is not Mode.ENABLED:

@@ -102,7 +102,8 @@ def run_task(text: str) -> str:
     with limit_memory(size):
         outcome = run_spec(spec, reporter, tell_logs=True)
     trace = None if outcome.trace is None else explain(outcome.trace, size)
-    return json.dumps({"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open})
+    told = {"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open}
+    return json.dumps(told | ({"failure": outcome.failure.fields()} if outcome.failure is not None else {}))
 
 
 def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> Outcome:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
+from ringfence.api.topic_grants import may_look_at
 from ringfence.audit.trail import entry_of, note
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
@@ -74,7 +75,7 @@ def show(
     """A tab as a page, or to htmx the very part that the page includes. `inner` in what is shown: the templates of
     still smaller parts, by the id of the element that they are for."""
     known = shown if "look" in shown else {**facts(row), **shown}
-    context = {**known, **_frame(request, row, key), "still": still, "follows": follows}
+    context = {**known, **_frame(request, row, key, known), "still": still, "follows": follows}
     context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
     if not is_fragment(request):
         return render(request, "ringfence/tab.html", context, status=status)
@@ -84,9 +85,13 @@ def show(
     return render(request, context["body"] if still else "ringfence/parts/tab.html", context, status=status)
 
 
-def _frame(request: HttpRequest, row: Connector, key: str) -> dict[str, Any]:
-    may = principal_of(request).verbs_on(row.name)
-    return {"section": "connectors", "may": may, "tabs": TABS, "tab": key, "stamp": stamp_of(row)}
+def _frame(request: HttpRequest, row: Connector, key: str, known: dict[str, Any]) -> dict[str, Any]:
+    who = principal_of(request)
+    may = who.verbs_on(row.name)
+    topics = {failure.record.topic for failure in known["failures"] if failure.record is not None}
+    readable = {each for each in topics if Verb.VIEW_DATA in may and may_look_at(each, row.name, who)}
+    frame = {"section": "connectors", "may": may, "tabs": TABS, "tab": key, "stamp": stamp_of(row)}
+    return {**frame, "readable_topics": readable}
 
 
 @requires(GET=on_connector(Verb.VIEW))
@@ -96,7 +101,8 @@ def head(request: HttpRequest, name: str) -> HttpResponse:
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
-    context = {**facts(row), **_frame(request, row, request.GET.get("tab", ""))}
+    known = facts(row)
+    context = {**known, **_frame(request, row, request.GET.get("tab", ""), known)}
     context["moved"] = request.GET.get("stamp", "") not in ("", context["stamp"])
     return render(request, "ringfence/parts/connector_head.html", context)
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ringfence.alerts.models import Incident
@@ -83,8 +83,15 @@ def wish(connector: Connector) -> str:
 
 def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:
     """Failed tasks grouped by equal traces, the most frequent first."""
-    failed = (task for task in tasks if task.state == "FAILED")
-    return group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed)
+    failed = [task for task in tasks if task.state == "FAILED"]
+    numbered = {task.number: task for task in failed}
+    found = group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed)
+    return [_with_its_record(each, [numbered[number] for number in each.tasks]) for each in found]
+
+
+def _with_its_record(failure: Failure, tasks: list[Task]) -> Failure:
+    next_ms = min((task.next_restart_ms for task in tasks if task.next_restart_ms), default=0)
+    return replace(failure, record=tasks[0].record_failure, next_ms=next_ms)
 
 
 def pretty(text: str) -> str:

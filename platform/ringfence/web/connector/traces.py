@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ringfence.fencing.topics.record_failures import NOTE, RecordFailure
+
 _DIRECT = "\nThe above exception was the direct cause of the following exception:\n"
 _DURING = "\nDuring handling of the above exception, another exception occurred:\n"
 _ERROR = re.compile(r"^(?P<class>[A-Za-z_][\w.$]*)(?:: (?P<text>.*))?$", re.DOTALL)
@@ -97,7 +99,7 @@ def hint(name: str, text: str) -> str:
 
 def _last_error(block: str) -> str:
     """`Class: message` of one traceback; the message may have several lines. Without a traceback the last line."""
-    lines = block.strip().splitlines()
+    lines = [line for line in block.strip().splitlines() if not line.startswith(NOTE)]
     if not lines:
         return ""
     for index in range(len(lines) - 1, -1, -1):
@@ -116,11 +118,14 @@ def _parts(error: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Failed tasks with the same trace."""
+    """Failed tasks with the same trace. `record`: the one that failed the first of them, where one did; `next_ms`:
+    their next automatic restart, 0 for none."""
 
     tasks: tuple[int, ...]
     trace: str
     cause: Cause
+    record: RecordFailure | None = None
+    next_ms: int = 0
 
 
 def group_traces(traces: Iterable[tuple[int, str]]) -> list[Failure]:

@@ -1,0 +1,100 @@
+"""What helps where a record fails a task: set it aside, change the setting that cannot take it, go back.
+
+Each asks first. A repair is a change of the configuration: it is validated, audited and kept as a version, as one from
+the form is.
+"""
+
+import re
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.views.decorators.http import require_http_methods, require_safe
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api import writing
+from ringfence.connectors.delivery_settings import DEAD_LETTERS
+from ringfence.dispatch import Refused
+from ringfence.fencing.records.errors import TOLERANCE
+from ringfence.history.models import ConfigVersion
+from ringfence.http.errors import ConnectError
+from ringfence.http.masking import Masker, unmask
+from ringfence.projection.models import Connector, Task
+from ringfence.web.connector.config import effect
+from ringfence.web.connector.config_diff import changes
+from ringfence.web.connector.frame import ask, find_connector, record_failure, render_done
+from ringfence.web.views import render_gone
+
+_EDITS = on_connector(Verb.EDIT, Verb.VIEW_CONFIG)
+
+
+@requires(GET=_EDITS, POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing())
+@require_http_methods(["GET", "HEAD", "POST"])
+def dead_letter(request: HttpRequest, name: str) -> HttpResponse:
+    """Bad records go to a dead letter queue from now on, this one too."""
+    row = find_connector(name)
+    if row is None:
+        return render_gone(request, name)
+    topic = str(request.POST.get("topic") or row.settings.get(DEAD_LETTERS) or _topic_of(name)).strip()
+    wanted = {**row.settings, TOLERANCE: "all", DEAD_LETTERS: topic}
+    return _repair(request, row, wanted, "repair_dead_letter", {"topic": topic})
+
+
+def _topic_of(name: str) -> str:
+    """A connector may be called what no topic can be."""
+    return re.sub(r"[^a-zA-Z0-9._-]", "-", name)[:235] + "-dead-letters"
+
+
+@requires(GET=_EDITS, POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing())
+@require_http_methods(["GET", "HEAD", "POST"])
+def setting(request: HttpRequest, name: str) -> HttpResponse:
+    """`?task=`: another value for the settings of the transform or converter that its record failed at."""
+    row = find_connector(name)
+    if row is None:
+        return render_gone(request, name)
+    text = request.GET.get("task") or request.POST.get("task", "0")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+    task = Task.objects.filter(connector=name, number=number).first()
+    failure = task.record_failure if task is not None else None
+    names = failure.settings if failure is not None else ()
+    shown = Masker([row.class_name]).mask(row.settings)
+    sent = {each: str(request.POST[each]).strip() for each in names if each in request.POST}
+    changed = {each: value for each, value in sent.items() if value != shown.get(each, "")}
+    wanted = unmask({**row.settings, **changed}, row.settings)
+    fields = [(each, sent.get(each, shown.get(each, "")), shown.get(each, "")) for each in names]
+    return _repair(request, row, wanted, "repair_setting", {"fields": fields, "task": number, "record": failure})
+
+
+@requires(GET=_EDITS)
+@require_safe
+def rollback(request: HttpRequest, name: str) -> HttpResponse:
+    """The question of the newest version that differs from the configuration now."""
+    row = find_connector(name)
+    if row is None:
+        return render_gone(request, name)
+    settings = row.settings
+    kept = ConfigVersion.objects.filter(connector=name).order_by("-number")[:100]
+    wanted = next((one for one in kept if one.settings != settings), None)
+    if wanted is None:
+        return ask(request, row, "repair_nothing", {})
+    return HttpResponseRedirect(f"/ui/connectors/{row.path}/versions/{wanted.number}/rollback")
+
+
+def _repair(
+    request: HttpRequest, row: Connector, wanted: dict[str, str], part: str, shown: dict[str, Any]
+) -> HttpResponse:
+    masker = Masker({row.class_name, wanted.get("connector.class", "")})
+    context = {**shown, "diff": changes(row.settings, wanted, masker), "loaded": row.config_offset, **effect(row)}
+    if request.method != "POST":
+        return ask(request, row, part, context)
+    try:
+        if request.POST.get("version") != str(row.config_offset):
+            raise Refused(409, "The configuration was changed in between. Below is what would change now.")
+        if wanted == row.settings:
+            raise Refused(422, "Nothing differs from the configuration now. Change a value, or cancel.")
+        writing.configure(row.name, wanted, principal_of(request), expected=row.config_offset)
+    except (ConnectError, Refused) as error:
+        return ask(request, row, part, {**context, "problem": error.message}, record_failure(request, error))
+    hint = "Its tasks start as a new generation, at the last committed offset."
+    return render_done(request, row, "The configuration was changed.", "config", hint=hint if context["tasks"] else "")
