@@ -25,6 +25,7 @@ from ringfence.connectors.api.config_def import (
     Width,
 )
 from ringfence.connectors.api.connector import (
+    Choice,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
     SourceConnector,
@@ -49,6 +50,7 @@ from ringfence.connectors.api.task import (
 __all__ = [
     "NO_DEFAULT",
     "AllOf",
+    "Choice",
     "Choices",
     "ConfigDef",
     "ConfigException",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
+CHOICE_NOTES: Final = "choice_notes"
+"""In a validation beside what Kafka Connect has: by setting and recommended value, words that help to choose it."""
 HIDDEN: Final = "[hidden]"
 """What stands in every output for a secret."""
 

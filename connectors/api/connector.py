@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
@@ -22,6 +23,14 @@ class ConnectorTransactionBoundaries(StrEnum):
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A value that a form offers for a setting, and a few words that help to choose it."""
+
+    value: str
+    description: str = ""
 
 
 class SourceConnectorContext(Protocol):
@@ -80,6 +89,14 @@ class SourceConnector(ABC):
 
         Called on an instance that was never started, also while some settings are wrong by `config_def`, so that a
         form can show all errors at once; what it raises then is disregarded.
+        """
+        return {}
+
+    def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
+        """What there is to choose from at the source, such as its tables: by setting, in the order to offer it.
+
+        Called on the same instance after `validate`, where the connector's own settings are right by `config_def`.
+        What it raises is disregarded.
         """
         return {}
 

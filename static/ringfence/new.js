@@ -74,6 +74,16 @@
     }
   });
 
+  // What is ticked stands in the list's field, and what is typed there besides stays.
+  document.addEventListener("change", (event) => {
+    const choice = event.target.closest("[data-choice]");
+    if (!choice) return;
+    const input = byId(choice.dataset.choice);
+    const others = input.value.split(",").map((each) => each.trim()).filter((each) => each && each !== choice.value);
+    input.value = [...others, ...(choice.checked ? [choice.value] : [])].join(",");
+    input.dispatchEvent(new Event("change", { bubbles: true }));
+  });
+
   // Enter in a field makes no connector: the button does.
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && event.target.closest("#new") && event.target.matches("input:not([type=checkbox]):not([type=radio])")) {

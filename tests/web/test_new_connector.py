@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.test import Client, override_settings
 
 from ringfence import dispatch
-from ringfence.connectors.api import ConfigDef, ConfigType, Importance, SourceConnector, SourceTask, Width
+from ringfence.connectors.api import Choice, ConfigDef, ConfigType, Importance, SourceConnector, SourceTask, Width
 from ringfence.connectors.plugins import PluginRegistry, describe
 from ringfence.dispatch import Refused
 from ringfence.engine.plugins.validation import validate
@@ -82,7 +82,18 @@ class RichConnector(SourceConnector):
         return []
 
 
-REGISTRY = PluginRegistry([describe(RichConnector, "Rich")])
+class ChoosingConnector(RichConnector):
+    """Looks at its source to offer what is there."""
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return ConfigDef().define("tables", ConfigType.LIST, [], importance=Importance.HIGH)
+
+    def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
+        return {"tables": [Choice("a.b", "3 rows <b>"), Choice("c.d", "key id")], "unknown": [Choice("x")]}
+
+
+REGISTRY = PluginRegistry([describe(RichConnector, "Rich"), describe(ChoosingConnector, "Choosing")])
 RICH = {"class": "Rich", "name": "c", "mode": "form"}
 
 
@@ -91,7 +102,7 @@ def rich(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     """The real validation, of a plugin with groups, dependents and a recommender."""
 
     def real(plugin: str, config: Mapping[str, Any], **_: Any) -> dict[str, Any]:
-        if plugin != "Rich":
+        if plugin not in ("Rich", "Choosing"):
             raise Refused(404, f"Unknown plugin {plugin}")
         return validate(REGISTRY, plugin, config, exactly_once=True)
 
@@ -151,6 +162,20 @@ def test_the_form_follows_groups_order_importance_width_and_recommendations(clie
     assert '<div class="field w-none" id="field-table" hidden>' in page  # without a database it does not matter
     assert 'class="field-error"' not in page  # nobody has typed yet
     assert 'aria-describedby="err-topic help-topic"' in page
+
+
+def test_what_a_connector_offers_is_there_to_tick(client: Client, rich: FakeLeader) -> None:
+    sent = {**RICH, "class": "Choosing", "setting:tables": "x.y, c.d"}
+    raw = client.post("/ui/new/as?mode=form", sent).content.decode()
+    assert "Choose from 2" in raw
+    assert "3 rows &lt;b&gt;" in raw
+    boxes = dict(re.findall(r'<input\s+type="checkbox"\s+value="([^"]+)"\s+data-choice="in-tables"\s*(checked)?', raw))
+    assert boxes == {"a.b": "", "c.d": "checked"}
+    config = {"connector.class": "Choosing", "name": "c"}
+    answer = client.put("/connector-plugins/Choosing/config/validate", config, content_type="application/json").json()
+    assert set(answer) == {"name", "error_count", "groups", "configs"}  # as Kafka Connect has it
+    (tables,) = [entry["value"] for entry in answer["configs"] if entry["value"]["name"] == "tables"]
+    assert tables["recommended_values"] == ["a.b", "c.d"]
 
 
 def test_typing_shows_the_fields_errors_and_renders_what_depends_on_it(client: Client, rich: FakeLeader) -> None:

@@ -1,6 +1,7 @@
 """What has to be right at the server before the connector starts, with the SQL that mends it."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import psycopg
 
@@ -11,6 +12,19 @@ from ringfence.connectors.builtin.postgres.capture import captured_tables, selec
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
 
 Errors = dict[str, list[str]]
+
+_SHOWN: Final = 5
+_BARE: Final = """
+SELECT n.nspname, c.relname, EXISTS (
+    SELECT FROM pg_publication_tables p
+    WHERE p.pubname = %s AND p.schemaname = n.nspname AND p.tablename = c.relname)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND (
+    c.relreplident = 'n'
+    OR c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+    OR c.relreplident = 'i' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident))
+ORDER BY 1, 2
+"""
 
 
 def find_errors(config: Mapping[str, str]) -> Errors:
@@ -50,6 +64,7 @@ class _Checks:
         self._user_rights(tables)
         self._slot(slot)
         self._check_publication(publication, mode)
+        self._identities(publication, tables)
         if not tables:
             self._say(names.TABLES, "No table of the database matches the include and exclude lists. Correct them.")
         return self._errors
@@ -115,6 +130,24 @@ class _Checks:
                 "All replication slots of the server are taken. Drop one that nobody needs (SELECT slot_name, active "
                 "FROM pg_replication_slots), or: ALTER SYSTEM SET max_replication_slots = 20; and restart the server.",
             )
+
+    def _identities(self, publication: str, tables: list[tuple[str, str]]) -> None:
+        """As soon as a table without a replica identity is published, the server refuses its updates and deletes."""
+        wanted = set(tables)
+        bare = [table for *table, published in self._session.query(_BARE, [publication]) if not published]
+        bare = [table for table in bare if tuple(table) in wanted]
+        if not bare:
+            return
+        quoted = [f"{_quote(schema)}.{_quote(table)}" for schema, table in bare]
+        shown = ", ".join(quoted[:_SHOWN]) + (f" and {len(quoted) - _SHOWN} more" if len(quoted) > _SHOWN else "")
+        mended = " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in quoted[:_SHOWN])
+        self._say(
+            names.TABLES,
+            f"The server would refuse all updates and deletes of {shown} as soon as the publication {publication} has "
+            f"{'it' if len(quoted) == 1 else 'them'}: without a primary key there is no replica identity. Add a "
+            f"primary key, or as the owner: {mended} Or leave it out with {names.TABLES_EXCLUDE}; or, if its rows are "
+            "only ever inserted, create the publication yourself.",
+        )
 
     def _check_publication(self, name: str, mode: str) -> None:
         known = self._session.query(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ringfence.connectors.api import (
+    Choice,
     ConfigDef,
     ConnectorError,
     ConnectorTransactionBoundaries,
@@ -29,6 +30,7 @@ class PostgresSourceConnector(SourceConnector):
     """
 
     version: ClassVar[str] = "1.0.0"
+    _reached = False
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -53,7 +55,9 @@ class PostgresSourceConnector(SourceConnector):
             from ringfence.connectors.builtin.postgres.checks import find_errors
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
-        errors = {**find_unsupported(config), **find_errors(config)}
+        found = find_errors(config)
+        self._reached = names.HOST not in found
+        errors = {**find_unsupported(config), **found}
         boundary = config.get("transaction.boundary", "poll").strip().lower()
         if config.get(names.TRANSACTIONS, names.WHOLE) == names.WHOLE and boundary != "connector":
             errors.setdefault("transaction.boundary", []).append(
@@ -61,6 +65,18 @@ class PostgresSourceConnector(SourceConnector):
                 f"Where that does not matter, set {names.TRANSACTIONS}={names.SPLIT}."
             )
         return errors
+
+    def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
+        if not self._reached:  # `validate` has waited for the server, in vain
+            return {}
+        from ringfence.connectors.builtin.postgres.choices import list_choices
+        from ringfence.connectors.builtin.postgres.session import Server, Session
+
+        session = Session(Server(names.CONFIG_DEF.parse(config), config.get("name", "")))
+        try:
+            return list_choices(session)
+        finally:
+            session.close()
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         return ExactlyOnceSupport.SUPPORTED

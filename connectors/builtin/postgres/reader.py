@@ -84,6 +84,11 @@ class TransactionReader:
         """Of the transaction that has begun: how many of its messages were read."""
         return 0 if self._transaction is None else self._transaction.changes
 
+    @property
+    def newest_us(self) -> int:
+        """When the newest transaction that was read was committed; 0 where none was."""
+        return self._last_time_us() if self._transaction is None else self._transaction.begin.time_us
+
     def take(self, lsn: int, message: bytes) -> bool:
         """One message of the stream, for `Stream.receive`."""
         if message[0] in _ROWS:

@@ -29,6 +29,7 @@ SSL_ROOT: Final = "database.sslrootcert"
 PREFIX: Final = "topic.prefix"
 SLOT: Final = "slot.name"
 SLOT_FAILOVER: Final = "slot.failover"
+RETAINED_WARN: Final = "slot.retained.warn.bytes"
 PUBLICATION: Final = "publication.name"
 AUTOCREATE: Final = "publication.autocreate.mode"
 VIA_ROOT: Final = "publish.via.partition.root"
@@ -79,6 +80,10 @@ _RECORDS: Final = "Records"
 _STREAM: Final = "Replication"
 
 
+_CHOSEN: Final = (SCHEMAS, SCHEMAS_EXCLUDE, TABLES, TABLES_EXCLUDE)
+"""What there is to choose from depends on the server."""
+
+
 def _definition() -> ConfigDef:
     definition = ConfigDef()
 
@@ -123,6 +128,7 @@ def _definition() -> ConfigDef:
         group=_CONNECTION,
         documentation="Name or address of the database server.",
         display_name="Host",
+        dependents=_CHOSEN,
     )
     number(PORT, _CONNECTION, "Port of the database server.", 5432, 1, 65535)
     definition.define(
@@ -133,6 +139,7 @@ def _definition() -> ConfigDef:
         group=_CONNECTION,
         documentation="User with the REPLICATION attribute, who may read the tables.",
         display_name="User",
+        dependents=_CHOSEN,
     )
     definition.define(
         PASSWORD,
@@ -142,6 +149,7 @@ def _definition() -> ConfigDef:
         group=_CONNECTION,
         documentation="The user's password.",
         display_name="Password",
+        dependents=_CHOSEN,
     )
     definition.define(
         DATABASE,
@@ -151,6 +159,7 @@ def _definition() -> ConfigDef:
         group=_CONNECTION,
         documentation="The database whose changes are read.",
         display_name="Database",
+        dependents=_CHOSEN,
     )
     choice(
         SSL_MODE,
@@ -194,6 +203,16 @@ def _definition() -> ConfigDef:
         _STREAM,
         "Create the slot so that it is synchronized to standbys (PostgreSQL 17 or newer).",
         False,
+    )
+    definition.define(
+        RETAINED_WARN,
+        ConfigType.LONG,
+        5 * 1024**3,
+        group=_STREAM,
+        validator=Range(0),
+        importance=Importance.LOW,
+        documentation="The connector's page and an alert say so where the server keeps more bytes of log for the slot; "
+        "0: never. Where max_slot_wal_keep_size is smaller, 80 % of it.",
     )
     text(PUBLICATION, _STREAM, "Name of the publication.", "dbz_publication", validator=NonEmpty())
     choice(

@@ -28,6 +28,7 @@ from ringfence.connectors.builtin.postgres.reader import Describe, TransactionRe
 from ringfence.connectors.builtin.postgres.records import VERSION, RecordMaker
 from ringfence.connectors.builtin.postgres.sample import read_sample
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
+from ringfence.connectors.builtin.postgres.slot_watch import Progress, SlotWatch
 from ringfence.connectors.builtin.postgres.stream import Stream
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class PostgresSourceTask(SourceTask):
     version: ClassVar[str | None] = VERSION
     _stream: Stream | None = None
     _session: Session | None = None
+    _watch: SlotWatch | None = None
 
     def start(self, config: Mapping[str, str]) -> None:
         parsed = self._parsed = names.CONFIG_DEF.parse(config)
@@ -102,6 +104,12 @@ class PostgresSourceTask(SourceTask):
         self._confirmable = 0
         self._retry = False
 
+    def _begin_watch(self) -> None:
+        self._progress = Progress()
+        warn = self._parsed[names.RETAINED_WARN]
+        assert isinstance(warn, int)
+        self._watch = SlotWatch(self._server, self._slot, self.context.metrics, self._progress, warn)
+
     def _open(self, session: Session) -> None:
         committed = self.context.offset_reader.offset(self._partition)
         position = position_of(committed) if committed else None
@@ -131,6 +139,7 @@ class PostgresSourceTask(SourceTask):
         self._first = None if committed else OffsetRecord(self._partition, between(start.lsn, str(system), 0, 0))
         self._reader = self._new_reader(session, start, str(system))
         self._stream = self._new_stream(start.lsn)
+        self._begin_watch()
         logger.info("Streaming from %s on, with the slot %s", lsn_text(start.lsn), self._slot)
 
     def _new_stream(self, start: int) -> Stream:
@@ -182,6 +191,7 @@ class PostgresSourceTask(SourceTask):
         except psycopg.OperationalError as error:
             self._disconnect()
             raise RetriableError(f"The database server does not answer: {one_line(error)}.") from error
+        self._progress.read(reader.newest_us, dry=dry)
         return self._batch(reader, stream, dry=dry)
 
     def _reconnect(self, reader: TransactionReader) -> Stream:
@@ -290,5 +300,7 @@ class PostgresSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._disconnect()
+        if self._watch is not None:
+            self._watch.close()
         if self._session is not None:
             self._session.close()

@@ -1,5 +1,6 @@
 """Validates one connector configuration, inside a plugin process: the answer is Kafka Connect's `validate` body."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -14,7 +15,7 @@ from ringfence.connectors.api import (
     ExactlyOnceSupport,
     SourceConnector,
 )
-from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.connectors.api.config_types import CHOICE_NOTES, HIDDEN
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.config_providers import Resolved
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
@@ -25,7 +26,10 @@ from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
 from ringfence.engine.plugins.secrets import Redactor
 
+log = logging.getLogger(__name__)
+
 PLUGIN_VERSION = "connector.plugin.version"
+_MOST_CHOICES = 1000
 _CANNOT_TELL = (
     "The connector does not implement the API required for preflight validation of exactly-once source support. "
     'If its documentation promises exactly-once, use "requested": nothing is checked then.'
@@ -89,6 +93,7 @@ def validate(
     if own_is_sound:
         _check_exactly_once(connector, given, values, exactly_once=exactly_once)
 
+    notes = _offer(connector, given, values) if own_is_sound else {}
     redact = Redactor(config, [own, framework])
     for value in values.values():
         value.errors[:] = [redact(error) for error in value.errors]
@@ -99,6 +104,7 @@ def validate(
         "configs": [
             {"definition": keys[name].info(), "value": value.info(keys[name].type)} for name, value in values.items()
         ],
+        **({CHOICE_NOTES: notes} if notes else {}),
     }
 
 
@@ -153,6 +159,22 @@ def _ask_plugin(connector: SourceConnector, config: Mapping[str, str], *, report
         if report:
             raise
         return {}
+
+
+def _offer(
+    connector: SourceConnector, config: Mapping[str, str], values: Mapping[str, ConfigValue]
+) -> dict[str, dict[str, str]]:
+    """`SourceConnector.list_choices` as recommended values; returns what it says of each. It is a help, no duty."""
+    try:
+        offered = connector.list_choices(config)
+    except Exception as error:  # noqa: BLE001 - plugin code, and the form goes without
+        log.info("The plugin could not list what there is to choose from: %s", type(error).__name__)
+        return {}
+    found = {name: {each.value: each.description for each in offered[name][:_MOST_CHOICES]} for name in offered}
+    for name, told in found.items():
+        if name in values:
+            values[name].recommended_values = [*told]
+    return found
 
 
 def _add(values: dict[str, ConfigValue], keys: dict[str, ConfigKey], errors: Mapping[str, Iterable[str]]) -> None:
@@ -247,4 +269,6 @@ def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, 
         shown = ConfigValue(name, resolved.raw[name], errors=[error])
         configs.append({"definition": key.info(), "value": shown.info(key.type)})
     count = sum(len(cast("list[object]", entry["value"]["errors"])) for entry in configs)
-    return {**found, "error_count": count}
+    notes = cast("dict[str, dict[str, str]]", found.get(CHOICE_NOTES, {}))
+    hidden = {name: {resolved.hide(each): resolved.hide(note) for each, note in notes[name].items()} for name in notes}
+    return {**found, "error_count": count, **({CHOICE_NOTES: hidden} if hidden else {})}

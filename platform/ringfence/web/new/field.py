@@ -24,6 +24,8 @@ class Field:
     default: str
     value: str = ""
     choices: list[str] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
+    """What is said of each of the choices."""
     errors: list[str] = field(default_factory=list)
     width: str = "none"
     dependents: tuple[str, ...] = ()
@@ -38,6 +40,11 @@ class Field:
     @property
     def is_set(self) -> bool:
         return bool(self.value) or self.blank or self.kept
+
+    @property
+    def chosen(self) -> list[str]:
+        """The values of a list."""
+        return [each.strip() for each in self.value.split(",")]
 
     @property
     def slug(self) -> str:

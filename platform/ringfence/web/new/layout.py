@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.connectors.api.config_types import CHOICE_NOTES, HIDDEN
 from ringfence.connectors.source_config import source_config_def
 from ringfence.web.new.field import Field, kind_of
 
@@ -66,6 +66,7 @@ def layout(
     """`config`: as it is shown, secrets as masks; `tell`: whether a setting's errors are shown yet."""
     framework = source_config_def(config).keys
     found = Layout()
+    notes = validation.get(CHOICE_NOTES, {})
     by_group: dict[tuple[bool, str], list[tuple[int, Field]]] = {}
     for entry in validation.get("configs", []):
         definition, value = entry["definition"], entry["value"]
@@ -74,6 +75,8 @@ def layout(
             found.rest += [str(error) for error in value.get("errors", []) if name != "name"]
             continue
         made = _field(definition, value, config, secret)
+        if made.kind == "list":
+            made.notes = notes.get(name, {})
         made.errors = made.errors if tell(name) else []
         order = definition.get("order_in_group", definition.get("order", -1))
         key = (name in framework, str(definition.get("group") or ""))
