@@ -24,7 +24,11 @@ UPDATES_PER_SNAPSHOT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class PersistedState:
-    """A share-partition as the share coordinator knows it. updates: since the newest snapshot."""
+    """A share-partition as the share coordinator knows it.
+
+    start_offset: -1 until its leader has read it for the first time (`share.auto.offset.reset` says where it begins).
+    updates: since the newest snapshot.
+    """
 
     snapshot_epoch: int
     state_epoch: int
@@ -46,6 +50,8 @@ class PersistedState:
 
     def strip(self, until: int | None = None) -> Batches:
         """Every offset from the start to the end (or `until`, not included) in its state."""
+        if self.start_offset < 0:
+            return ()
         end = max(self.end_offset, self.start_offset if until is None else until)
         return fill(self.batches, self.start_offset, end - 1)
 
