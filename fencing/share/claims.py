@@ -3,7 +3,7 @@
 The state that is written counts only if its transaction commits, so the claim itself is in it already.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ringfence.fencing.offsets.ledger_keys import InputPartition, partition_key
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
@@ -15,9 +15,11 @@ from ringfence.fencing.share.ranges import Ranges
 class SlotClaims:
     """The open transaction's claim and this slot's own states. Read `ledger` under the tail's lock."""
 
-    def __init__(self, ledger: Ledger, slot: int) -> None:
+    def __init__(self, ledger: Ledger, slot: int, slots: Callable[[], int] = lambda: 0) -> None:
+        """slots: how many tasks this one's generation has, 0 where that is not known. Others were fenced before it."""
         self._ledger = ledger
         self._slot = slot
+        self._slots = slots
         self._own: dict[InputPartition, State] = {}
         self._wanted: dict[InputPartition, Ranges] = {}
         self._noted: dict[InputPartition, Ranges] = {}
@@ -107,14 +109,28 @@ class SlotClaims:
         return self._wanted
 
     def states(self) -> list[tuple[Partition, Offset | None]]:
-        """What the transaction states at its end: a source offset for each input partition that it touches."""
-        self._stated = {tp: self._state(tp) for tp in {**self._wanted, **self._noted, **self._tries}}
-        return [(partition_key(tp, self._slot), encode_state(state)) for tp, state in self._stated.items()]
+        """What the transaction states at its end: a source offset for each input partition that it touches.
 
-    def _state(self, tp: InputPartition) -> State:
+        The states of slots that are gone are taken over, and end in the same transaction.
+        """
+        count = self._slots()
+        self._stated, ended = {}, []
+        for tp in {**self._wanted, **self._noted, **self._tries}:
+            gone = [slot for slot in self._ledger.slots(tp) if count and (slot is None or slot >= count)]
+            self._stated[tp] = self._state(tp, gone)
+            ended += [(partition_key(tp, slot), None) for slot in gone]
+        return [*((partition_key(tp, self._slot), encode_state(state)) for tp, state in self._stated.items()), *ended]
+
+    def _state(self, tp: InputPartition, gone: Sequence[int | None]) -> State:
         merged = self.find_committed(tp)
         last = self._own.get(tp) or self._ledger.slot_state(tp, self._slot)
         done = last.done.copy() if last is not None else Ranges()
+        tries = dict(last.tries) if last is not None else {}
+        for slot in gone:
+            if (state := self._ledger.slot_state(tp, slot)) is not None:
+                done.update(state.done)
+                for offset, times in state.tries.items():
+                    tries[offset] = max(times, tries.get(offset, 0))
         for more in (self._wanted.get(tp), self._noted.get(tp)):
             if more is not None:
                 done.update(more)
@@ -122,7 +138,7 @@ class SlotClaims:
         low = max(merged.low, self._starts.get(tp, 0))
         low = merged.done.first_missing(low)
         done.drop_below(low)
-        tries = {**(last.tries if last is not None else {}), **self._tries.get(tp, {})}
+        tries |= self._tries.get(tp, {})
         kept = {offset: times for offset, times in tries.items() if offset >= low and offset not in done}
         return State(merged.topic or self._topics.get(tp, ""), low, done, kept)
 

@@ -116,9 +116,13 @@ class Ledger:
         """What all slots together have committed; None for a partition that the ledger does not have. Do not change."""
         return self._merged.get(tp)
 
-    def slot_state(self, tp: InputPartition, slot: int) -> State | None:
+    def slot_state(self, tp: InputPartition, slot: int | None) -> State | None:
         """The last committed state of one slot. Do not change."""
         return self._slots.get(tp, {}).get(slot)
+
+    def slots(self, tp: InputPartition) -> list[int | None]:
+        """Whose states of a partition there are; None: the one that was written by hand."""
+        return list(self._slots.get(tp, ()))
 
     def partitions(self) -> list[InputPartition]:
         """Those that it has a word of."""

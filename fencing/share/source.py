@@ -62,7 +62,9 @@ class ShareSource:
         stopping: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """slots: how many tasks the connector has. stopping: whether the attempt shall end. Raises `FencingError`."""
+        """slots: how many tasks the attempt's generation has, 0 where another one has followed. stopping: whether the
+        attempt shall end. Raises `FencingError`.
+        """
         self.group, self.topics = group, tuple(topics)
         self._connector = connector
         self._slot = slot
@@ -74,7 +76,7 @@ class ShareSource:
         self._limit = limit
         self._client_id = client_id
         self._inputs = InputTopics(input_connection, topics)
-        self._claims = SlotClaims(tail.ledger, slot)
+        self._claims = SlotClaims(tail.ledger, slot, slots)
         self._check = ClaimCheck(tail, slot, fence, clock, settings.patience_s)
         self._sweep = Sweep(
             input_connection,

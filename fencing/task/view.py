@@ -100,8 +100,10 @@ class TaskView:
 
     @property
     def tasks(self) -> int:
-        """How many tasks the connector has."""
-        return self._state.commit.tasks if self._state.commit is not None else 0
+        """How many tasks this attempt's generation has; 0 where another one has followed."""
+        commit = self._state.commit
+        ours = commit is not None and commit.generation == self._spec.placement.generation
+        return commit.tasks if commit is not None and ours else 0
 
     @property
     def topics_reset(self) -> int:

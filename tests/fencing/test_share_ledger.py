@@ -105,6 +105,40 @@ def test_compaction_loses_nothing() -> None:
     assert len(found.done) == 0
 
 
+def write(ledger: Ledger, slot: SlotClaims, number: int, offsets: list[int], newest: dict[bytes, bytes | None]) -> None:
+    """A committed transaction; newest: what compaction leaves of the topic."""
+    slot.claim(TP, offsets)
+    for partition, offset in slot.states():
+        key, value = encode_key(QUEUE, partition), encode_value(offset)
+        newest.pop(key, None)
+        newest[key] = value
+        ledger.take(number, number, key, value)
+    ledger.decide(number, committed=True)
+    slot.settle()
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sets(st.integers(0, 30))), max_size=12), st.integers(1, 4))
+def test_the_states_of_slots_that_are_gone_are_taken_over(claims: list[tuple[int, set[int]]], left: int) -> None:
+    """Nothing that they have said is lost, and their keys are: no state stays for ever."""
+    ledger, newest = Ledger(QUEUE), dict[bytes, bytes | None]()
+    slots = [SlotClaims(ledger, number, lambda: 5) for number in range(5)]
+    slots[0].claim_start(TP, "in", 0)
+    write(ledger, slots[0], 0, [], newest)
+    for number, (slot, offsets) in enumerate(claims, 1):
+        write(ledger, slots[slot], number, [one for one in offsets if not slots[slot].is_done(TP, one)], newest)
+    before = ledger.state(TP)
+    assert before is not None
+    before = State(before.topic, before.low, before.done.copy(), dict(before.tries))
+    write(ledger, SlotClaims(ledger, 0, lambda: 0), 90, [40], newest)  # does not know how many there are
+    assert set(ledger.slots(TP)) == {0, *(slot for slot, _ in claims)}
+    write(ledger, SlotClaims(ledger, 0, lambda: left), 91, [41], newest)
+    assert set(ledger.slots(TP)) == {0, *(slot for slot, _ in claims if slot < left)}
+    after, compacted = ledger.state(TP), Ledger(QUEUE)
+    compacted.begin((key, value) for key, value in newest.items() if value is not None)
+    before.done.add(40, 41)
+    assert after == compacted.state(TP) == before
+
+
 def test_a_slot_claims_nothing_twice_and_states_what_is_low() -> None:
     ledger = Ledger(QUEUE)
     slot = SlotClaims(ledger, 0)
