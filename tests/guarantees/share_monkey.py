@@ -26,7 +26,7 @@ class ShareMonkey:
         self.done: Counter[str] = Counter()
 
     def start(self, tasks: int) -> None:
-        """Every task of a generation that was configured."""
+        """Every task of the generation that was configured last."""
         self._newest = {task: self._start(task) for task in range(tasks)}
 
     def _start(self, task: int) -> "subprocess.Popen[str]":

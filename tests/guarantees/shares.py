@@ -1,15 +1,17 @@
 """A connector that reads a share group on the real broker: its leader's pen, its input, and its tasks as processes."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
@@ -17,6 +19,7 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
@@ -29,6 +32,8 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
+from ringfence.fencing.topics.status import StatusState, apply, decode
+from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.waiting import eventually
 
 FLOORS = {
@@ -44,8 +49,19 @@ FLOORS = {
 class Queue:
     """One connector and its input. `write` and `place` are a leader's."""
 
-    def __init__(self, connection: Connection, name: str, folder: Path, *, partitions: int = 2) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        name: str,
+        folder: Path,
+        *,
+        partitions: int = 2,
+        replicas: int = 1,
+        source: Connection | None = None,
+    ) -> None:
+        """source: the input's cluster, where it is another one than the output's and the ledger's."""
         self.connection = connection
+        self.input = source or connection
         self.folder = folder
         self.group = f"{name}-workers"
         self.connector = ConnectorName("queue")
@@ -54,10 +70,11 @@ class Queue:
         self.source, self.partitions = f"{name}-in", partitions
         self.target = f"out.{self.source}"
         wanted = [self.topics.config, self.topics.status, self.topics.events]
-        compacted = TopicSpec(self.topics.offsets, 3, 1, {"cleanup.policy": "compact"})
-        both = [TopicSpec(topic, partitions) for topic in (self.source, self.target)]
-        topics = [*map(TopicSpec, wanted), compacted, *both]
+        compacted = TopicSpec(self.topics.offsets, 3, replicas, {"cleanup.policy": "compact"})
+        target = TopicSpec(self.target, partitions, replicas)
+        topics = [*(TopicSpec(topic, 1, replicas) for topic in wanted), compacted, target]
         create_topics(connection, topics, Deadline.after(30))
+        create_topics(self.input, [TopicSpec(self.source, partitions, replicas)], Deadline.after(30))
         self._pen = TransactionalProducer(connection, f"{name}-leader")
         self._pen.init(Deadline.after(30))
         self._end = 0
@@ -73,7 +90,7 @@ class Queue:
             "name": self.connector,
             "topics": self.source,
             "source.cluster.alias": "out",
-            "source.cluster.bootstrap.servers": self.connection.bootstrap,
+            "source.cluster.bootstrap.servers": self.input.bootstrap,
             "target.cluster.bootstrap.servers": self.connection.bootstrap,
             "consumer.poll.timeout.ms": "300",
             **{f"{part}.converter": converter for part in ("key", "value", "header")},
@@ -130,23 +147,47 @@ class Queue:
         return made
 
     def feed(self, numbers: range, *, pause_s: float = 0.0, aborted: int = 0) -> None:
-        """Transactions of 80 records, over all partitions; each `aborted`th one is aborted."""
-        pen = Producer({**self.connection.librdkafka(), "transactional.id": f"{self.source}-feed-{numbers.start}"})
-        pen.init_transactions(30)
+        """Transactions of 80 records, over all partitions; each `aborted`th one is aborted.
+
+        One whose outcome is not known is written again: what is in the input counts, however often it is there.
+        """
+        pen = self._feeder(numbers.start)
         for count, start in enumerate(range(numbers.start, numbers.stop, 80), 1):
             wanted = range(start, min(start + 80, numbers.stop))
             for lost in (True, False) if aborted and count % aborted == 0 else (False,):
-                pen.begin_transaction()
-                for number in wanted:
-                    value = b"%d%s" % (number, b" aborted" if lost else b"")
-                    pen.produce(self.source, value, None, number % self.partitions)
-                pen.flush(30)
-                if lost:
-                    pen.abort_transaction(30)
-                else:
-                    pen.commit_transaction(30)
+                until = time.monotonic() + 120
+                while not self._feed_once(pen, wanted, lost):
+                    assert time.monotonic() < until, "the input cannot be written"
+                    pen = self._feeder(numbers.start)
             if pause_s:
                 threading.Event().wait(pause_s)
+
+    def _feeder(self, number: int) -> Producer:
+        pen = Producer({**self.input.librdkafka(), "transactional.id": f"{self.source}-feed-{number}"})
+        until = time.monotonic() + 120
+        while True:
+            try:
+                pen.init_transactions(30)
+            except KafkaException:
+                if time.monotonic() > until:
+                    raise
+            else:
+                return pen
+
+    def _feed_once(self, pen: Producer, wanted: range, lost: bool) -> bool:
+        try:
+            pen.begin_transaction()
+            for number in wanted:
+                value = b"%d%s" % (number, b" aborted" if lost else b"")
+                pen.produce(self.source, value, None, number % self.partitions)
+            pen.flush(30)
+            if lost:
+                pen.abort_transaction(30)
+            else:
+                pen.commit_transaction(30)
+        except KafkaException:
+            return False
+        return True
 
     def visible(self) -> Counter[bytes]:
         """How often a read_committed reader sees each value of the output."""
@@ -154,7 +195,8 @@ class Queue:
 
     def read(self, topic: str) -> Counter[bytes]:
         """The same of any topic."""
-        settings = {**self.connection.librdkafka(), "group.id": "none", "enable.partition.eof": True}
+        cluster = self.input if topic == self.source else self.connection
+        settings = {**cluster.librdkafka(), "group.id": "none", "enable.partition.eof": True}
         reader = Consumer({**settings, "isolation.level": "read_committed", "auto.offset.reset": "earliest"})
         found: Counter[bytes] = Counter()
         try:
@@ -174,11 +216,37 @@ class Queue:
     def wait_for(self, records: int, seconds: float) -> None:
         eventually(lambda: len(self.visible()) >= records, seconds, f"{records} visible records", pause=0.5)
 
-    def verdict(self, records: int) -> tuple[int, int]:
-        """How many of the numbers 0..records-1 are missing, and how many values are there more than once."""
-        seen = self.visible()
-        missing = sum(1 for number in range(records) if not seen[b"%d" % number])
-        return missing, sum(1 for times in seen.values() if times > 1)
+    def verdict(self) -> tuple[int, int]:
+        """How many committed records of the input are missing in the output, and how many are there too often."""
+        given, seen = self.read(self.source), self.visible()
+        return (given - seen).total(), (seen - given).total()
+
+    def tries(self) -> set[tuple[int, int]]:
+        """Offsets of the input, and how often the sweep has tried them, as the ledger was ever told."""
+        settings = self.connection.librdkafka(group_id="none", enable_partition_eof=True)
+        reader = Consumer(settings)
+        reader.assign([TopicPartition(self.topics.offsets, LEDGER_PARTITION, 0)])
+        told: set[tuple[int, int]] = set()
+        while (message := reader.poll(10)) is not None and message.error() is None:
+            found = json.loads(message.value() or b"{}")
+            told |= {(offset, times) for offset, times in found.get("tries", [])}
+        reader.close()
+        return told
+
+    def states(self) -> dict[int, str]:
+        """The newest reported state of each task of this generation."""
+        log = TopicLog(self.connection, self.topics.status)
+        state = StatusState()
+        try:
+            for record in log.read_to_end(Deadline.after(60)):
+                state = apply(state, decode(record.key, record.value))
+        finally:
+            log.close()
+        return {
+            number: str(status.state)
+            for number in range(self.tasks)
+            if (status := state.tasks.get(TaskId(self.connector, number))) is not None
+        }
 
     def end(self, *, politely: bool = True) -> None:
         """End every process that is still there."""

@@ -1,12 +1,9 @@
 """A share group's tasks are killed, frozen and doubled: every record of the input is in the output once.
 
-The same run with the check left out must show records twice, or it proves nothing.
-RINGFENCE_CHAOS_SEED and RINGFENCE_CHAOS_SECONDS choose the long run.
+The same run with the check left out must show records twice, or it proves nothing. The long forms are in
+`tests/chaos/test_share_chaos.py`.
 """
 
-import os
-import secrets
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,19 +11,12 @@ import pytest
 
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.kafka import EmbeddedKafka
-from tests.guarantees.share_monkey import ShareMonkey
+from tests.guarantees.share_chaos import TROUBLED, chaos
 from tests.guarantees.shares import FLOORS, Queue
-from tests.support.broker import new_kafka
+from tests.support.broker import Broker, new_kafka
 from tests.support.waiting import eventually
 
 SHORT = 12.0
-TROUBLED = {
-    "share_lock_ms": "1000",
-    "share_delivery_limit": "2",
-    "share_sweep_after_ms": "4000",
-    "share_claim_timeout_ms": "1000",
-    "batch_size": "200",
-}
 
 
 @pytest.fixture(scope="module")
@@ -47,31 +37,25 @@ def queue(kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path) ->
     made.close()
 
 
-def chaos(queue: Queue, mode: str, seed: int, seconds: float, tasks: int = 3) -> tuple[int, int]:
-    """Missing records, and records that are there more than once."""
-    records = int(seconds * 100)
-    print(f"Seed {seed}, {seconds:g} s, {records} records, {mode}", flush=True)
-    queue.configure(tasks, queue.settings(**TROUBLED))
-    feeder = threading.Thread(target=queue.feed, args=(range(records),), kwargs={"pause_s": 0.5, "aborted": 5})
-    feeder.start()
-    monkey = ShareMonkey(queue, seed, mode)
-    monkey.start(tasks)
-    monkey.run(seconds)
-    feeder.join(60)
-    monkey.calm()
-    queue.wait_for(records, 60)
-    queue.end()
-    verdict = queue.verdict(records)
-    print(dict(monkey.done), verdict, flush=True)
-    return verdict
-
-
 def test_records_are_there_once(queue: Queue) -> None:
     assert chaos(queue, "exact", 932, SHORT) == (0, 0)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(400)
+def test_input_on_another_cluster(
+    kafka: EmbeddedKafka, broker: Broker, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The ledger is where the output is; the share group is where the input is, and decides nothing."""
+    queue = Queue(Connection(broker.bootstrap), unique("share"), tmp_path, source=Connection(kafka.bootstrap))
+    try:
+        assert chaos(queue, "exact", 933, 30.0) == (0, 0)
+    finally:
+        queue.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_without_the_check_there_are_records_twice(
     kafka: EmbeddedKafka, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -90,14 +74,7 @@ def test_without_the_check_there_are_records_twice(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_ten_minutes(queue: Queue) -> None:
-    seed = int(os.environ.get("RINGFENCE_CHAOS_SEED") or secrets.randbelow(1_000_000))
-    assert chaos(queue, "exact", seed, float(os.environ.get("RINGFENCE_CHAOS_SECONDS") or 600.0)) == (0, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_record_that_ends_its_process_becomes_a_dead_letter(queue: Queue) -> None:
     letters = f"{queue.source}-dead"
     policy = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": letters}
@@ -115,8 +92,11 @@ def test_a_record_that_ends_its_process_becomes_a_dead_letter(queue: Queue) -> N
             process = queue.start(0)
         return len(queue.visible()) == 99 and len(queue.read(letters)) == 1
 
-    eventually(went_on, 300, "99 records and one dead letter", pause=0.2)
+    eventually(went_on, 400, "99 records and one dead letter", pause=0.2)
     queue.end()
     assert set(queue.visible().values()) == {1}
     assert queue.read(letters) == {b"37": 1}
-    assert deaths >= 6, "delivered twice; tried twice with others, and twice alone"
+    # Twice with other records, and alone as often as the broker delivers a record: noted first, and each one deadly.
+    # How often the broker delivered it before that depends on how soon the sweep was there.
+    assert {times for _, times in queue.tries()} == {1, 2, 3, 4}
+    assert deaths >= 4

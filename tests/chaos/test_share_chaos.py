@@ -1,0 +1,67 @@
+"""A share group's tasks, its brokers and its offsets in trouble for minutes: every record is in the output once.
+
+SIGKILL, SIGSTOP, second attempts, stalled commits, expired locks, a delivery limit of 2, brokers that are killed, a
+group that is reset or deleted from outside, and 2, 5 and 1 tasks. RINGFENCE_CHAOS_SEED and RINGFENCE_CHAOS_SECONDS
+choose a run; a failing one prints its seed.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.local.kafka import EmbeddedKafka
+from tests.guarantees.share_chaos import chaos
+from tests.guarantees.share_monkey import ShareMonkey
+from tests.guarantees.share_troubles import KINDS, Troubles
+from tests.guarantees.shares import FLOORS, Queue
+from tests.support.broker import new_kafka
+from tests.support.cluster import three_brokers
+
+TEN_MINUTES = 600.0
+_REPLICATED = {
+    "default_replication_factor": "3",
+    "min_insync_replicas": "2",
+    "offsets_topic_replication_factor": "3",
+    "transaction_state_log_replication_factor": "3",
+    "transaction_state_log_min_isr": "2",
+    "share_coordinator_state_topic_replication_factor": "3",
+    "share_coordinator_state_topic_min_isr": "2",
+}
+
+
+@pytest.fixture(params=[1, 3], ids=["one broker", "three brokers"])
+def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sequence[EmbeddedKafka]]:
+    made = [new_kafka(tmp_path, **FLOORS)] if request.param == 1 else three_brokers(tmp_path, **FLOORS, **_REPLICATED)
+    try:
+        for one in made:
+            one.start()
+        yield made
+    finally:
+        for one in made:
+            one.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_ten_minutes(brokers: Sequence[EmbeddedKafka], unique: Callable[[str], str], tmp_path: Path) -> None:
+    seed = int(os.environ.get("RINGFENCE_CHAOS_SEED") or secrets.randbelow(1_000_000))
+    seconds = float(os.environ.get("RINGFENCE_CHAOS_SECONDS") or TEN_MINUTES)
+    connection = Connection(",".join(one.bootstrap for one in brokers))
+    queue = Queue(connection, unique("share"), tmp_path, replicas=len(brokers))
+    troubles = Troubles(queue, brokers, seed)
+    met: set[str] = set()
+
+    def trouble(monkey: ShareMonkey, until: float) -> None:
+        troubles.run(monkey, until)
+        met.update(monkey.done)
+
+    try:
+        assert chaos(queue, "exact", seed, seconds, 2, trouble) == (0, 0)
+    finally:
+        queue.close()
+    if seconds >= TEN_MINUTES:
+        assert {*KINDS, "kill", "stop", "rival"} <= met
