@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ringfence.connectors.api.errors import ConnectorError
-from ringfence.connectors.worker_limits import FILE_ROOTS, WorkerLimits, current
+from ringfence.connectors.worker_limits import FILE_ROOTS, WRITE_ROOTS, WorkerLimits, current
 
 _NEVER: Final = ("/proc", "/sys", "/dev")
 _SETTING: Final = re.compile(r"(^|\.)ssl\.(truststore|keystore|ca|crl|certificate|key)\.location$")
@@ -39,6 +39,19 @@ def open_allowed(path: str, flags: int = 0) -> int:
 def check(path: str, limits: WorkerLimits | None = None) -> None:
     """Raises `ClosedFile` where the path leads out of the roots as it is now, whether or not there is a file."""
     _judge(path, os.path.realpath(path), limits or current())
+
+
+def check_write(folder: str) -> None:
+    """Raises `ClosedFile` unless connectors may delete, move and create files in the folder as well as read them."""
+    limits = current()
+    check(folder, limits)
+    real = Path(os.path.realpath(folder))
+    if not any(real.is_relative_to(os.path.realpath(root)) for root in limits.write_roots):
+        raise ClosedFile(
+            f"Files in {folder} cannot be deleted or moved: it is not below a folder that connectors may change. Name "
+            f"it in the worker's {WRITE_ROOTS} (CONNECT_FILE_WRITE_ROOTS) as well as in {FILE_ROOTS}, and start the "
+            "worker again."
+        )
 
 
 def client_files(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:

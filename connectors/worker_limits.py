@@ -7,7 +7,7 @@ configurations name. A plugin's own code can read whatever the operating system 
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW
 ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
 """Carries `as_settings` to plugin processes, as JSON."""
 FILE_ROOTS: Final = "file.roots"
+WRITE_ROOTS: Final = "file.write.roots"
 CLOSED_PATHS: Final = "ringfence.closed.paths"
 CLUSTER_ID: Final = "ringfence.cluster.id"
 HOME_SERVERS: Final = "ringfence.home.servers"
@@ -29,6 +30,7 @@ class WorkerLimits:
 
     cluster_id: of the worker's Kafka cluster, "" where it is not known; topics: the workers' own there. egress: where
     connections may go (`connectors.egress`); home: the addresses of the worker's Kafka, which need no permission.
+    write_roots: those of the roots in which connectors may delete and move files.
     """
 
     roots: tuple[str, ...] = ()
@@ -37,10 +39,16 @@ class WorkerLimits:
     topics: tuple[str, ...] = ()
     egress: str = DEFAULT
     home: str = ""
+    write_roots: tuple[str, ...] = ()
 
     def as_settings(self) -> dict[str, str]:
         """The inverse of `of_settings`."""
-        told = {FILE_ROOTS: self.roots, CLOSED_PATHS: self.closed, INTERNAL_TOPICS: self.topics}
+        told = {
+            FILE_ROOTS: self.roots,
+            WRITE_ROOTS: self.write_roots,
+            CLOSED_PATHS: self.closed,
+            INTERNAL_TOPICS: self.topics,
+        }
         return {
             **{name: _BETWEEN.join(each) for name, each in told.items()},
             CLUSTER_ID: self.cluster_id,
@@ -59,19 +67,24 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
-    roots, closed, topics = (names(settings.get(name, "")) for name in (FILE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS))
+    roots, writable, closed, topics = (
+        names(settings.get(name, "")) for name in (FILE_ROOTS, WRITE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS)
+    )
     egress, home = settings.get(EGRESS_ALLOW, DEFAULT), settings.get(HOME_SERVERS, "")
-    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home)
+    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home, writable)
 
 
 def of_environment(environment: Mapping[str, str]) -> WorkerLimits:
     return of_settings(json.loads(environment.get(ENVIRONMENT, "{}")))
 
 
-def wrong_roots(roots: Iterable[str]) -> str:
-    """What is wrong with the worker's setting; "" where nothing is."""
-    bad = [root for root in roots if not os.path.isabs(root)]
-    return f"{FILE_ROOTS} names {bad[0]}, which is not an absolute path" if bad else ""
+def wrong_roots(settings: Mapping[str, str]) -> str:
+    """What is wrong with the worker's settings; "" where nothing is."""
+    for setting in (FILE_ROOTS, WRITE_ROOTS):
+        for root in names(settings.get(setting, "")):
+            if not os.path.isabs(root):
+                return f"{setting} names {root}, which is not an absolute path"
+    return ""
 
 
 _current: list[WorkerLimits] = []

@@ -12,7 +12,7 @@ from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
-from ringfence.connectors.worker_limits import FILE_ROOTS, names, wrong_roots
+from ringfence.connectors.worker_limits import wrong_roots
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import effective, too_few_acks
 from ringfence.fencing.kafka.settings import Connection
@@ -105,7 +105,7 @@ class WorkerConfig:
             memory_limit(settings)
         except ConfigException as error:
             raise Invalid(str(error)) from error
-        if problem := wrong_roots(names(settings.get(FILE_ROOTS, ""))):
+        if problem := wrong_roots(settings):
             raise Invalid(problem)
         try:
             Policy(settings[EGRESS_ALLOW])

@@ -9,8 +9,8 @@ import pytest
 
 from ringfence.fencing.kafka.settings import Connection
 from tests.guarantees.stage import Stage
+from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
-from tests.support.java_attempts import JavaAttempt
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS, FILE_STREAM_TASK, plugin_path, runtime_of
 from tests.support.names import unique
 from tests.support.waiting import eventually

@@ -19,8 +19,8 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
+from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
-from tests.support.java_attempts import JavaAttempt
 from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_CLASS, DEBEZIUM_TASK, plugin_path, runtime_of
 from tests.support.names import unique
 from tests.support.postgres import Postgres, new_postgres

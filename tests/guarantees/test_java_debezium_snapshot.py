@@ -22,7 +22,7 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.guarantees.stage import Stage
 from tests.guarantees.test_java_debezium import config_of, postgres, stage
-from tests.support.java_attempts import JavaAttempt
+from tests.support.attempts import JavaAttempt
 from tests.support.java_plugins import DEBEZIUM, DEBEZIUM_TASK, plugin_path, runtime_of
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually

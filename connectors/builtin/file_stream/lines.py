@@ -44,9 +44,9 @@ class LineBuffer:
                 self._with_ends = False
             self._append(lines)
 
-    def _add_counted(self, data: bytes) -> None:
+    def _add_counted(self, data: bytes, *, whole: bool = False) -> None:
         lines = data.splitlines(keepends=True)  # on bytes: exactly LF, CR LF and CR
-        self._keep_partial(b"" if lines[-1].endswith(b"\n") else lines.pop())
+        self._keep_partial(b"" if whole or lines[-1].endswith(b"\n") else lines.pop())
         if not self._with_ends:
             self._lines = [line + b"\n" for line in self._lines[self._next :]]
             self._next = 0
@@ -63,6 +63,13 @@ class LineBuffer:
             self._next = 0
         else:
             self._lines.extend(lines)
+
+    def finish(self) -> None:
+        """Nothing follows: what has no line end is a line, too. Its position is then one byte behind the end."""
+        if self._partial_ends_with_cr:
+            self._add_counted(b"".join(self._partial), whole=True)
+        elif self._partial:
+            self.feed(b"\n")
 
     def take(self, limit: int) -> list[bytes]:
         """At most `limit` lines without their ends; `position` moves behind the last of them."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from ringfence.connectors.config_providers import PREFIX
 from ringfence.connectors.egress import EGRESS_ALLOW
-from ringfence.connectors.worker_limits import FILE_ROOTS, WorkerLimits, names
+from ringfence.connectors.worker_limits import FILE_ROOTS, WRITE_ROOTS, WorkerLimits, names
 from ringfence.engine.platform_topics import topics_of
 from ringfence.environment import database
 from ringfence.worker_config import WorkerConfig
@@ -22,7 +22,8 @@ def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, s
     roots = names(worker.settings.get(FILE_ROOTS, ""))
     egress = worker.settings[EGRESS_ALLOW]
     home = worker.connection().bootstrap
-    return WorkerLimits(roots, tuple(closed), cluster_id, tuple(astuple(topics_of(worker))), egress, home)
+    writable = names(worker.settings.get(WRITE_ROOTS, ""))
+    return WorkerLimits(roots, tuple(closed), cluster_id, tuple(astuple(topics_of(worker))), egress, home, writable)
 
 
 def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:

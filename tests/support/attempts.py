@@ -1,4 +1,4 @@
-"""Attempts of Java connectors under the real kernel, in processes that may be killed."""
+"""Attempts of connectors under the real kernel, in processes that may be killed."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from tests.guarantees.stage import Stage
 from tests.support.waiting import eventually
 
 
-class JavaAttempt:
-    """A Python process and the JVM beside it."""
+class Attempt:
+    """A task in a Python process of its own."""
 
     def __init__(
         self, stage: Stage, number: int, config: Mapping[str, str], task_class: str, worker: Mapping[str, str]
@@ -41,7 +41,7 @@ class JavaAttempt:
         )
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the attempt
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.guarantees.java_process"],
+            [sys.executable, "-m", "tests.guarantees.attempt_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -55,6 +55,29 @@ class JavaAttempt:
     def log(self) -> str:
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> dict[str, Any]:
+        os.kill(self._process.pid, signal.SIGTERM)
+        return self.outcome()
+
+    def outcome(self, seconds: float = 60) -> dict[str, Any]:
+        out, _ = self._process.communicate(timeout=seconds)
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._errors.close()
+
+
+class JavaAttempt(Attempt):
+    """A Python process and the JVM beside it."""
 
     def java(self) -> psutil.Process:
         """Waits until it is there."""
@@ -81,18 +104,3 @@ class JavaAttempt:
         self._process.wait()
         psutil.wait_procs([java], 10)
         assert not java.is_running() or java.status() == psutil.STATUS_ZOMBIE, "the JVM outlives its task"
-
-    def stop(self) -> dict[str, Any]:
-        os.kill(self._process.pid, signal.SIGTERM)
-        return self.outcome()
-
-    def outcome(self, seconds: float = 60) -> dict[str, Any]:
-        out, _ = self._process.communicate(timeout=seconds)
-        found: dict[str, Any] = json.loads(out)
-        return found
-
-    def close(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        self._errors.close()

@@ -1,4 +1,4 @@
-"""One attempt of a task as an executor runs it, in a process of its own: `python -m tests.guarantees.java_process`.
+"""One attempt of a task as an executor runs it, in a process of its own: `python -m tests.guarantees.attempt_process`.
 
 The specification comes on standard input, since it holds the connector's secrets; the outcome goes to standard output.
 """

@@ -1,0 +1,119 @@
+"""FilesSource: the rows of many files, each file once."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigException,
+    ConnectorError,
+    ConnectorTransactionBoundaries,
+    ExactlyOnceSupport,
+    ParsedConfig,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from ringfence.connectors.builtin.files import settings as names
+from ringfence.connectors.builtin.files.backlog import BUCKETS
+from ringfence.connectors.builtin.files.formats import FORMATS
+from ringfence.connectors.builtin.files.offsets import parse
+from ringfence.connectors.builtin.files.places import open_place, require
+
+CONFIG_DEF: Final = names.define(tuple(FORMATS))
+
+
+class FilesSourceConnector(SourceConnector):
+    """Files are dealt to up to `tasks.max` tasks by their names. Each task reads one file after another."""
+
+    version: ClassVar[str] = "1.0.0"
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG_DEF
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        from ringfence.connectors.builtin.files.task import FilesSourceTask
+
+        return FilesSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        count = min(max_tasks, BUCKETS)
+        config = dict(self._config)
+        if self.context.trial:
+            config |= {names.SETTLE: "0", names.AFTER: names.KEEP}  # a preview shows what is there, and moves nothing
+        return [{**config, names.SHARE: f"{index}/{count}"} for index in range(count)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        try:
+            parsed = CONFIG_DEF.parse(config)
+        except ConfigException:
+            return {}  # the definition has said so already
+        errors: dict[str, list[str]] = {}
+        name = parsed.string(names.FORMAT)
+        try:
+            require(FORMATS[name].module, f"Files of the format {name}")
+        except ConnectorError as error:
+            errors[names.FORMAT] = [str(error)]
+        for setting, problem in _find_problems(parsed):
+            errors.setdefault(setting, []).append(problem)
+        return errors
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Supported: the content of a file does not change while it is read, or the task sees it."""
+        return ExactlyOnceSupport.SUPPORTED
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
+        """A transaction a file."""
+        return ConnectorTransactionBoundaries.SUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """Any offset may be deleted; a new one needs a file's address, an ETag and a position."""
+        for partition, offset in offsets:
+            if not isinstance(partition.get(names.URL_KEY), str):
+                raise ConnectorError(f"The partition {dict(partition)} must name a file under {names.URL_KEY!r}.")
+            if offset is not None and names.BUCKET_KEY not in partition:
+                parse(offset)
+        return True
+
+
+def _find_problems(parsed: ParsedConfig) -> list[tuple[str, str]]:
+    """By setting: what is wrong with the places, and with settings that contradict each other."""
+    found: list[tuple[str, str]] = []
+    after, target = parsed.string(names.AFTER), str(parsed.get(names.MOVE_TO) or "").strip()
+    if after == names.MOVE and not target:
+        found.append((names.MOVE_TO, f"Set the folder that files are moved to, or another {names.AFTER}."))
+    if parsed.integer(names.LOOKBACK):
+        if parsed.string(names.ORDER) != names.NAME:
+            found.append((names.LOOKBACK, f"Needs {names.ORDER}={names.NAME}: names say which files were before."))
+        if after != names.KEEP:
+            found.append((names.LOOKBACK, f"Not needed with {names.AFTER}={after}, which forgets files by itself."))
+    if (parsed.get(names.S3_ACCESS_KEY) is None) != (parsed.get(names.S3_SECRET_KEY) is None):
+        found.append((names.S3_SECRET_KEY, f"Set both {names.S3_ACCESS_KEY} and {names.S3_SECRET_KEY}, or none."))
+    try:
+        place = open_place(parsed.string(names.URL), parsed)
+        place.check()
+        if after != names.KEEP:
+            place.check_writable()
+    except (ConnectorError, OSError) as error:
+        found.append((names.URL, str(error)))
+        return found
+    if after == names.MOVE and target:
+        try:
+            moved = open_place(target, parsed)
+            if type(moved) is not type(place):
+                found.append((names.MOVE_TO, f"Must begin with {place.scheme}:// as {names.URL} does."))
+            elif f"{moved.address}/".startswith(f"{place.address}/"):
+                found.append((names.MOVE_TO, f"Must not be inside of {place.address}: files would be read again."))
+            else:
+                moved.check_writable()
+        except (ConnectorError, OSError) as error:
+            found.append((names.MOVE_TO, str(error)))
+    return found

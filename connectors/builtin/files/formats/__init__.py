@@ -1,0 +1,21 @@
+"""The file formats that FilesSource reads."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ringfence.connectors.builtin.files.formats.avro import AvroReader
+from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows
+from ringfence.connectors.builtin.files.formats.csv_rows import CsvReader
+from ringfence.connectors.builtin.files.formats.json_lines import JsonLinesReader
+from ringfence.connectors.builtin.files.formats.parquet import ParquetReader
+from ringfence.connectors.builtin.files.formats.text import TextReader
+
+FORMATS: Final[Mapping[str, type[FormatReader]]] = {
+    "text": TextReader,
+    "jsonl": JsonLinesReader,
+    "csv": CsvReader,
+    "parquet": ParquetReader,
+    "avro": AvroReader,
+}
+
+__all__ = ["FORMATS", "FormatError", "FormatReader", "Rows"]

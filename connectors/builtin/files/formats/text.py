@@ -1,0 +1,64 @@
+"""Lines of text. The last one counts without a line end, too: the file is whole when it is read."""
+
+from typing import Any, BinaryIO, ClassVar, Final
+
+from ringfence.connectors.api import ParsedConfig, Schema
+from ringfence.connectors.api.schemas import STRING
+from ringfence.connectors.builtin.file_stream.lines import LineBuffer
+from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows
+from ringfence.connectors.builtin.files.settings import ENCODING
+
+CHUNK_BYTES: Final = 1 << 20
+
+
+class TextReader(FormatReader):
+    """Each line is a string. A line ends with LF, CR LF or CR."""
+
+    unit: ClassVar[str] = "byte"
+    schema: ClassVar[Schema | None] = STRING
+
+    def __init__(self, file: BinaryIO | Any, position: int, settings: ParsedConfig) -> None:
+        self._file = file
+        self._encoding = settings.string(ENCODING)
+        if position:
+            file.seek(position)
+        self._read_to = position
+        self._lines = LineBuffer(position)
+        self._all_read = False
+
+    def read(self, limit: int) -> Rows:
+        self._fill(limit)
+        start = self._lines.position
+        lines, positions = self._lines.take_with_positions(limit)
+        if positions:
+            positions[-1] = min(positions[-1], self._read_to)
+        return Rows(self.decode(lines, start), positions, self.schema)
+
+    def read_lines(self, limit: int) -> tuple[list[bytes], int] | None:
+        self._fill(limit)
+        return self._lines.take(limit), min(self._lines.position, self._read_to)
+
+    @property
+    def at_end(self) -> bool:
+        return self._all_read and not len(self._lines)
+
+    def decode(self, lines: list[bytes], start: int) -> list[object]:
+        """The value of each line; `start`: the byte that the first of them begins at."""
+        try:
+            return [line.decode(self._encoding) for line in lines]
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"a line behind byte {start} is not {self._encoding} ({error.reason}). Set {ENCODING}, or take "
+                "ByteArrayConverter for the values, which leaves lines as they are"
+            ) from error
+
+    def _fill(self, limit: int) -> None:
+        """More lines than are taken, so that the last one is known to be the last."""
+        while len(self._lines) <= limit and not self._all_read:
+            chunk = self._file.read(CHUNK_BYTES)
+            self._read_to += len(chunk)
+            if chunk:
+                self._lines.feed(chunk)
+            else:
+                self._lines.finish()
+                self._all_read = True

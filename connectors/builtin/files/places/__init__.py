@@ -1,0 +1,34 @@
+"""The places that FilesSource reads files from."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Final
+
+from ringfence.connectors.api import ConnectorError, ParsedConfig
+from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place
+from ringfence.connectors.builtin.files.places.local import LocalFolder
+from ringfence.connectors.builtin.files.places.s3 import S3Prefix
+from ringfence.connectors.builtin.files.settings import URL
+
+PLACES: Final[Mapping[str, type[Place]]] = {place.scheme: place for place in (LocalFolder, S3Prefix)}
+
+__all__ = ["PLACES", "FileChanged", "FileInfo", "OpenedFile", "Place", "open_place", "require"]
+
+
+def open_place(url: str, settings: ParsedConfig) -> Place:
+    """The place at an address. Raises `ConnectorError`."""
+    scheme, found, _ = url.strip().partition("://")
+    place = PLACES.get(scheme) if found else None
+    if place is None:
+        known = " or ".join(f"{scheme}://" for scheme in PLACES)
+        raise ConnectorError(f"{URL} {url!r} is no address that files can be read from: it must begin with {known}.")
+    require(place.module, f"Files at {scheme}:// addresses")
+    return place(url.strip(), settings)
+
+
+def require(module: str | None, what: str) -> None:
+    """Raises `ConnectorError` where a package of the extra is not installed."""
+    if module is not None and find_spec(module) is None:
+        raise ConnectorError(
+            f"{what} need {module}, which is not installed here: pip install 'ringfence[files]' on every worker."
+        )

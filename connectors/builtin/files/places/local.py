@@ -1,0 +1,135 @@
+"""A folder of the machine, or one that all workers have mounted: below the worker's `file.roots` only."""
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, ClassVar, Final
+from urllib.parse import unquote, urlsplit
+
+from ringfence.connectors import files
+from ringfence.connectors.api import ConnectorError, ParsedConfig
+from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
+from ringfence.connectors.builtin.files.settings import URL
+
+_ASIDE: Final = ".ringfence-"
+"""Begins the name that a file has while it is deleted or moved."""
+
+
+class LocalFolder(Place):
+    """`file:///folder`. Symbolic links in it are not followed."""
+
+    scheme: ClassVar[str] = "file"
+
+    def __init__(self, url: str, settings: ParsedConfig) -> None:
+        self.path = _path_of(url)
+        self.address = f"file://{self.path}"
+        files.check(self.path)
+
+    def check(self) -> None:
+        if not os.path.isdir(self.path):
+            raise ConnectorError(f"{self.path} is not a folder. Create it, or give one that every worker can read.")
+        with os.scandir(self.path) as entries:
+            next(entries, None)
+
+    def check_writable(self) -> None:
+        files.check_write(self.path)
+
+    def list(self) -> Iterator[FileInfo]:
+        files.check(self.path)
+        for folder, folders, names in os.walk(self.path, onerror=_raise):
+            folders[:] = [each for each in folders if not each.startswith(".")]
+            for name in names:
+                path = os.path.join(folder, name)
+                relative = os.path.relpath(path, self.path)
+                if is_hidden(relative):
+                    continue
+                try:
+                    found = os.lstat(path)
+                except FileNotFoundError:
+                    continue  # went in between
+                if stat.S_ISREG(found.st_mode):
+                    yield FileInfo(relative, _etag(found), found.st_mtime)
+
+    def open(self, file: FileInfo) -> OpenedFile:
+        try:
+            descriptor = files.open_allowed(self._path(file), os.O_NOFOLLOW)
+        except FileNotFoundError as error:
+            raise FileChanged(str(error)) from error
+        opened = _OpenedFile(os.fdopen(descriptor, "rb", 1 << 20), file)
+        try:
+            opened.check()
+        except FileChanged:
+            opened.close()
+            raise
+        return opened
+
+    def delete(self, file: FileInfo) -> None:
+        if aside := self._put_aside(file):
+            os.unlink(aside)
+
+    def move(self, file: FileInfo, target: str) -> None:
+        folder = _path_of(target)
+        files.check_write(folder)
+        place = Path(folder, file.name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if aside := self._put_aside(file):
+            os.rename(aside, _free_name(place))
+
+    def _put_aside(self, file: FileInfo) -> str | None:
+        """Rename the file if it is the one that was read; None where it is gone or another has its name."""
+        path = self._path(file)
+        files.check_write(os.path.dirname(path))
+        aside = os.path.join(os.path.dirname(path), f"{_ASIDE}{time.monotonic_ns()}-{os.path.basename(path)}"[:255])
+        try:
+            os.rename(path, aside)
+        except FileNotFoundError:
+            return None
+        if _etag(os.lstat(aside)) == file.etag:
+            return aside
+        os.rename(aside, path)  # another file took the name since: it is to be read
+        return None
+
+    def _path(self, file: FileInfo) -> str:
+        return os.path.join(self.path, file.name)
+
+
+class _OpenedFile(OpenedFile):
+    def __init__(self, stream: BinaryIO, file: FileInfo) -> None:
+        self.stream = stream
+        self._file = file
+
+    def check(self) -> None:
+        if _etag(os.fstat(self.stream.fileno())) != self._file.etag:
+            raise FileChanged(self._file.name)
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+def _etag(found: os.stat_result) -> str:
+    """Of size and time, as web servers make it: a file that was written to has another."""
+    return f"{found.st_size:x}-{found.st_mtime_ns:x}"
+
+
+def _path_of(url: str) -> str:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not path.startswith("/"):
+        raise ConnectorError(f"{URL} {url!r} must have the form file:///folder, with the whole path.")
+    return os.path.normpath(path)
+
+
+def _free_name(place: Path) -> Path:
+    """The place itself, or one with a number where it is taken."""
+    number = 0
+    free = place
+    while free.exists():
+        number += 1
+        free = place.with_name(f"{place.name}.{number}")
+    return free
+
+
+def _raise(error: OSError) -> None:
+    raise error

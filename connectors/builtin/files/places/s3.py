@@ -1,0 +1,231 @@
+"""Objects of a bucket of Amazon S3, or of another server that speaks its protocol."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
+
+from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
+from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
+from ringfence.connectors.builtin.files.settings import (
+    S3_ACCESS_KEY,
+    S3_ENDPOINT,
+    S3_REGION,
+    S3_SECRET_KEY,
+    S3_SESSION_TOKEN,
+    URL,
+)
+
+_BLOCK_BYTES: Final = 8 << 20
+_ADDRESS: Final = re.compile(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?")
+_REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
+
+
+class S3Prefix(Place):
+    """`s3://bucket/prefix`.
+
+    Only what the configuration says signs in, never the worker's own keys: without an access key the bucket is read
+    anonymously. Each block is asked for with the ETag of the listing, so that an object that is overwritten in the
+    meantime is never read in parts (S3's If-Match).
+    """
+
+    scheme: ClassVar[str] = "s3"
+    module: ClassVar[str | None] = "s3fs"
+
+    def __init__(self, url: str, settings: ParsedConfig) -> None:
+        self._bucket, self._prefix = _parts_of(url)
+        self.address = f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+        self._files = _connect(settings)
+
+    def check(self) -> None:
+        try:
+            with _errors():
+                self._files.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=self._folder, MaxKeys=1)
+        except FileChanged as error:
+            raise ConnectorError(f"There is no bucket {self._bucket}. Create it, or give another in {URL}.") from error
+
+    def list(self) -> Iterator[FileInfo]:
+        start = len(f"{self._bucket}/{self._folder}")
+        self.check()
+        try:
+            with _errors():
+                found = self._files.find(f"{self._bucket}/{self._folder}", detail=True)
+        except FileChanged:
+            found = {}  # nothing has the prefix
+        for path, info in found.items():
+            name = path[start:]
+            if info["type"] == "file" and name and not name.endswith("/") and not is_hidden(name):
+                yield FileInfo(name, info["ETag"].strip('"'), info["LastModified"].timestamp())
+
+    def open(self, file: FileInfo) -> OpenedFile:
+        with _errors():
+            opened = self._files.open(
+                self._path(file), "rb", block_size=_BLOCK_BYTES, cache_type="readahead", fill_cache=False
+            )
+        if opened.details["ETag"].strip('"') != file.etag:
+            opened.close()
+            raise FileChanged(file.name)
+        return _OpenedObject(opened)
+
+    def delete(self, file: FileInfo) -> None:
+        with suppress(FileChanged), _errors():
+            if self._still_there(file):
+                self._files.rm_file(self._path(file))
+
+    def move(self, file: FileInfo, target: str) -> None:
+        bucket, prefix = _parts_of(target)
+        place = "/".join(filter(None, (bucket, prefix.strip("/"), file.name)))
+        with suppress(FileChanged), _errors():
+            if self._still_there(file):
+                self._files.copy(self._path(file), place)
+                self._files.rm_file(self._path(file))
+
+    def _still_there(self, file: FileInfo) -> bool:
+        return bool(self._files.info(self._path(file), refresh=True)["ETag"].strip('"') == file.etag)
+
+    @property
+    def _folder(self) -> str:
+        return f"{self._prefix.rstrip('/')}/" if self._prefix.strip("/") else ""
+
+    def _path(self, file: FileInfo) -> str:
+        return f"{self._bucket}/{self._folder}{file.name}"
+
+
+class _OpenedObject(OpenedFile):
+    """Reads say themselves that the object has changed: there is nothing to check afterwards."""
+
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+        self.stream = _Stream(opened)
+
+    def check(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+class _Stream:
+    """A file of s3fs whose errors are ours."""
+
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._opened, name)
+        return _translate_errors(found) if callable(found) else found
+
+    def __iter__(self) -> Iterator[bytes]:
+        while line := self.readline():
+            yield line
+
+
+def _translate_errors(call: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*values: Any, **options: Any) -> Any:
+        with _errors():
+            return call(*values, **options)
+
+    return run
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """What goes wrong, as OSError or `FileChanged`; what another try cannot mend, as `ConnectorError`."""
+    from botocore.exceptions import BotoCoreError, ClientError
+    from s3fs.utils import FileExpired
+
+    try:
+        yield
+    except FileExpired as error:
+        raise FileChanged(str(error)) from error
+    except FileNotFoundError as error:
+        raise FileChanged(str(error)) from error
+    except PermissionError as error:
+        raise ConnectorError(
+            "The S3 server refuses to answer with these keys. Check that they may list and read the bucket "
+            "(s3:ListBucket, s3:GetObject; s3:PutObject and s3:DeleteObject to move and delete)."
+        ) from error
+    except (BotoCoreError, ClientError) as error:
+        raise OSError(f"S3 cannot be read: {error}") from error
+
+
+def _parts_of(url: str) -> tuple[str, str]:
+    found = _ADDRESS.fullmatch(url)
+    if found is None:
+        raise ConnectorError(f"{URL} {url!r} must have the form s3://bucket or s3://bucket/prefix.")
+    return found["bucket"], found["prefix"] or ""
+
+
+def _connect(settings: ParsedConfig) -> Any:
+    import s3fs
+
+    region = settings.string(S3_REGION)
+    if not _REGION.fullmatch(region):
+        raise ConnectorError(f"{S3_REGION} {region!r} is not the name of a region, such as eu-central-1.")
+    endpoint = str(settings.get(S3_ENDPOINT) or "").strip() or None
+    policy = egress.Policy(worker_limits.current().egress)
+    _check_endpoint(endpoint or f"https://s3.{region}.amazonaws.com", policy)
+    access_key = settings.get(S3_ACCESS_KEY) or None
+    return s3fs.S3FileSystem(
+        anon=access_key is None,
+        key=access_key,
+        secret=_secret(settings, S3_SECRET_KEY),
+        token=_secret(settings, S3_SESSION_TOKEN),
+        endpoint_url=endpoint,
+        client_kwargs={"region_name": region},
+        config_kwargs={
+            "connect_timeout": 5,
+            "read_timeout": 30,
+            "retries": {"max_attempts": 3, "mode": "standard"},
+            # Below a name of one's own, a bucket's name could lead to any address.
+            "s3": {"addressing_style": "path" if endpoint else "auto"},
+            "connector_args": {"resolver": _resolver(policy)},
+        },
+        use_listings_cache=False,
+        skip_instance_cache=True,
+    )
+
+
+def _check_endpoint(endpoint: str, policy: egress.Policy) -> None:
+    parts = urlsplit(endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise ConnectorError(f"{S3_ENDPOINT} must have the form https://host:port.")
+    try:
+        policy.addresses(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    except egress.Refused as error:
+        raise ConnectorError(f"{S3_ENDPOINT}: {error}.") from error
+    except (OSError, UnicodeError):
+        pass  # a name that leads nowhere is told by the connection
+
+
+def _secret(settings: ParsedConfig, name: str) -> str | None:
+    value = settings.get(name)
+    return value.value if isinstance(value, Password) and value.value else None
+
+
+def _resolver(policy: egress.Policy) -> Any:
+    """Looks a name up for each connection, and gives allowed addresses only, whatever the name led to before."""
+    from aiohttp.abc import AbstractResolver
+    from aiohttp.resolver import ThreadedResolver
+
+    class Guarded(AbstractResolver):
+        def __init__(self) -> None:
+            self._inner: ThreadedResolver | None = None
+
+        async def resolve(self, host: str, port: int = 0, family: Any = 0) -> Any:
+            if self._inner is None:
+                self._inner = ThreadedResolver()  # needs the loop that it is used in
+            found = await self._inner.resolve(host, port, family)
+            try:
+                policy.addresses(host, port, lambda *_: [each["host"] for each in found])
+            except egress.Refused as error:
+                raise OSError(str(error)) from error
+            return found
+
+        async def close(self) -> None:
+            if self._inner is not None:
+                await self._inner.close()
+
+    return Guarded()

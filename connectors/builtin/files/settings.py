@@ -1,0 +1,288 @@
+"""The settings of FilesSource, and the names in its source partitions and offsets."""
+
+import re
+from typing import Final
+
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigException,
+    ConfigType,
+    Importance,
+    NonEmpty,
+    OneOf,
+    Range,
+    Width,
+)
+
+URL: Final = "url"
+TOPIC: Final = "topic"
+PATTERN: Final = "input.file.pattern"
+FORMAT: Final = "format"
+ORDER: Final = "order"
+BATCH_SIZE: Final = "batch.size"
+POLL_INTERVAL: Final = "poll.interval.ms"
+SETTLE: Final = "settle.ms"
+LOOKBACK: Final = "lookback.files"
+ON_CHANGE: Final = "on.change"
+AFTER: Final = "after"
+MOVE_TO: Final = "move.to"
+FILE_HEADERS: Final = "file.headers"
+CSV_DELIMITER: Final = "csv.delimiter"
+CSV_QUOTE: Final = "csv.quote"
+CSV_HEADER: Final = "csv.header"
+CSV_NULL: Final = "csv.null"
+ENCODING: Final = "encoding"
+S3_ACCESS_KEY: Final = "s3.access.key"
+S3_SECRET_KEY: Final = "s3.secret.key"  # noqa: S105 - the name of a setting
+S3_SESSION_TOKEN: Final = "s3.session.token"  # noqa: S105
+S3_REGION: Final = "s3.region"
+S3_ENDPOINT: Final = "s3.endpoint.url"
+
+SHARE: Final = "files.share"
+"""In the configuration of a task: `index/count`, which of the files are its own."""
+
+NAME: Final = "name"
+MODIFIED: Final = "modified"
+FAIL: Final = "fail"
+READ: Final = "read"
+IGNORE: Final = "ignore"
+KEEP: Final = "keep"
+DELETE: Final = "delete"
+MOVE: Final = "move"
+
+URL_KEY: Final = "url"
+"""The key of a file's source partition: `{"url": "s3://bucket/in/0007.parquet"}`."""
+BUCKET_KEY: Final = "bucket"
+"""Beside `url` in the partition that holds a bucket's mark: all names up to `through` have been read."""
+THROUGH: Final = "through"
+ETAG: Final = "etag"
+"""In a file's source offset: which content of the file was read."""
+DONE: Final = "done"
+"""In a file's source offset: true where the whole file was read."""
+
+_FILES: Final = "Files"
+_CSV: Final = "CSV"
+_S3: Final = "S3"
+
+
+def check_pattern(name: str, value: object) -> None:
+    """A regular expression."""
+    try:
+        re.compile(str(value))
+    except re.error as error:
+        raise ConfigException.invalid(name, value, f"Not a regular expression: {error}") from error
+
+
+def check_character(name: str, value: object) -> None:
+    r"""One character, or `\t`."""
+    if len(as_character(str(value))) != 1:
+        raise ConfigException.invalid(name, value, r"Must be one character; write \t for a tab")
+
+
+def as_character(text: str) -> str:
+    r"""What the setting stands for: `\t` is a tab."""
+    return "\t" if text == r"\t" else text
+
+
+def check_encoding(name: str, value: object) -> None:
+    """One in which the bytes of ASCII stand for nothing else, so that lines can be found without decoding."""
+    try:
+        plain = "\n\r,;\"'{}".encode(str(value)) == b"\n\r,;\"'{}"
+    except (LookupError, UnicodeError) as error:
+        raise ConfigException.invalid(name, value, "Not an encoding that Python knows, such as utf-8") from error
+    if not plain:
+        raise ConfigException.invalid(name, value, "Must be an encoding that contains ASCII, such as utf-8 or cp1252")
+
+
+def define(formats: tuple[str, ...]) -> ConfigDef:
+    """The definition, for the formats that there are."""
+    return (
+        ConfigDef()
+        .define(
+            URL,
+            ConfigType.STRING,
+            validator=NonEmpty(),
+            importance=Importance.HIGH,
+            group=_FILES,
+            documentation="The folder to read: file:///data/in, or s3://bucket/prefix. Folders in it are read, too.",
+            width=Width.LONG,
+            display_name="Folder",
+        )
+        .define(
+            TOPIC,
+            ConfigType.STRING,
+            validator=NonEmpty(),
+            importance=Importance.HIGH,
+            group=_FILES,
+            documentation="The topic to write to: one record a line or row.",
+            display_name="Topic",
+        )
+        .define(
+            FORMAT,
+            ConfigType.STRING,
+            validator=OneOf(*formats),
+            importance=Importance.HIGH,
+            group=_FILES,
+            documentation="What the files hold. Files that end with .gz, .bz2 or .xz are decompressed "
+            "(not Parquet and Avro, which compress their blocks themselves).",
+            display_name="Format",
+        )
+        .define(
+            PATTERN,
+            ConfigType.STRING,
+            ".*",
+            validator=check_pattern,
+            importance=Importance.HIGH,
+            group=_FILES,
+            documentation="Which files to read: a regular expression for the whole path below the folder. "
+            "Files and folders whose names begin with a dot are never read.",
+            width=Width.LONG,
+            display_name="Pattern",
+        )
+        .define(
+            ORDER,
+            ConfigType.STRING,
+            NAME,
+            validator=OneOf(NAME, MODIFIED),
+            group=_FILES,
+            documentation="Which of the waiting files a task reads next: the first by name, or the oldest.",
+        )
+        .define(
+            POLL_INTERVAL,
+            ConfigType.INT,
+            5000,
+            validator=Range(100),
+            group=_FILES,
+            documentation="Milliseconds between two looks for new files.",
+        )
+        .define(
+            SETTLE,
+            ConfigType.INT,
+            1000,
+            validator=Range(0),
+            group=_FILES,
+            documentation="A file is read once its size and time have stayed the same for so many milliseconds. "
+            "Where writers take longer, let them write under a name with a dot in front and rename the file.",
+        )
+        .define(
+            ON_CHANGE,
+            ConfigType.STRING,
+            FAIL,
+            validator=OneOf(FAIL, READ, IGNORE),
+            group=_FILES,
+            documentation="What to do with a file whose content changes after its first record was read: fail the "
+            "task, read it from its beginning as a new file, or leave out the rest.",
+        )
+        .define(
+            AFTER,
+            ConfigType.STRING,
+            KEEP,
+            validator=OneOf(KEEP, DELETE, MOVE),
+            group=_FILES,
+            documentation="What becomes of a file after its last record was committed.",
+        )
+        .define(
+            MOVE_TO,
+            ConfigType.STRING,
+            None,
+            group=_FILES,
+            documentation="With after=move: the folder to move files to, at the same place as the one to read.",
+            width=Width.LONG,
+        )
+        .define(
+            LOOKBACK,
+            ConfigType.INT,
+            0,
+            validator=Range(0),
+            importance=Importance.LOW,
+            group=_FILES,
+            documentation="With order=name and after=keep: forget files that sort more than so many places before the "
+            "last one that was read, to keep the offsets topic small. A file that comes later with such a name is not "
+            "read. 0: forget none.",
+        )
+        .define(
+            BATCH_SIZE,
+            ConfigType.INT,
+            2000,
+            validator=Range(1),
+            importance=Importance.LOW,
+            group=_FILES,
+            documentation="The most records handed over at a time: with transaction.boundary=poll, those of one "
+            "transaction. With transaction.boundary=connector each file is one transaction.",
+        )
+        .define(
+            FILE_HEADERS,
+            ConfigType.BOOLEAN,
+            False,
+            importance=Importance.LOW,
+            group=_FILES,
+            documentation="Give each record two headers: file, its address, and the position after the record.",
+        )
+        .define(
+            ENCODING,
+            ConfigType.STRING,
+            "utf-8",
+            validator=check_encoding,
+            importance=Importance.LOW,
+            group=_FILES,
+            documentation="The encoding of text, CSV and JSON.",
+        )
+        .define(
+            CSV_DELIMITER,
+            ConfigType.STRING,
+            ",",
+            validator=check_character,
+            group=_CSV,
+            documentation=r"Between two fields. \t is a tab.",
+        )
+        .define(
+            CSV_QUOTE,
+            ConfigType.STRING,
+            '"',
+            validator=check_character,
+            importance=Importance.LOW,
+            group=_CSV,
+            documentation="Around a field with delimiters or line ends in it; doubled, it stands for itself.",
+        )
+        .define(
+            CSV_HEADER,
+            ConfigType.BOOLEAN,
+            True,
+            group=_CSV,
+            documentation="Whether the first row of each file names the fields. Otherwise they are column1, column2, …",
+        )
+        .define(
+            CSV_NULL,
+            ConfigType.STRING,
+            None,
+            importance=Importance.LOW,
+            group=_CSV,
+            documentation="A field with this text is null. Not set: no field is.",
+        )
+        .define(
+            S3_ACCESS_KEY,
+            ConfigType.STRING,
+            None,
+            group=_S3,
+            documentation="Access key. Not set: the bucket is read without signing in.",
+        )
+        .define(S3_SECRET_KEY, ConfigType.PASSWORD, None, group=_S3, documentation="Secret key.")
+        .define(
+            S3_SESSION_TOKEN,
+            ConfigType.PASSWORD,
+            None,
+            importance=Importance.LOW,
+            group=_S3,
+            documentation="Session token of temporary keys.",
+        )
+        .define(S3_REGION, ConfigType.STRING, "us-east-1", group=_S3, documentation="Region of the bucket.")
+        .define(
+            S3_ENDPOINT,
+            ConfigType.STRING,
+            None,
+            importance=Importance.LOW,
+            group=_S3,
+            documentation="Address of another server that speaks S3, such as https://minio.example.com:9000.",
+            width=Width.LONG,
+        )
+    )

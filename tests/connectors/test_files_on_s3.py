@@ -1,0 +1,92 @@
+"""FilesSource on a real S3 server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ringfence.connectors import worker_limits
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.files.connector import FilesSourceConnector
+from ringfence.connectors.builtin.files.task import FilesSourceTask
+from ringfence.connectors.worker_limits import WorkerLimits
+from tests.connectors.test_files_source import Committed, config_of, started
+from tests.support.s3 import S3Server
+
+pytestmark = pytest.mark.slow  # the server takes a while, and each attempt signs in
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(autouse=True)
+def egress() -> Iterator[None]:
+    former = worker_limits.current()
+    worker_limits.declare(WorkerLimits(egress="loopback"))
+    yield
+    worker_limits.declare(former)
+
+
+def write(s3: S3Server, name: str, data: bytes) -> None:
+    s3.client().pipe_file(f"{s3.bucket}/{name}", data)
+
+
+def test_objects_are_read_once_deleted_moved_and_never_in_parts(s3: S3Server) -> None:
+    for number in range(3):
+        write(s3, f"in/deep/{number}.txt", b"".join(b"%d-%d\n" % (number, line) for line in range(5)))
+    write(s3, "inside.txt", b"of another prefix\n")
+    config = {**config_of_s3(s3), "batch.size": "4"}
+    assert FilesSourceConnector().validate(config) == {}
+    committed = Committed()
+    for _ in range(7):
+        committed.run(config, polls=1)
+    expected = [f"{number}-{line}" for number in range(3) for line in range(5)]
+    assert committed.values == expected
+    assert {offset["done"] for offset in committed.offsets.values()} == {True}
+
+    write(s3, "in/deep/1.txt", b"changed\n")
+    with pytest.raises(ConnectorError, match=r"deep/1\.txt has changed"):
+        committed.run(config)
+    assert committed.run({**config, "on.change": "read"}).values == [*expected, "changed"]
+
+    moving = {**config, "after": "move", "move.to": f"s3://{s3.bucket}/done"}
+    committed.run(moving)
+    names = sorted(name.removeprefix(s3.bucket) for name in s3.client().find(s3.bucket))
+    assert names == ["/done/deep/0.txt", "/done/deep/1.txt", "/done/deep/2.txt", "/inside.txt"]
+    assert committed.offsets == {}
+
+    # Larger than what is read at a time, overwritten in the middle: not one line of the new content.
+    write(s3, "in/large.txt", b"old\n" * 3_000_000)
+    task = started({**config, "batch.size": "100000"})
+    committed = Committed()
+    committed.take(task.poll())
+    write(s3, "in/large.txt", b"new\n" * 3_000_000)
+    with pytest.raises(ConnectorError, match=r"large\.txt has changed"):
+        _drain(committed, task)
+    task.stop()
+    assert set(committed.values) == {"old"}
+    s3.client().rm(f"{s3.bucket}/in/large.txt")
+
+
+def test_what_cannot_work_is_said(s3: S3Server) -> None:
+    validate = FilesSourceConnector().validate
+    config = config_of_s3(s3)
+    assert "There is no bucket" in validate({**config, "url": "s3://nobodys-bucket"})["url"][0]
+    wrong = validate({**config, "s3.secret.key": "wrong-secret"})
+    assert "refuses to answer with these keys" in wrong["url"][0]
+    assert "wrong-secret" not in str(wrong)
+    worker_limits.declare(WorkerLimits(egress="public"))
+    assert "not allowed" in validate(config)["url"][0]
+
+
+def config_of_s3(s3: S3Server) -> dict[str, str]:
+    return {**config_of(Path("/nowhere")), **s3.settings()}
+
+
+def _drain(committed: Committed, task: FilesSourceTask) -> None:
+    while committed.take(task.poll()):
+        pass

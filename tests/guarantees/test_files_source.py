@@ -1,0 +1,87 @@
+"""FilesSource under the kernel: each line of each file once, whoever is killed, and no file deleted too early."""
+
+import gzip
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ringfence.connectors.builtin.files.task import FilesSourceTask
+from ringfence.connectors.class_names import class_name
+from ringfence.fencing.kafka.settings import Connection
+from tests.guarantees.stage import Stage
+from tests.support.attempts import Attempt
+from tests.support.broker import Broker
+from tests.support.names import unique
+from tests.support.waiting import eventually
+
+TEXT = "org.apache.kafka.connect.storage.StringConverter"
+FILES, LINES = 24, 1000
+
+
+@pytest.fixture
+def stage(broker: Broker) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("files"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("after", ["keep", "delete"])
+def test_each_line_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, after: str) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(FILES):
+        lines = b"".join(b"%d\n" % line for line in range(number * LINES, (number + 1) * LINES))
+        compressed = number % 3 == 0
+        path = folder / f"{number:03}.txt{'.gz' if compressed else ''}"
+        path.write_bytes(gzip.compress(lines, 1) if compressed else lines)
+    config = {
+        "name": str(stage.connector),
+        "connector.class": "FilesSource",
+        "tasks.max": "1",
+        "url": f"file://{folder}",
+        "topic": stage.data,
+        "format": "text",
+        "settle.ms": "0",
+        "after": after,
+        "batch.size": "200" if after == "keep" else "20",
+        "files.share": "0/1",
+        "key.converter": TEXT,
+        "value.converter": TEXT,
+        # Deleted too early shows where several files are read in a transaction.
+        **({} if after == "keep" else {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "200"}),
+        "exactly.once.support": "required",
+    }
+    worker = {"file.roots": str(tmp_path), "file.write.roots": str(tmp_path)}
+    stage.configure(config)
+    stage.count()
+    total = FILES * LINES
+    attempts: list[Attempt] = []
+
+    def start() -> Attempt:
+        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(FilesSourceTask), worker))
+        return attempts[-1]
+
+    try:
+        for part in (0.1, 0.4):
+            running = start()
+            enough = int(total * part) + random.randint(1, total // 5)
+            eventually(
+                _visible_at_least(stage, enough), 60, lambda: f"{len(stage.visible())}. {attempts[-1].log}", pause=0.05
+            )
+            running.kill()
+        last = start()
+        eventually(_visible_at_least(stage, total), 60, lambda: f"{len(stage.visible())} of {total}. {last.log}")
+        if after == "delete":
+            eventually(lambda: not any(folder.iterdir()), 30, lambda: str(sorted(folder.iterdir())))
+        assert last.stop()["trace"] is None
+        assert sorted(stage.visible()) == list(range(total)), "a line is missing, or there twice"
+        assert len(list(folder.iterdir())) == (FILES if after == "keep" else 0)
+    finally:
+        for each in attempts:
+            each.close()
+
+
+def _visible_at_least(stage: Stage, count: int) -> Callable[[], bool]:
+    return lambda: len(stage.visible()) >= count

@@ -1,0 +1,109 @@
+"""A real S3 server of our own: SeaweedFS, from its wheel."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ringfence.local.process import accepts
+from tests.support.names import unique
+from tests.support.waiting import eventually
+
+ACCESS_KEY = "reader"
+SECRET_KEY = "secret-of-the-reader"
+
+
+class S3Server:
+    """One bucket, and one account that may do everything in it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.port = _low_port()
+        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.bucket = unique("bucket")
+
+    def start(self) -> "S3Server":
+        root = self._root
+        root.mkdir(parents=True, exist_ok=True)
+        account = {"name": "reader", "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]}
+        (root / "s3.json").write_text(json.dumps({"identities": [{**account, "actions": ["Admin", "Read", "Write"]}]}))
+        ports = {name: str(_low_port()) for name in ("master.port", "volume.port", "filer.port")}
+        self._log = (root / "weed.log").open("wb")
+        self._process = subprocess.Popen(
+            [
+                str(Path(sys.executable).parent / "weed"),
+                "server",
+                f"-dir={root}",
+                "-ip=127.0.0.1",
+                "-s3",
+                f"-s3.port={self.port}",
+                f"-s3.config={root / 's3.json'}",
+                "-s3.port.iceberg=0",
+                "-master.telemetry=false",
+                "-volume.max=8",
+                "-master.volumeSizeLimitMB=64",
+                *(f"-{name}={port}" for name, port in ports.items()),
+            ],
+            cwd=root,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        eventually(
+            lambda: self._process.poll() is not None or accepts("127.0.0.1", self.port), 90, self._tail, pause=0.2
+        )
+        assert self._process.poll() is None, self._tail()
+        eventually(self._has_bucket, 90, self._tail, pause=0.5)
+        return self
+
+    def client(self) -> Any:
+        """s3fs, signed in."""
+        import s3fs
+
+        return s3fs.S3FileSystem(
+            key=ACCESS_KEY,
+            secret=SECRET_KEY,
+            endpoint_url=self.endpoint,
+            use_listings_cache=False,
+            skip_instance_cache=True,
+        )
+
+    def settings(self) -> dict[str, str]:
+        """Of a connector that reads the bucket."""
+        return {
+            "url": f"s3://{self.bucket}/in",
+            "s3.endpoint.url": self.endpoint,
+            "s3.access.key": ACCESS_KEY,
+            "s3.secret.key": SECRET_KEY,
+        }
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+
+    def _has_bucket(self) -> bool:
+        try:
+            self.client().mkdir(self.bucket)
+        except OSError:
+            return False  # its parts come up one after another
+        return True
+
+    def _tail(self) -> str:
+        return (self._root / "weed.log").read_text(errors="replace")[-2000:]
+
+
+def _low_port() -> int:
+    """A free one that is free 10000 higher, too: there its gRPC listens."""
+    import random
+    import socket
+
+    while True:
+        port = random.randint(20000, 30000)
+        with socket.socket() as first, socket.socket() as second:
+            try:
+                first.bind(("127.0.0.1", port))
+                second.bind(("127.0.0.1", port + 10000))
+            except OSError:
+                continue
+        return port
