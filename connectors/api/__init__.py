@@ -40,6 +40,7 @@ from ringfence.connectors.api.structs import SchemaAndValue, Struct
 from ringfence.connectors.api.task import (
     GroupInput,
     InputRecord,
+    RecordPosition,
     ShareInput,
     ShareRecord,
     SourceTask,
@@ -75,6 +76,7 @@ __all__ = [
     "Range",
     "Recommender",
     "RecordBatch",
+    "RecordPosition",
     "RetriableError",
     "Schema",
     "SchemaAndValue",

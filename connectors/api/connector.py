@@ -50,6 +50,12 @@ class SourceConnectorContext(Protocol):
         """The source has changed (a new table, a removed file): ask `task_configs` again, soon. From any thread."""
         ...
 
+    def raise_error(self, error: Exception) -> None:
+        """The connector cannot go on watching its source: it is FAILED with this error until it is restarted or
+        configured again. Its tasks go on. From any thread, after `start`.
+        """
+        ...
+
 
 class SourceConnector(ABC):
     """Describes a source and divides it into tasks. Runs in the plugin process, never beside the record path."""

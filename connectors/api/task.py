@@ -104,6 +104,10 @@ class ShareInput(Protocol):
         ...
 
 
+RecordPosition = tuple[int, int, int]
+"""Partition, offset and timestamp (ms since the epoch) of a record in Kafka."""
+
+
 class SourceTaskContext(Protocol):
     """What the framework offers a running task."""
 
@@ -195,6 +199,14 @@ class SourceTask(ABC):
 
         Return within about a second; to wait for the source use `self.context.wait`. Raise `RetriableError` for a
         call worth repeating, anything else fails the task.
+        """
+
+    wants_positions = False
+    """Whether `note_positions` is called; read after `start`. Each record then costs a microsecond more."""
+
+    def note_positions(self, positions: Sequence[RecordPosition | None]) -> None:  # noqa: B027 - optional to override
+        """Called before `commit` with where each record of the transaction is, in the order of the polls; without those
+        that were dropped, with dead letters. None where the broker did not say.
         """
 
     def commit_record(self, record: SourceRecord) -> None:  # noqa: B027 - optional to override

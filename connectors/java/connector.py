@@ -136,7 +136,7 @@ class JavaSourceConnector(SourceConnector):
     def on_event(self, event: Mapping[str, Any]) -> None:
         """Called on the process's thread: with what Java tells of this instance, and when the process ended."""
         if event["event"] == "connector_failed":
-            log.error("Connector %s reports an error: %s", self._config["name"], event["trace"])
+            self.context.raise_error(JavaFailure(str(event["trace"])))
             return
         self.context.request_task_reconfiguration()
 

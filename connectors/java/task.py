@@ -8,12 +8,13 @@ committed offsets, as with any plugin.
 import logging
 import queue
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from ringfence.connectors.api import ConnectorError, RecordBatch, RetriableError, SourceTask
+from ringfence.connectors.api import ConnectorError, RecordBatch, RecordPosition, RetriableError, SourceTask
 from ringfence.connectors.java import runtime
 from ringfence.connectors.java.frames import BatchFrame
+from ringfence.connectors.java.mbeans import find_gauges
 from ringfence.connectors.java.process import Event, JavaEnded, JavaFailure, JavaProcess
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ SILENT_SECONDS: Final = 30.0
 _WAIT_SECONDS: Final = 0.3
 _STOP_SECONDS: Final = 5.0
 _LONG_POLL_MS: Final = 30_000
+_LEVEL: Final = "INFO"
 
 
 class JavaSourceTask(SourceTask):
@@ -33,6 +35,10 @@ class JavaSourceTask(SourceTask):
     _process: JavaProcess | None = None
     _taken = 0
     _told_long_poll = False
+    _positions: Sequence[RecordPosition | None] = ()
+    _metrics: Mapping[str, float] | None = None
+    _level = _LEVEL
+    _level_until_ms = 0
 
     def start(self, config: Mapping[str, str]) -> None:
         """Returns when Java's `start` has. Raises `JavaFailure` with its trace, or `JavaEnded`."""
@@ -43,6 +49,8 @@ class JavaSourceTask(SourceTask):
                 f"plugin in the worker's {runtime.PLUGIN_PATH}, and start the worker again"
             )
         process = self._process = JavaProcess(java, lambda _connector: self.context.offset_reader)
+        if self._level != _LEVEL:
+            self.set_level(self._level, self._level_until_ms)
         task = {**config, "task.class": self.java_class}
         process.send(
             "run",
@@ -61,9 +69,20 @@ class JavaSourceTask(SourceTask):
     def _expect_started(self, event: Event) -> None:
         if event["event"] != "started":
             raise JavaFailure(str(event.get("trace", event)), str(event.get("kind", "")))
+        self.wants_positions = bool(event.get("positions"))
+
+    def set_level(self, level: str, until_ms: int = 0) -> None:
+        """What the Java process logs, now and when it is started again; until a time of the wall clock, 0: for ever.
+        Any thread.
+        """
+        self._level, self._level_until_ms = level, until_ms
+        process = self._process
+        if process is not None:
+            process.send("level", logger="", level=level)
 
     def poll(self) -> RecordBatch | None:
         frame = self._next()
+        self._follow_up()
         if frame is None:
             return None
         if not isinstance(frame, BatchFrame):
@@ -81,7 +100,11 @@ class JavaSourceTask(SourceTask):
 
     def commit(self) -> None:
         assert self._process is not None
-        self._process.send("committed", through=self._taken)
+        self._process.send("committed", through=self._taken, positions=self._positions or None)
+        self._positions = ()
+
+    def note_positions(self, positions: Sequence[RecordPosition | None]) -> None:
+        self._positions = positions
 
     def stop(self) -> None:
         process, self._process = self._process, None
@@ -127,6 +150,19 @@ class JavaSourceTask(SourceTask):
                 "The connector's poll has not returned for %d s: it waits for its source, or hangs",
                 process.polling_ms // 1000,
             )
+
+    def _follow_up(self) -> None:
+        """Log levels that end; what the plugin's MBeans say, as metrics of the source."""
+        assert self._process is not None
+        if self._level_until_ms and time.time() * 1000 >= self._level_until_ms:
+            self.set_level(_LEVEL)
+        newest = self._process.metrics
+        if newest is self._metrics:
+            return
+        self._metrics = newest
+        for one in find_gauges(newest):
+            gauge = self.context.metrics.gauge(one.name, one.description, unit=one.unit, labels=one.labels)
+            gauge.set(one.value)
 
     def _react(self, event: Event) -> None:
         if event["event"] == "retriable":

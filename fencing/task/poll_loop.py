@@ -136,6 +136,8 @@ class PollLoop:
             return
         for record in committed.records:
             self._plugin.commit_record(record)
+        if committed.positions:
+            self._plugin.note_positions(committed.positions)
         self._plugin.commit()
         self._report.topics(committed.topics, self._view.topics_reset)
 

@@ -42,6 +42,7 @@ from ringfence.fencing.task.offsets import TaskOffsets
 from ringfence.fencing.task.older_epochs import TaskLeftovers
 from ringfence.fencing.task.plugin import Outcome, Plugin, overrides, readable
 from ringfence.fencing.task.poll_loop import PollLoop, due_in
+from ringfence.fencing.task.positions import Positions
 from ringfence.fencing.task.record_path_factory import record_path
 from ringfence.fencing.task.report import TaskReport
 from ringfence.fencing.task.share_groups import ShareGroups
@@ -246,6 +247,7 @@ class SourceTaskRun:
             )
             self._report.stage("starting the plugin")
             plugin.start(self._plugin.config)  # 7
+            transactions.positions = Positions() if plugin.wants_positions else None
             self._report.stage("looking for hanging transactions")
             self._leftovers.clear({kept.topic} | ({GROUP_OFFSETS} if transactions.group is not None else set()))
             self._report.producer(producer)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.connectors.api import RecordBatch, RecordPosition, SourceRecord
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
 from ringfence.fencing.kafka.protocols import Position, TransactionalClient
@@ -23,6 +23,7 @@ from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 from ringfence.fencing.records.record_path import GatheredOffsets, Prepared, RecordPath
 from ringfence.fencing.share.source import ShareSource
 from ringfence.fencing.task.group_source import GroupSource
+from ringfence.fencing.task.positions import Positions
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Committed:
     records: Sequence[SourceRecord]
     offsets: Sequence[tuple[Partition, Offset | None]]
     topics: frozenset[str] = frozenset()
+    positions: Sequence[RecordPosition | None] = ()
 
 
 class Transactions:
@@ -117,6 +119,8 @@ class Transactions:
         """The consumer group whose offsets stand in place of source offsets, where the plugin has joined one."""
         self.share: ShareSource | None = None
         """The share group whose ledger does, where it has joined one of these."""
+        self.positions: Positions | None = None
+        """Where the plugin wants to know where its records are."""
 
     @property
     def spent(self) -> bool:
@@ -137,8 +141,9 @@ class Transactions:
         assert self._pending is None, "settle the last commit before the next batch"
         self._begin(prepared.topics)
         before = self._path.bytes
+        produce = self._producer.produce if self.positions is None else self.positions.noting(self._producer.produce)
         with kafka_errors("producing"):
-            sent = self._path.send(prepared, self._producer.produce, self._make_room, self._gathered)
+            sent = self._path.send(prepared, produce, self._make_room, self._gathered)
         self._topics |= prepared.topics
         self._counts = self._counts.plus(prepared.counts(sent))
         self._counters.records += sent
@@ -199,7 +204,8 @@ class Transactions:
         self._submit((), carried)
 
     def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], carried: Carried) -> None:
-        self._pending_batch = Committed(self._records, offsets, frozenset(self._topics))
+        positions = () if self.positions is None else self.positions.take()
+        self._pending_batch = Committed(self._records, offsets, frozenset(self._topics), positions)
         self._pending_size = self._counters.open_records
         self._records, self._topics = [], set()
         self._pending_counts, self._counts = self._counts, RecordCounts()

@@ -39,6 +39,9 @@ class Context:
     def request_task_reconfiguration(self) -> None:
         self.asked.set()
 
+    def raise_error(self, error: Exception) -> None:
+        raise AssertionError("not expected") from error
+
 
 def await_topic(stage: Stage, topic: str, partitions: int) -> None:
     """A broker knows a new topic a moment after its creation."""

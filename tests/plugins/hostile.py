@@ -100,6 +100,8 @@ class HostileConnector(SourceConnector):
                 time.sleep(0.02)
         if config.get("mood") == "ask":
             threading.Timer(0.05, self.context.request_task_reconfiguration).start()
+        if config.get("mood") == "raise an error":
+            threading.Timer(0.05, self.context.raise_error, [RuntimeError("the source is gone, s3cret")]).start()
         if config.get("mood") == "crash in start again" and Path(config["marker"]).read_text().count("start") > 1:
             os._exit(9)
 

@@ -178,6 +178,13 @@ def test_offsets_are_checked_by_the_connector(host: PluginHost) -> None:
         host.alter_offsets(hostile(), [({"n": 1}, {"bad": True})])
 
 
+def test_an_error_that_an_instance_raises_is_told(host: PluginHost, heard: Heard) -> None:
+    host.start_connector("c", hostile("raise an error"))
+    eventually(lambda: [name for name, _ in heard.failed] == ["c"])
+    assert "RuntimeError: the source is gone" in (heard.failed[0][1].trace or "")
+    assert host.running_connectors() == ["c"]
+
+
 def test_an_instance_lives_and_gives_task_configs(host: PluginHost, heard: Heard, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     host.start_connector("c", hostile("ask", marker=str(marker)), [({"n": 1}, {"at": 5})])

@@ -69,23 +69,26 @@ final class Chain {
         return ConnectorConfig.enrich(plugins, SourceConnectorConfig.configDef(), config, false);
     }
 
-    /** Adds the record to the batch, unless a transform drops it; its offset counts either way. */
-    void pack(SourceRecord record, Packer to) {
+    /**
+     * Adds the record to the batch, unless a transform drops it; its offset counts either way. The topic that it goes to,
+     * null where it was dropped or became a dead letter.
+     */
+    String pack(SourceRecord record, Packer to) {
         to.offset(record.sourcePartition(), record.sourceOffset());
-        if (tolerance.plain) convert(record, to);
-        else tolerance.tryTo(record, to, this);
+        return tolerance.plain ? convert(record, to) : tolerance.tryTo(record, to, this);
     }
 
-    private void convert(SourceRecord record, Packer to) {
+    private String convert(SourceRecord record, Packer to) {
         SourceRecord out = record;
         for (TransformationStage<SourceRecord> stage : stages) {
             out = stage.apply(out);
-            if (out == null) return;
+            if (out == null) return null;
         }
         RecordHeaders headers = headers(out);
         byte[] k = key(out, headers);
         byte[] v = value(out, headers);
         to.add(out.topic(), out.kafkaPartition(), out.timestamp(), k, v, pairs(headers));
+        return out.topic();
     }
 
     List<TransformationStage<SourceRecord>> stages() {

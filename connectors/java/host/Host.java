@@ -63,7 +63,7 @@ public final class Host {
             case "answer": offsets.answer(order); break;
             case "run": task.run(order); break;
             case "taken": task.taken(); break;
-            case "committed": task.committed(order.get("through").asLong()); break;
+            case "committed": task.committed(order); break;
             case "stop": task.stop(); break;
             case "warm": calls.warm(); System.exit(0); break;
             case "level": Levels.set(order.get("logger").asText(), order.get("level").asText()); break;

@@ -12,7 +12,7 @@ import javax.management.ObjectName;
 /** The numbers of a plugin's own MBeans, such as Debezium's source lag. */
 final class Metrics {
     private static final Pattern NOT_ITS_OWN = Pattern.compile(
-        "java\\..*|jdk\\..*|com\\.sun\\..*|JMImplementation|org\\.apache\\.logging.*|kafka\\..*|ringfence.*");
+        "java\\..*|jdk\\..*|com\\.sun\\..*|JMImplementation|org\\.apache\\.logging.*|kafka\\.(?!connect\\.mirror).*|ringfence.*");
     private static final int MOST = 200;
 
     private Metrics() { }

@@ -79,6 +79,10 @@ final class Packer {
         return size;
     }
 
+    int records() {
+        return records;
+    }
+
     private void grow() {
         int to = records * 2;
         topic = Arrays.copyOf(topic, to);

@@ -1,5 +1,6 @@
 package io.ringfence.connect;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
@@ -31,11 +32,11 @@ final class TaskRunner {
     private final Chain chain;
     private final WorkerTransactionContext transactions;
     private final Packer packer = new Packer(new OffsetJson());
-    /** Records of batches that are not committed yet, where the task wants to hear of them. */
-    private final ArrayDeque<List<SourceRecord>> open = new ArrayDeque<>();
-    private final ArrayDeque<Long> numbers = new ArrayDeque<>();
-    private final boolean hears;
+    /** What the task wants to hear of batches that are not committed yet. */
+    private final ArrayDeque<OpenBatch> open = new ArrayDeque<>();
+    private final Hears hears;
     private long number;
+    private OpenBatch part;
 
     TaskRunner(Plugins plugins, String path, Map<String, String> workerSettings, Map<String, String> connector,
             Map<String, String> taskConfig, ConnectorTaskId id, OffsetStorageReader offsets) throws Exception {
@@ -49,17 +50,29 @@ final class TaskRunner {
             chain = new Chain(plugins, metrics, worker, connector, id);
             Class<? extends Task> type = loader.loadClass(taskConfig.get("task.class")).asSubclass(Task.class);
             task = (SourceTask) plugins.newTask(type);
-            hears = overrides(type, "commitRecord");
+            hears = hears(type);
             task.initialize(new Context(taskConfig, offsets, metrics.connectorPluginMetrics(id.connector())));
             ReplicationSlot.clear(plugins, type.getName(), taskConfig, offsets);
             task.start(taskConfig);
         }
     }
 
-    private static boolean overrides(Class<?> type, String name) {
+    /** What of committed records the task hears. */
+    enum Hears { NOTHING, NEWEST, EVERY }
+
+    /**
+     * Debezium's tasks take nothing of a record but its offset, so the newest of each source partition does: a snapshot
+     * that is one transaction has millions of records, and they need not be kept until its end.
+     */
+    private static Hears hears(Class<?> type) {
         for (Method method : type.getMethods())
-            if (method.getName().equals(name) && method.getDeclaringClass() != SourceTask.class) return true;
-        return false;
+            if (method.getName().equals("commitRecord") && method.getDeclaringClass() != SourceTask.class)
+                return method.getDeclaringClass().getName().startsWith("io.debezium.") ? Hears.NEWEST : Hears.EVERY;
+        return Hears.NOTHING;
+    }
+
+    Hears hears() {
+        return hears;
     }
 
     /** The next records in batches ready to send; none where the task has none just now. */
@@ -68,19 +81,19 @@ final class TaskRunner {
             List<SourceRecord> records = task.poll();
             if (records == null) return List.of();
             List<ByteBuffer> parts = new ArrayList<>(1);
-            List<SourceRecord> part = new ArrayList<>();
+            part = new OpenBatch(hears);
             for (SourceRecord record : records) {
-                chain.pack(record, packer);
-                if (hears) part.add(record);
+                int row = packer.records();
+                String topic = chain.pack(record, packer);
+                part.add(record, topic, row);
                 int ending = transactions == null ? 0 : ending(record);
                 // Without transactions of its own a task does not mind where they end, so none has to be large.
                 if (ending != 0 || (transactions == null && packer.size() >= LARGE)) {
-                    parts.add(end(part, ending));
-                    part = new ArrayList<>();
+                    parts.add(end(ending));
                 }
             }
             int ending = transactions == null ? 0 : ending();
-            if (!packer.empty() || ending != 0) parts.add(end(part, ending));
+            if (!packer.empty() || ending != 0) parts.add(end(ending));
             return parts;
         }
     }
@@ -95,21 +108,21 @@ final class TaskRunner {
         return transactions.shouldCommitBatch() ? Packer.COMMIT : 0;
     }
 
-    private ByteBuffer end(List<SourceRecord> part, int ending) {
-        number++;
-        if (hears) {
-            open.add(part);
-            numbers.add(number);
-        }
+    private ByteBuffer end(int ending) {
+        part.close(++number, packer.records());
+        open.add(part);
+        part = new OpenBatch(hears);
         return packer.take(number, ending);
     }
 
-    /** All batches up to this one are in Kafka. */
-    void committed(long through) throws Exception {
+    /** All batches up to this one are in Kafka; positions: partition and offset of each of their records, or null. */
+    void committed(long through, JsonNode positions) throws Exception {
         try (LoaderSwap ignored = plugins.withClassLoader(loader)) {
-            while (!numbers.isEmpty() && numbers.peek() <= through) {
-                numbers.remove();
-                for (SourceRecord record : open.remove()) task.commitRecord(record, null);
+            int first = 0;
+            while (!open.isEmpty() && open.peek().number() <= through) {
+                OpenBatch batch = open.remove();
+                batch.tell(task, positions, first);
+                first += batch.rows();
             }
             task.commit();
         }

@@ -22,7 +22,7 @@ final class TaskThread {
     private final String path;
     private final Offsets offsets;
     private final ArrayDeque<Integer> ahead = new ArrayDeque<>();
-    private final ArrayDeque<Long> commits = new ArrayDeque<>();
+    private final ArrayDeque<JsonNode> commits = new ArrayDeque<>();
     private long aheadBytes;
     private int most = AHEAD;
     private boolean stopping;
@@ -44,8 +44,8 @@ final class TaskThread {
         notifyAll();
     }
 
-    synchronized void committed(long through) {
-        commits.add(through);
+    synchronized void committed(JsonNode order) {
+        commits.add(order);
         notifyAll();
     }
 
@@ -68,7 +68,8 @@ final class TaskThread {
             runner = new TaskRunner(plugins, path, Frames.strings(order.get("worker")), connector,
                 Frames.strings(order.get("task")), id, offsets.of(""));
             if ("connector".equalsIgnoreCase(connector.getOrDefault("transaction.boundary", "").trim())) most = 1;
-            frames.send(Map.of("event", "started", "version", String.valueOf(runner.task.version())));
+            frames.send(Map.of("event", "started", "version", String.valueOf(runner.task.version()),
+                "positions", runner.hears() == TaskRunner.Hears.EVERY));
             while (await(runner)) poll(runner);
         } catch (Throwable error) {
             frames.send(Map.of("event", "failed", "kind", error.getClass().getName(), "trace", Frames.trace(error)));
@@ -85,7 +86,7 @@ final class TaskThread {
     /** Until there is room for a batch, with commits told in the meantime; false when the task shall stop. */
     private boolean await(TaskRunner runner) throws Exception {
         while (true) {
-            Long commit;
+            JsonNode commit;
             synchronized (this) {
                 commit = commits.poll();
                 if (commit == null) {
@@ -94,7 +95,7 @@ final class TaskThread {
                     wait();
                 }
             }
-            if (commit != null) runner.committed(commit);
+            if (commit != null) runner.committed(commit.get("through").asLong(), commit.get("positions"));
         }
     }
 

@@ -54,7 +54,8 @@ final class Tolerance {
         json.configure(Map.of("schemas.enable", "false"), false);
     }
 
-    void tryTo(SourceRecord record, Packer to, Chain chain) {
+    /** See {@link Chain#pack}. */
+    String tryTo(SourceRecord record, Packer to, Chain chain) {
         stage = Stage.TRANSFORMATION;
         by = "";
         try {
@@ -63,15 +64,17 @@ final class Tolerance {
                 by = each.toString();
                 SourceRecord given = current;
                 current = retry(() -> each.apply(given));
-                if (current == null) return;
+                if (current == null) return null;
             }
             SourceRecord out = current;
             RecordHeaders headers = retry(() -> chain.headers(out), Stage.HEADER_CONVERTER, chain);
             byte[] k = retry(() -> chain.key(out, headers), Stage.KEY_CONVERTER, chain);
             byte[] v = retry(() -> chain.value(out, headers), Stage.VALUE_CONVERTER, chain);
             to.add(out.topic(), out.kafkaPartition(), out.timestamp(), k, v, Chain.pairs(headers));
+            return out.topic();
         } catch (Exception error) {
             giveUp(record, error, to);
+            return null;
         }
     }
 

@@ -136,6 +136,7 @@ class Worker:
         worker_limits.declare(limits)  # for preflight and the leader, which go where configurations say
         plugins = PluginHost(
             lambda name: leader[0].reconfigure(name),
+            lambda name, error: leader[0].note_error(name, error.trace or error.message),
             call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
             environment={
                 PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),

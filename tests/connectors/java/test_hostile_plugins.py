@@ -188,15 +188,61 @@ def test_a_bad_record_becomes_a_dead_letter_and_its_offset_counts(start: Start) 
     assert told["__connect.errors.source.offset"] == b'{"row":1}'
 
 
+def test_a_committed_record_is_told_with_where_it_is(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """One that a transform drops is told, too, without a place."""
+    task = start(
+        "skip",
+        transforms="drop",
+        transforms_drop_type="org.apache.kafka.connect.transforms.Filter",
+        transforms_drop_predicate="marked",
+        predicates="marked",
+        predicates_marked_type="org.apache.kafka.connect.transforms.predicates.HasHeaderKey",
+        predicates_marked_name="drop",
+    )
+    assert task.wants_positions
+    batch = poll(task)
+    assert batch.values == [b"b"]
+    task.note_positions([(2, 41, 1000)])
+    with caplog.at_level("INFO"):
+        task.commit()
+        eventually(lambda: "committed b at topic-2@41" in caplog.text, 30, lambda: caplog.text)
+    assert "committed a at null" in caplog.text
+
+
+def test_the_log_level_is_javas_too(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG"):
+        task = start("wait")
+        task.set_level("DEBUG")
+        eventually(lambda: "a poll begins" in caplog.text, 30, lambda: caplog.text)
+        task.set_level("DEBUG", until_ms=1)  # that is over
+        assert task.poll() is None
+        assert task._level == "INFO"
+
+
+def test_its_mbeans_are_metrics_of_the_source(start: Start) -> None:
+    task = start("wait")
+    gauges = Context.metrics
+
+    def told() -> bool:
+        task.poll()
+        return [(each["name"], each["value"]) for each in gauges.report()] == [("polls_seen", 1.0)]
+
+    eventually(told, 30, lambda: gauges.report())
+
+
 class ConnectorContext:
     offset_reader = Reader()
     trial = False
 
     def __init__(self) -> None:
         self.asked = 0
+        self.errors: list[str] = []
 
     def request_task_reconfiguration(self) -> None:
         self.asked += 1
+
+    def raise_error(self, error: Exception) -> None:
+        self.errors.append(str(error))
 
 
 def connector(plugins: Path) -> JavaSourceConnector:
@@ -217,6 +263,10 @@ def test_the_connector_answers(plugins: Path) -> None:
         hostile.alter_offsets(config, [({"table": "t"}, {"row": 1})])
     context = ConnectorContext()
     hostile.context = context
+    hostile.start({**config, "behaviour": "raise an error"})
+    eventually(lambda: bool(context.errors), 30, "the error that it raises")
+    assert context.errors[0].startswith("org.apache.kafka.connect.errors.ConnectException: the source is gone")
+    hostile.stop()
     hostile.start(config)
     assert hostile.task_configs(1) == [{**config, "connector.class": CLASS}]
     process = shared_process.get()

@@ -57,6 +57,7 @@ class Instances:
         self._restarting: set[ConnectorName] = set()
         self._asked: dict[ConnectorName, Future[TaskSet]] = {}
         self._failed: dict[ConnectorName, tuple[int, str, float, int]] = {}
+        self._raised: dict[ConnectorName, tuple[int, str]] = {}
 
     def make(self, name: ConnectorName, config: Mapping[str, str]) -> list[dict[str, str]]:
         """Start an instance in place of the one that runs, and ask for its tasks. Raises `PluginError`."""
@@ -87,6 +88,7 @@ class Instances:
         """`make` succeeded, and its configuration was written at this offset."""
         with self._lock:
             self._running[name] = config_offset
+            self._raised.pop(name, None)
             self._restarting.discard(name)
             self._failed.pop(name, None)
 
@@ -132,9 +134,15 @@ class Instances:
         return results
 
     def trace_of(self, name: ConnectorName, config_offset: int) -> str | None:
-        """Why the instance of this configuration does not run, where it failed."""
-        failed = self._failed.get(name)
+        """Why the instance of this configuration does not run, where it failed; or what it raised."""
+        failed = self._failed.get(name) or self._raised.get(name)
         return failed[1] if failed is not None and failed[0] == config_offset else None
+
+    def note_error(self, name: ConnectorName, trace: str) -> None:
+        """A running instance raised an error: the connector is FAILED until another instance is made."""
+        with self._lock:
+            if name in self._running:
+                self._raised[name] = (self._running[name], trace)
 
     def fail(self, name: ConnectorName, config_offset: int, trace: str) -> None:
         """The instance failed outside of `ask`."""
@@ -165,6 +173,7 @@ class Instances:
         with self._lock:
             known = self._running.pop(name, None) is not None
             self._failed.pop(name, None)
+            self._raised.pop(name, None)
         if known:
             self._pool.submit(self._stop, name)
 

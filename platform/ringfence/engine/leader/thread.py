@@ -161,6 +161,11 @@ class Leader:
         self._reconfigure.put(ConnectorName(name))
         self.wake()
 
+    def note_error(self, name: str, trace: str) -> None:
+        """A connector instance raised an error, or could not be started again."""
+        self.instances.note_error(ConnectorName(name), trace)
+        self.wake()
+
     def submit(self, plan: Plan, deadline: Deadline, expired: Callable[[], bool]) -> "Future[Written]":
         """Write what the plan answers. `expired` is asked right before the write, so by then nothing is done late."""
         job = Job(plan, deadline, expired)

@@ -2,8 +2,8 @@
 
 Protocol: one JSON object a line, over two pipes of its own, so that a plugin may print what it likes.
 Request `{"id", "op", "lane", "args"}`; answer `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`;
-event `{"event": "reconfigure", "connector"}`. Requests of one lane run one after another, on one thread. A third
-descriptor is a file for the stacks of a crash.
+events `{"event": "reconfigure", "connector"}` and `{"event": "failed", "connector", "trace"}`. Requests of one lane run
+one after another, on one thread. A third descriptor is a file for the stacks of a crash.
 
 The process ends with its host: the end of the request pipe ends it at once. Should a plugin hold the interpreter for so
 long that this cannot be seen, a watchdog outside of the interpreter ends it.

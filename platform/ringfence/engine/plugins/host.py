@@ -22,7 +22,7 @@ class PluginHost:
     gets a new one), `PluginCrash` for a process that ended, `UnknownPlugin` and `BadRequest` for the client's mistakes.
 
     on_reconfigure(connector): an instance asked for new task configurations;
-    on_failed(connector, error): an instance could not be started again after its process had ended.
+    on_failed(connector, error): an instance could not be started again after its process had ended, or raised an error.
     Both are called on a thread of the host, and must return at once and not raise.
     call_seconds: the timeout of calls that come without one.
     environment: variables for the plugin processes, on top of this process's own without the platform's settings.
@@ -38,6 +38,7 @@ class PluginHost:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._on_reconfigure = on_reconfigure
+        self._on_failed = on_failed
         self._environment = environment
         self._installed = installed_state(environment)
         self.call_seconds = call_seconds
@@ -217,3 +218,6 @@ class PluginHost:
     def _event(self, message: dict[str, object]) -> None:
         if message.get("event") == "reconfigure":
             self._on_reconfigure(str(message["connector"]))
+        elif message.get("event") == "failed":
+            trace = str(message["trace"])
+            self._on_failed(str(message["connector"]), PluginError(trace.partition("\n")[0], trace))

@@ -1,12 +1,14 @@
 """The connector instances that live inside the instance process."""
 
 import logging
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
 from ringfence.connectors.config_providers import Resolved
+from ringfence.connectors.java.process import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.validation import find_for, redactor
@@ -36,13 +38,25 @@ class SnapshotReader:
 class InstanceContext:
     """What a connector instance sees of the framework."""
 
-    def __init__(self, offset_reader: SnapshotReader, reconfigure: Callable[[], None], *, trial: bool = False) -> None:
+    def __init__(
+        self,
+        offset_reader: SnapshotReader,
+        reconfigure: Callable[[], None] = lambda: None,
+        fail: Callable[[str], None] = logger.error,
+        *,
+        trial: bool = False,
+    ) -> None:
+        """`fail` is called with the trace of an error that the connector raises."""
         self.offset_reader = offset_reader
         self.trial = trial
         self._reconfigure = reconfigure
+        self._fail = fail
 
     def request_task_reconfiguration(self) -> None:
         self._reconfigure()
+
+    def raise_error(self, error: Exception) -> None:
+        self._fail(str(error) if isinstance(error, JavaFailure) else "".join(traceback.format_exception(error)))
 
 
 @dataclass
@@ -81,7 +95,12 @@ class Instances:
             _stop_quietly(name, before.connector)
         connector = connector_class()
         event: dict[str, object] = {"event": "reconfigure", "connector": name}
-        context = InstanceContext(SnapshotReader(offsets), lambda: self._emit(event))
+        secrets = redactor(find_for(self._registry, resolved.config), resolved.config)
+
+        def fail(trace: str) -> None:
+            self._emit({"event": "failed", "connector": name, "trace": secrets(resolved.hide(trace))})
+
+        context = InstanceContext(SnapshotReader(offsets), lambda: self._emit(event), fail)
         connector.context = context
         try:
             connector.start(dict(resolved.config))

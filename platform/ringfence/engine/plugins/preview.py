@@ -119,7 +119,7 @@ def preview(
     began = time.monotonic()
     reader = SnapshotReader(offsets)
     connector = plugin.cls()
-    connector.context = InstanceContext(reader, lambda: None, trial=True)
+    connector.context = InstanceContext(reader, trial=True)
     try:
         connector.start(dict(resolved.config))
         configs = connector.task_configs(int(resolved.config.get(TASKS_MAX, "1")))

@@ -27,7 +27,7 @@ from ringfence.fencing.records.errors import Stage
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.connector_logs import LogPublisher
+from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS, ConnectorLevelRecord, LogPublisher
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.memory_limit import explain, limit_memory, memory_limit
 
@@ -86,6 +86,26 @@ class Conversion:
         return current
 
 
+class JavaLevel:
+    """Hands the level that somebody sets for the connector's log on to the Java process of its task."""
+
+    def __init__(self) -> None:
+        self._task: JavaSourceTask | None = None
+        self._wanted = DEFAULT, 0
+
+    def take(self, task: JavaSourceTask) -> None:
+        """A new instance, which has not started yet."""
+        self._task = task
+        task.set_level(*self._wanted)
+
+    def follow(self, wanted: ConnectorLevelRecord | None) -> None:
+        self._wanted = (
+            (wanted.level, wanted.until_ms) if wanted is not None and wanted.level in LEVELS else (DEFAULT, 0)
+        )
+        if self._task is not None:
+            self._task.set_level(*self._wanted)
+
+
 def run_task(text: str) -> str:
     """Run the attempt that `TaskSpec.dumps` described to its end; its `Outcome` as JSON."""
     spec = TaskSpec.loads(text)
@@ -117,12 +137,15 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     closed = files.find_refused({**connector.config, **task.config})
     problems = [*errors.values(), *more.values(), *closed.values()]
 
+    level = JavaLevel()
+
     def make() -> SourceTask:
         if problems:
             raise ConfigException(problems[0])
         task = load_task_class(spec.task_class)()
         if isinstance(task, JavaSourceTask):
             task.number = spec.task.task
+            level.take(task)
         return task
 
     def redact(text: str) -> str:
@@ -138,7 +161,12 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     placement = spec.placement
     tags = {"task": spec.task.task, "generation": placement.generation, "attempt": placement.attempt}
     logs = LogPublisher(reporter.event, spec.task.connector, {**tags, "worker": placement.worker}, redact)
-    run = SourceTaskRun(spec, plugin, reporter, on_level=logs.follow)
+
+    def follow(wanted: ConnectorLevelRecord | None) -> None:
+        logs.follow(wanted)
+        level.follow(wanted)
+
+    run = SourceTaskRun(spec, plugin, reporter, on_level=follow)
     if threading.current_thread() is threading.main_thread():
         # The worker stops: commit what is open, so that readers need not wait for the transaction to time out.
         signal.signal(signal.SIGTERM, lambda _signal, _frame: run.end())

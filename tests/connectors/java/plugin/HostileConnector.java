@@ -1,8 +1,12 @@
 package hostile;
 
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import javax.management.JMException;
+import javax.management.ObjectName;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.data.Schema;
@@ -14,13 +18,18 @@ import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.source.TransactionContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Behaves as the setting `behaviour` says. */
 public class HostileConnector extends SourceConnector {
     private Map<String, String> config;
 
     @Override public String version() { return "7"; }
-    @Override public void start(Map<String, String> config) { this.config = config; }
+    @Override public void start(Map<String, String> config) {
+        this.config = config;
+        if ("raise an error".equals(config.get("behaviour"))) context().raiseError(new ConnectException("the source is gone"));
+    }
     @Override public Class<? extends Task> taskClass() { return HostileTask.class; }
     @Override public List<Map<String, String>> taskConfigs(int max) { return List.of(config); }
     @Override public void stop() { }
@@ -35,7 +44,12 @@ public class HostileConnector extends SourceConnector {
         throw new ConnectException("no such table");
     }
 
-    public static class HostileTask extends SourceTask {
+    public interface HostileTaskMBean {
+        int getPollsSeen();
+    }
+
+    public static class HostileTask extends SourceTask implements HostileTaskMBean {
+        private static final Logger LOG = LoggerFactory.getLogger(HostileTask.class);
         private String behaviour;
         private int polls;
 
@@ -44,10 +58,16 @@ public class HostileConnector extends SourceConnector {
             behaviour = config.get("behaviour");
             System.out.println("printed by a plugin");
             if (behaviour.equals("fail in start")) throw new ConnectException("cannot start");
+            try {
+                ManagementFactory.getPlatformMBeanServer().registerMBean(this, new ObjectName("hostile:type=task"));
+            } catch (JMException error) {
+                throw new ConnectException(error);
+            }
         }
 
         @Override public List<SourceRecord> poll() throws InterruptedException {
             polls++;
+            LOG.debug("a poll begins");
             switch (behaviour) {
                 case "exit": System.exit(42); return null;
                 case "memory": {
@@ -57,7 +77,11 @@ public class HostileConnector extends SourceConnector {
                 case "hang": Thread.sleep(Long.MAX_VALUE); return null;
                 case "retry": throw new RetriableException("the source is away");
                 case "transactions": return transactions();
-                case "skip": return List.of(record("a", 1L), record("b", 2L));
+                case "skip": {
+                    SourceRecord first = record("a", 1L);
+                    first.headers().addBoolean("drop", true);
+                    return polls > 1 ? null : List.of(first, record("b", 2L));
+                }
                 default: Thread.sleep(200); return null;
             }
         }
@@ -80,6 +104,10 @@ public class HostileConnector extends SourceConnector {
             return new SourceRecord(Map.of("table", "t"), Map.of("row", number), "topic", Schema.STRING_SCHEMA, value);
         }
 
+        @Override public int getPollsSeen() { return Math.min(polls, 1); }
+        @Override public void commitRecord(SourceRecord record, RecordMetadata at) {
+            System.out.println("committed " + record.value() + " at " + at);
+        }
         @Override public void stop() { }
     }
 }

@@ -1,0 +1,46 @@
+"""Where the records of a transaction are in Kafka, from delivery reports: for plugins that ask (`wants_positions`)."""
+
+from ringfence.connectors.api import RecordPosition
+from ringfence.fencing.kafka.protocols import Produce
+
+
+class Positions:
+    """Of one transaction, in the order of `produce`. Reports come on the thread that serves the producer."""
+
+    def __init__(self) -> None:
+        self._found: list[RecordPosition | None] = []
+
+    def noting(self, produce: Produce) -> Produce:
+        """`produce`, with a place for each record that it takes."""
+
+        def produce_and_note(
+            topic: str,
+            value: object,
+            key: object = None,
+            partition: int = -1,
+            callback: None = None,
+            on_delivery: None = None,
+            timestamp: int = 0,
+            headers: object = None,
+        ) -> None:
+            found = self._found
+            row = len(found)
+
+            def note(error: object, message: object) -> None:
+                if error is None:
+                    time = message.timestamp()[1]  # type: ignore[attr-defined]
+                    found[row] = (message.partition(), message.offset(), time)  # type: ignore[attr-defined]
+
+            found.append(None)
+            try:
+                produce(topic, value, key, partition, note, None, timestamp, headers)
+            except BaseException:
+                found.pop()  # it was not taken, and is tried again
+                raise
+
+        return produce_and_note
+
+    def take(self) -> list[RecordPosition | None]:
+        """The transaction's, filled by the time that its commit is known; the next one begins."""
+        found, self._found = self._found, []
+        return found
