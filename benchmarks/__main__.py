@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, gaps, kills, latency, lists, many, pages, starts, streams
+from benchmarks import fencing, gaps, java, kills, latency, lists, many, pages, starts, streams
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
@@ -23,6 +23,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 _OTHERS = {
     "fence": fencing.main,
     "gaps": gaps.main,
+    "java": java.main,
     "kills": kills.main,
     "latency": latency.main,
     "lists": lists.main,

@@ -7,9 +7,12 @@ from ringfence.local.jars import KAFKA_VERSION, Coordinate, resolve
 from ringfence.local.java import find_java
 from ringfence.local.process import GuardedProcess, free_port, wait_until
 
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+FILE = Coordinate("org.apache.kafka", "connect-file", KAFKA_VERSION)
 JARS = (
     Coordinate("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
-    Coordinate("org.apache.kafka", "connect-file", KAFKA_VERSION),
+    FILE,
     # Kafka speaks slf4j 1.7 and brings log4j without the binding between the two.
     Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.rest import BenchmarkError, Rest
@@ -14,12 +15,22 @@ _TOPICS = ("CONFIG_STORAGE", "OFFSET_STORAGE", "STATUS_STORAGE", "EVENTS_STORAGE
 class RingfenceWorker:
     """`ringfence up` with everything as it comes, but for the address of Kafka."""
 
-    def __init__(self, root: Path, bootstrap: str, workers: int = 1, slots: int | None = None) -> None:
-        """slots: how many tasks a worker takes; None for what `ringfence up` gives it."""
+    def __init__(
+        self,
+        root: Path,
+        bootstrap: str,
+        workers: int = 1,
+        slots: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """slots: how many tasks a worker takes; None for what `ringfence up` gives it. settings: of the worker, as
+        environment variables.
+        """
         self._root = root
         self._bootstrap = bootstrap
         self._workers = workers
         self._slots = slots
+        self._settings = settings or {}
         self._process: GuardedProcess | None = None
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
@@ -37,7 +48,7 @@ class RingfenceWorker:
         # Only what the benchmark says: a variable of the caller's shell would make another measurement.
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("CONNECT_", "RINGFENCE_"))}
         one_broker = {f"CONNECT_{topic}_REPLICATION_FACTOR": "1" for topic in _TOPICS}
-        env = {**clean, **one_broker, "CONNECT_BOOTSTRAP_SERVERS": self._bootstrap}
+        env = {**clean, **one_broker, "CONNECT_BOOTSTRAP_SERVERS": self._bootstrap, **self._settings}
         command = [sys.executable, "-m", "ringfence.cli", "up"]
         command += ["--data", str(self._root), "--http", f"127.0.0.1:{self._port}"]
         command += ["--workers", str(self._workers)]

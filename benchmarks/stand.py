@@ -1,7 +1,7 @@
 """What a comparison stands on: one broker, the real Kafka Connect and Ringfence beside each other, all exactly once."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -28,14 +28,16 @@ class Stand:
         nice: int = 0,
         slots: int | None = None,
         who: Collection[str] = (CONNECT, OURS),
+        settings: Mapping[str, str] | None = None,
     ) -> None:
-        """plugins: of Kafka Connect; nice: of all that takes part; slots: of Ringfence's worker; who: which
-        sides there are."""
+        """plugins: of Kafka Connect; nice: of all that takes part; slots, settings: of Ringfence's worker, settings as
+        environment variables; who: which sides there are."""
         self._root = root
         self._plugins = plugins
         self._nice = nice
         self._slots = slots
         self._who = who
+        self._settings = settings or {}
         self._stack = ExitStack()
         self.sides: dict[str, Side] = {}
         self.bootstrap = ""
@@ -51,7 +53,9 @@ class Stand:
             if CONNECT in self._who:
                 self.sides[CONNECT] = ConnectWorker(self._root / "connect", self.bootstrap, self._plugins)
             if OURS in self._who:
-                self.sides[OURS] = RingfenceWorker(self._root / "ringfence", self.bootstrap, slots=self._slots)
+                self.sides[OURS] = RingfenceWorker(
+                    self._root / "ringfence", self.bootstrap, slots=self._slots, settings=self._settings
+                )
             for side in self.sides.values():
                 stack.callback(side.stop)
                 side.start()

@@ -1,0 +1,370 @@
+"""`python -m benchmarks java`: Kafka Connect's own plugins, the same jars, in Ringfence and beside it in Kafka Connect.
+
+FileStreamSource through StringConverter, and Debezium's PostgreSQL connector through JsonConverter: a snapshot, and a
+stream of inserts. Also how soon a Java task is ready, and its memory.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from benchmarks import lines
+from benchmarks.connect import FILE, JSON_CONVERTER, STRING_CONVERTER
+from benchmarks.machine import describe, foot, load
+from benchmarks.numbers import Numbers, medians, numbers
+from benchmarks.processes import MIB, Tree, memory_of
+from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.stand import CONNECT, OURS, Stand
+from benchmarks.starts_of_java import Start, debezium, file_stream, measure
+from benchmarks.watch import Observation, observe
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.local.errors import LocalError
+from ringfence.local.jars import Coordinate, resolve
+from ringfence.local.process import wait_until
+from tests.support.postgres import Postgres, new_postgres
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
+DEBEZIUM = Coordinate("io.debezium", "debezium-connector-postgres", "3.7.0.Final")
+SIDES = (CONNECT, OURS)
+SECONDS = 120.0
+Config = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """least, most: the targets of records/s and of CPU, both times Kafka Connect's."""
+
+    name: str
+    title: str
+    count: int
+    least: float
+    most: float
+
+
+JOBS = (
+    Job("file", "FileStreamSource, lines of 99 bytes, transactions of 1 s", 2_000_000, 1.5, 0.5),
+    Job("poll", "the same, a transaction each poll of 4,000 lines", 1_000_000, 1.5, 0.5),
+    Job("snapshot", "Debezium, snapshot of rows of 5 columns", 200_000, 1.0, 1.0),
+    Job("stream", "Debezium, inserts of 5 columns", 200_000, 1.0, 1.0),
+)
+SMALL_SECONDS, SMALL_MIB, DEBEZIUM_MIB = 1.5, 130, 220
+Results = Mapping[Job, Mapping[str, Numbers]]
+
+
+class JavaTasks:
+    """The largest memory of a task's JVM, looked at twice a second while `with` lasts."""
+
+    def __init__(self, pid: int) -> None:
+        self._tree = Tree(pid)
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self.rss = 0
+
+    def __enter__(self) -> "JavaTasks":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._end.wait(0.5):
+            self._tree.cpu_seconds()  # it lists the processes
+            for pid in self._tree.task_processes():
+                for java in _java_of(pid):
+                    self.rss = max(self.rss, memory_of(java).rss)
+
+
+def _java_of(pid: int) -> list[int]:
+    try:
+        return [child.pid for child in psutil.Process(pid).children() if child.name() == "java"]
+    except psutil.NoSuchProcess:
+        return []
+
+
+class JavaRuns:
+    """The jobs' runs on one stand."""
+
+    def __init__(self, stand: Stand, root: Path, postgres: Postgres) -> None:
+        self._stand = stand
+        self._root = root
+        self._postgres = postgres
+        self._number = 0
+        self.java_mib: dict[str, float] = {}
+
+    def measured(self, job: Job, rounds: int) -> dict[str, list[Numbers]]:
+        """Each side in turns, after a run of each that is not measured."""
+        found: dict[str, list[Numbers]] = {side: [] for side in SIDES}
+        for number in range(rounds + 1):
+            for side in SIDES:
+                seen = self._run(job, side)
+                one = numbers(seen, job.count, interval=job.name == "file")
+                if number:
+                    found[side].append(one)
+                print(
+                    f"{job.name} {number}/{rounds} {side:13} {one.records_s:>9,.0f} records/s "
+                    f"{one.cpu_s_per_million:.2f} CPU s/million, first after {one.first_s:.2f} s, load {load()}",
+                    flush=True,
+                )
+        return found
+
+    def _run(self, job: Job, side: str) -> Observation:
+        self._number += 1
+        name = f"java{self._number}"
+        topic = name if job.name in ("file", "poll") else f"{name}.public.t{self._number}"
+        create_topics(self._stand.connection, [TopicSpec(topic)], Deadline.after(30))
+        worker = self._stand.sides[side]
+        try:
+            with JavaTasks(worker.pid) as java, Rest(worker.url) as rest:
+                config, fill = self._prepare(job, name, topic)
+                rest.create(name, config)
+                try:
+                    fill(rest)
+                    return observe(
+                        self._stand.bootstrap, topic, job.count, worker.pid, lambda: rest.trouble(name), SECONDS
+                    )
+                finally:
+                    rest.delete(name)
+        finally:
+            if side == OURS:
+                self.java_mib[job.name] = max(self.java_mib.get(job.name, 0.0), java.rss / MIB)
+            delete_topics(self._stand.connection, [topic], Deadline.after(30))
+            if job.name in ("snapshot", "stream"):
+                self._drop(name, f"t{self._number}")
+
+    def _prepare(self, job: Job, name: str, topic: str) -> tuple[Config, Callable[[Rest], None]]:
+        """The configuration, and what fills the source once the connector is there."""
+        if job.name in ("file", "poll"):
+            path = self._root / f"{job.count}.txt"
+            if not path.exists():
+                lines.write(path, job.count)
+            return _file_config(job, path, topic), lambda _rest: None
+        table = f"t{self._number}"
+        insert = (
+            f"insert into {table}(customer, amount, paid, note) select 'customer ' || g, g * 1.5, g % 2 = 0, "
+            f"'a note of some length for row ' || g from generate_series(1, {job.count}) g"
+        )
+        with psycopg.connect(self._postgres.url, autocommit=True) as database:
+            database.execute(
+                f"create table {table}(id serial primary key, customer text, amount float8, paid bool, note text)"
+            )
+            if job.name == "snapshot":
+                database.execute(insert)
+        config = debezium_config(
+            self._postgres, name, f"public.{table}", "initial" if job.name == "snapshot" else "no_data"
+        )
+
+        def fill(rest: Rest) -> None:
+            if job.name == "snapshot":
+                return
+            if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
+                raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
+            with psycopg.connect(self._postgres.url, autocommit=True) as database:
+                database.execute(insert)
+
+        return config, fill
+
+    def _streams(self, slot: str) -> bool:
+        with psycopg.connect(self._postgres.url) as database:
+            found = database.execute("select active from pg_replication_slots where slot_name = %s", (slot,)).fetchone()
+        return found == (True,)
+
+    def _drop(self, slot: str, table: str) -> None:
+        with psycopg.connect(self._postgres.url, autocommit=True) as database:
+            wait_until(lambda: not self._streams(slot), 30)
+            database.execute(
+                "select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = %s", (slot,)
+            )
+            database.execute(f"drop table {table}")
+            database.execute(f"drop publication if exists {slot}")
+
+
+def _file_config(job: Job, path: Path, topic: str) -> Config:
+    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "1000", "batch.size": "2000"}
+    poll = {"transaction.boundary": "poll", "batch.size": "4000"}
+    return {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "tasks.max": "1",
+        "file": str(path),
+        "topic": topic,
+        "key.converter": STRING_CONVERTER,
+        "value.converter": STRING_CONVERTER,
+        "exactly.once.support": "required",
+        **(interval if job.name == "file" else poll),
+    }
+
+
+def debezium_config(postgres: Postgres, name: str, table: str, mode: str) -> Config:
+    """Of a connector with a slot and a publication of its own."""
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "database.hostname": "127.0.0.1",
+        "database.port": postgres.url.rpartition(":")[2].partition("/")[0],
+        "database.user": "ringfence",
+        "database.password": "none",
+        "database.dbname": "ringfence",
+        "topic.prefix": name,
+        "table.include.list": table,
+        "plugin.name": "pgoutput",
+        "slot.name": name,
+        "publication.name": name,
+        "publication.autocreate.mode": "filtered",
+        "snapshot.mode": mode,
+        "poll.interval.ms": "100",
+        "key.converter": JSON_CONVERTER,
+        "key.converter.schemas.enable": "false",
+        "value.converter": JSON_CONVERTER,
+        "value.converter.schemas.enable": "false",
+        "exactly.once.support": "required",
+    }
+
+
+@contextmanager
+def logical_postgres() -> Iterator[Postgres]:
+    """A private server that Debezium can read."""
+    with new_postgres() as server:
+        with psycopg.connect(server.url, autocommit=True) as database:
+            database.execute("alter system set wal_level = logical")
+            database.execute("alter system set max_replication_slots = 20")
+        server.stop()
+        server.start()
+        yield server
+
+
+def plugin_path(root: Path) -> Path:
+    """Both plugins, each in its folder."""
+    folder = root / "plugins"
+    folder.mkdir(parents=True)
+    for plugin in (FILE, DEBEZIUM):
+        (folder / plugin.artifact).symlink_to(resolve(plugin.artifact, [plugin]))
+    return folder
+
+
+def table(found: Results) -> str:
+    """Each job with both sides, and the ratios."""
+    rows = [
+        "| job | who | records/s | x Connect | CPU s a million | x Connect | first record | tree PSS |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for job, sides in found.items():
+        for side, one in sides.items():
+            peer = sides[CONNECT]
+            rows.append(
+                f"| {job.title} | {side} | {one.records_s:,.0f} | {one.records_s / peer.records_s:.2f} "
+                f"| {one.cpu_s_per_million:.2f} | {one.cpu_s_per_million / peer.cpu_s_per_million:.2f} "
+                f"| {one.first_s:.2f} s | {one.tree_pss_mib:.0f} MiB |"
+            )
+    return "\n".join(rows)
+
+
+def targets(found: Results, starts: Sequence[Start], java_mib: Mapping[str, float]) -> str:
+    """The targets, and whether they were reached."""
+    rows = ["| target | measured | reached |", "|---|--:|---|"]
+    for job, sides in found.items():
+        one, peer = sides[OURS], sides[CONNECT]
+        speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
+        rows += [
+            f"| {job.title}: at least {job.least:g} x Connect's records/s | {speed:.2f} x "
+            f"| {_yes(speed >= job.least)} |",
+            f"| {job.title}: at most {job.most:g} x its CPU | {cpu:.2f} x | {_yes(cpu <= job.most)} |",
+        ]
+    for start in starts:
+        if start.name == "FileStreamSource":
+            reached = start.seconds < SMALL_SECONDS
+            rows.append(f"| a small task is ready in {SMALL_SECONDS:g} s | {start.seconds:.2f} s | {_yes(reached)} |")
+        most = SMALL_MIB if start.name == "FileStreamSource" else DEBEZIUM_MIB
+        mib = max(
+            [start.mib, *(size for name, size in java_mib.items() if (name in ("file", "poll")) == (most == SMALL_MIB))]
+        )
+        rows.append(f"| {start.name}: its JVM stays below {most} MiB RSS | {mib:.0f} MiB | {_yes(mib < most)} |")
+    return "\n".join(rows)
+
+
+def _yes(reached: bool) -> str:
+    return "yes" if reached else "no"
+
+
+def page(
+    found: Results, starts: Sequence[Start], java_mib: Mapping[str, float], machine: Mapping[str, str], rounds: int
+) -> str:
+    """docs/benchmarks-java.md."""
+    readiness = "\n".join(
+        f"| {one.name} | {one.seconds:.2f} s | {one.cpu_s:.2f} s | {one.mib:.0f} MiB |" for one in starts
+    )
+    return f"""\
+# Kafka Connect's own plugins, here and there
+
+`make bench ARGS="java --write"` writes this page. The real Kafka Connect 4.3.0 and Ringfence run side by side on one
+broker, both exactly once, with the same plugins and the same configuration. Each job runs on one and then on the other,
+for {rounds} rounds after an unmeasured one; the table shows the medians. CPU and memory are those of the whole worker
+with everything that it started. [benchmarks.md](benchmarks.md) explains how they are measured.
+
+{table(found)}
+
+A Java task by itself, from the start of its JVM until the connector's `start` has returned (the median of five), with
+the JVM's CPU and memory at that time:
+
+| connector | ready after | CPU | RSS of the JVM |
+|---|--:|--:|--:|
+{readiness}
+
+## Targets
+
+Memory here is the largest of the JVM in all runs.
+
+{targets(found, starts, java_mib)}
+
+{foot(machine)}"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit codes as of `python -m benchmarks`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks java", description=__doc__)
+    parser.add_argument("--job", nargs="+", choices=[job.name for job in JOBS], help="only these (default: all)")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: 3)")
+    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-java-bench-"))
+    machine = describe() | {"load before the runs": load()}
+    jobs = [job for job in JOBS if args.job is None or job.name in args.job]
+    try:
+        plugins = plugin_path(root)
+        with logical_postgres() as postgres:
+            starts = [measure(file_stream(root), plugins), measure(debezium(debezium_config, postgres), plugins)]
+            print("\n".join(map(str, starts)), flush=True)
+            settings = {"CONNECT_PLUGIN_PATH": str(plugins)}
+            with Stand(root, (DEBEZIUM,), args.nice, settings=settings) as stand:
+                java = JavaRuns(stand, root, postgres)
+                runs = {job: java.measured(job, args.rounds) for job in jobs}
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    finally:
+        for big in (root / "kafka", *root.glob("*.txt")):
+            shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
+    machine["load after the runs"] = load()
+    found = {job: {side: medians(each) for side, each in sides.items()} for job, sides in runs.items()}
+    print(f"\n{table(found)}\n\n{targets(found, starts, java.java_mib)}\n{time.strftime('%H:%M')}")
+    record = {
+        job.name: {side: [asdict(one) for one in each] for side, each in sides.items()} for job, sides in runs.items()
+    }
+    (root / "results.json").write_text(json.dumps(record, indent=2))
+    if args.write:
+        PAGE.write_text(page(found, starts, java.java_mib, machine, args.rounds))
+        print(f"written: {PAGE}")
+    return 0

@@ -1,0 +1,104 @@
+"""How soon a Java task is ready, and what it takes until then: the task alone, without Kafka."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import psutil
+
+from benchmarks.connect import STRING_CONVERTER
+from benchmarks.processes import MIB, memory_of
+from ringfence.connectors.api import SourceOffset, SourcePartition, SourceTaskContext
+from ringfence.connectors.java import runtime
+from ringfence.connectors.java.task import java_task_class
+from ringfence.local.java_connectors import java_runtime
+from tests.support.postgres import Postgres
+
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """seconds: until the connector's `start` has returned; cpu_s, mib: of the JVM by then."""
+
+    name: str
+    seconds: float
+    cpu_s: float
+    mib: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is started."""
+
+    name: str
+    task_class: str
+    config: Mapping[str, str]
+
+
+class NothingCommitted:
+    """What a task asks of its context in `start`."""
+
+    raw_batches = True
+    transaction_context = None
+
+    @property
+    def offset_reader(self) -> "NothingCommitted":
+        return self
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        return None
+
+    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        return [None for _ in partitions]
+
+    def wait(self, seconds: float) -> bool:
+        return False
+
+
+def file_stream(root: Path) -> Task:
+    """The smallest connector that there is."""
+    file = root / "empty"
+    file.touch()
+    package = "org.apache.kafka.connect.file"
+    config = {
+        "name": "starts",
+        "connector.class": f"{package}.FileStreamSourceConnector",
+        "file": str(file),
+        "topic": "starts",
+        "key.converter": STRING_CONVERTER,
+        "value.converter": STRING_CONVERTER,
+    }
+    return Task("FileStreamSource", f"{package}.FileStreamSourceTask", config)
+
+
+def debezium(config_of: Callable[[Postgres, str, str, str], dict[str, str]], postgres: Postgres) -> Task:
+    """Debezium's for PostgreSQL, on a table that is not there."""
+    config = {"name": "starts", **config_of(postgres, "starts", "public.none", "no_data")}
+    config["publication.autocreate.mode"] = "all_tables"
+    return Task("Debezium", "io.debezium.connector.postgresql.PostgresConnectorTask", config)
+
+
+def measure(task: Task, plugins: Path) -> Start:
+    """The medians of some starts, after one that is not measured."""
+    java = java_runtime({"plugin.path": str(plugins)})
+    runtime.declare(java)
+    found = [_start(task) for _ in range(ROUNDS + 1)][1:]
+    return Start(task.name, *(statistics.median(each[column] for each in found) for column in range(3)))
+
+
+def _start(task: Task) -> tuple[float, float, float]:
+    instance = java_task_class(task.task_class)()
+    instance.context = cast("SourceTaskContext", NothingCommitted())
+    began = time.monotonic()
+    try:
+        instance.start(task.config)
+        seconds = time.monotonic() - began
+        (jvm,) = [child for child in psutil.Process().children() if child.name() == "java"]
+        cpu = jvm.cpu_times()
+        return seconds, cpu.user + cpu.system, memory_of(jvm.pid).rss / MIB
+    finally:
+        instance.stop()
