@@ -46,16 +46,13 @@ class Column:
 def column_of(records: Sequence[SourceRecord]) -> Column | None:
     """Of records with one topic and one value schema; None where their values have several shapes, or are null."""
     values: list[Any] = [record.value for record in records]
-    if None in values:
-        return None
     schema = records[0].value_schema
     if schema is None and values[0].__class__ is Struct:
         schema = values[0].schema
     if schema is not None and schema.type is SchemaType.STRUCT:
-        if not all(value.__class__ is Struct and value.schema is schema for value in values):
-            return None
-        values = [[*value.values] for value in values]
-    elif schema is None and any(value.__class__ is Struct for value in values):
+        values = [each._values.copy() for each in values if each.__class__ is Struct and each.schema is schema]
+        return Column(records, records[0].topic, schema, values) if len(values) == len(records) else None
+    if None in values or (schema is None and any(value.__class__ is Struct for value in values)):
         return None
     return Column(records, records[0].topic, schema, values)
 

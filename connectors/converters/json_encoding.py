@@ -21,6 +21,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from ringfence.connectors.api.structs import fit
+from ringfence.connectors.converters.struct_functions import dict_function
 from ringfence.connectors.values.moments import encode, millis
 from ringfence.connectors.values.texts import number_text
 
@@ -77,31 +78,20 @@ class Encoders:
 
     def fields(self, schema: Schema) -> EncodeFields:
         """Encodes a struct of this schema that is given as the list of its fields' values, which fit."""
-        names = schema.names
-        encoders = [self._present(field.schema) for field in schema.fields]
-        special = [(place, to) for place, to in enumerate(encoders) if to is not None]
-        # What may be null and has no default stays as it is: where there is a null, only the others are looked at.
-        not_null = [
-            (field.place, self._inner(field.schema, f"field {field.name}"))
+        nested = {
+            field.place: self.fields(field.schema)
+            for field in schema.fields
+            if field.schema.type is SchemaType.STRUCT and field.schema.name not in (DECIMAL_NAME, *_MOMENTS)
+        }
+        found = {field.place: self._present(field.schema) for field in schema.fields if field.place not in nested}
+        # What may be null and has no default stays as it is.
+        null = {
+            field.place: self._inner(field.schema, f"field {field.name}")
             for field in schema.fields
             if not field.schema.optional or field.schema.default is not None
-        ]
-
-        def encode(values: list[Any]) -> object:
-            given = values
-            if special:
-                values = [*values]
-                for place, to in special:
-                    if (value := given[place]) is not None:
-                        values[place] = to(value)
-            if not_null and None in given:
-                values = [*values]
-                for place, to in not_null:
-                    if given[place] is None:
-                        values[place] = to(None)
-            return dict(zip(names, values, strict=True))
-
-        return encode
+        }
+        present = {place: to for place, to in found.items() if to is not None}
+        return dict_function(schema.names, present=present, nested=nested, null=null)
 
     def _null(self, schema: Schema, encode: Encode | None, what: str) -> object:
         if schema.default is not None and self._defaults:

@@ -1,0 +1,45 @@
+"""Functions that turn a struct's values into a dict, written for one schema each, as `dataclasses` writes `__init__`.
+
+A loop over a schema's fields costs more than the dict itself. The functions' text has places and names of fields only,
+the names as literals, so that nothing in a schema can become code.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Encode = Callable[[Any], Any]
+
+
+def dict_function(
+    names: Sequence[str],
+    *,
+    present: Mapping[int, Encode],
+    nested: Mapping[int, Encode],
+    null: Mapping[int, Encode],
+) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """`values, in the order of names -> {name: encoded}`. Raises `ValueError` for another number of values.
+
+    By place: present encodes what is not None; nested does so with the list of values of a struct (its `_values`); null
+    is called with None in place of one. Others stay as they are.
+    """
+    lines = ["def encode(values):"]
+    known: dict[str, object] = {}
+    if names:
+        lines.append(f"    {''.join(f'v{place}, ' for place in range(len(names)))}= values")
+    for place in range(len(names)):
+        to = ""
+        if place in nested:
+            known[f"n{place}"], to = nested[place], f"v{place} = n{place}(v{place}._values)"
+        elif place in present:
+            known[f"p{place}"], to = present[place], f"v{place} = p{place}(v{place})"
+        if place in null:
+            known[f"z{place}"] = null[place]
+            lines.append(f"    if v{place} is None: v{place} = z{place}(None)")
+            lines += [f"    else: {to}"] if to else []
+        elif to:
+            lines.append(f"    if v{place} is not None: {to}")
+    shown = ", ".join(f"{name!r}: v{place}" for place, name in enumerate(names))
+    lines.append(f"    return {{{shown}}}")
+    exec("\n".join(lines), known)  # noqa: S102 - places, and literals of names
+    made: Callable[[Sequence[Any]], dict[str, Any]] = known["encode"]  # type: ignore[assignment] # the def above
+    return made
