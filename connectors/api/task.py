@@ -121,6 +121,13 @@ class SourceTaskContext(Protocol):
         """Committed source offsets, as they stood when the task started."""
         ...
 
+    def read_offsets(self) -> OffsetReader:
+        """Committed source offsets of all the connector's tasks, as they stand now.
+
+        For tasks that wait for each other's progress. It reads the offsets topic, so do not call it for each poll.
+        """
+        ...
+
     @property
     def transaction_context(self) -> TransactionContext | None:
         """None unless `transaction.boundary=connector`."""

@@ -28,6 +28,8 @@ class TaskContext:
         metrics: Gauges,
         join: Callable[..., GroupInput] = no_groups,
         join_share: Callable[..., ShareInput] = no_share_groups,
+        *,
+        read_offsets: Callable[[], OffsetReader],
     ) -> None:
         """`due_in`: seconds until the open transaction must be committed; a wait ends by then."""
         self._config = config
@@ -40,6 +42,7 @@ class TaskContext:
         self._metrics = metrics
         self._join = join
         self._join_share = join_share
+        self._read_offsets = read_offsets
 
     @property
     def config(self) -> Mapping[str, str]:
@@ -48,6 +51,9 @@ class TaskContext:
     @property
     def offset_reader(self) -> OffsetReader:
         return self._offsets
+
+    def read_offsets(self) -> OffsetReader:
+        return self._read_offsets()
 
     @property
     def transaction_context(self) -> TransactionContext | None:

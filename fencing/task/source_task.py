@@ -244,6 +244,7 @@ class SourceTaskRun:
                 self._report.gauges,
                 join,
                 join_share,
+                read_offsets=lambda: kept.read(self._ends),
             )
             self._report.stage("starting the plugin")
             plugin.start(self._plugin.config)  # 7

@@ -18,6 +18,11 @@ class FakeOffsets:
     def __init__(self, offsets: Sequence[tuple[SourcePartition, SourceOffset]] = ()) -> None:
         self.known = [(dict(partition), offset) for partition, offset in offsets]
 
+    def put(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
+        self.known = [one for one in self.known if one[0] != dict(partition)]
+        if offset is not None:
+            self.known.append((dict(partition), offset))
+
     def offset(self, partition: SourcePartition) -> SourceOffset | None:
         return next((offset for known, offset in self.known if known == dict(partition)), None)
 
@@ -35,6 +40,9 @@ class FakeContext:
         self.raw_batches = raw
         self.metrics = Gauges()
         self.waits: list[float] = []
+
+    def read_offsets(self) -> FakeOffsets:
+        return self.offset_reader
 
     def join_group(
         self,

@@ -41,6 +41,7 @@ def config_of(postgres: Postgres, database: str = "ringfence", **settings: str) 
         "slot.name": database,
         "topic.prefix": "local",
         "transaction.boundary": "connector",
+        "snapshot.mode": "no_data",
         **{key.replace("_", "."): value for key, value in settings.items()},
     }
 
@@ -88,6 +89,14 @@ class Database:
         self.runs.append(made)
         return made.start()
 
+    def again(self, run: "Run", **settings: str) -> "Run":
+        """The next life: it begins with what was committed."""
+        run.stop()
+        made = Run({**run.config, **{key.replace("_", "."): value for key, value in settings.items()}})
+        made.offsets.known = run.offsets.known
+        self.runs.append(made)
+        return made.start()
+
     def await_all(self, run: "Run") -> None:
         """Let the task deliver and commit everything up to now."""
         before = self.value("SELECT (pg_current_wal_lsn() - '0/0')::int8")
@@ -114,15 +123,25 @@ class Run:
 
     def __init__(self, config: Mapping[str, str], offset: SourceOffset | None = None) -> None:
         self.config = dict(config)
-        known = [({"server": config["topic.prefix"]}, offset)] if offset is not None else []
+        self.partition = {"server": config["topic.prefix"]}
+        self.offsets = FakeOffsets([(self.partition, offset)] if offset is not None else [])
         self.task = PostgresSourceTask()
-        context = FakeContext(FakeOffsets(known))
+        context = FakeContext(self.offsets)
         self.requests = context.transaction_context = RequestedEndings()
         self.task.context = context
         self.records: list[SourceRecord] = []
         self.commits: list[list[SourceRecord]] = []
         self._open: list[SourceRecord] = []
-        self.offset = offset
+
+    @property
+    def offset(self) -> SourceOffset | None:
+        """The stream's."""
+        return self.offsets.offset(self.partition)
+
+    @property
+    def committed(self) -> list[SourceRecord]:
+        """All records that are in a commit."""
+        return [record for commit in self.commits for record in commit if not isinstance(record, OffsetRecord)]
 
     def start(self) -> "Run":
         self.task.start(self.config)
@@ -137,7 +156,8 @@ class Run:
             self._open += part.batch
             self.records += [record for record in part.batch if not isinstance(record, OffsetRecord)]
             if part.ending is not None and self._open:
-                self.offset = self._open[-1].source_offset
+                for record in self._open:
+                    self.offsets.put(record.source_partition, record.source_offset)
                 self.commits.append(self._open)
                 for record in self._open:
                     self.task.commit_record(record)

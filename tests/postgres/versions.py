@@ -15,13 +15,13 @@ _ROWS = 4000
 _SIZES = (1, 1, 3, 40)
 
 
-def create(stand: Stand) -> None:
+def create(stand: Stand, rows: int = _ROWS) -> None:
     with stand.connect() as connection:
         connection.execute(
             "CREATE TABLE accounts (id bigint PRIMARY KEY, v integer NOT NULL, txt text, big text);"
             "ALTER TABLE accounts ALTER COLUMN big SET STORAGE EXTERNAL;"
             "INSERT INTO accounts SELECT g, 0, 'x', repeat('y', CASE WHEN g % 100 = 0 THEN 9000 ELSE 3 END) "
-            f"FROM generate_series(1, {_ROWS}) g"
+            f"FROM generate_series(1, {rows}) g"
         )
     stand.create_topics(TABLE)
 
@@ -29,9 +29,12 @@ def create(stand: Stand) -> None:
 class Workload:
     """Two writers; each has its own rows, so that they never wait for each other. Some transactions are rolled back."""
 
-    def __init__(self, stand: Stand, seed: int, pause: float = 0.002) -> None:
+    def __init__(self, stand: Stand, seed: int, pause: float = 0.002, *, rows: int = _ROWS, moves: float = 0.0) -> None:
+        """moves: the share of changes that give a row another key."""
         self._stop = threading.Event()
         self._pause = pause
+        self._rows = rows
+        self._moves = moves
         self._threads = [threading.Thread(target=self._write, args=(stand, seed, n)) for n in (0, 1)]
         for thread in self._threads:
             thread.start()
@@ -42,8 +45,12 @@ class Workload:
             while not self._stop.is_set():
                 with connection.transaction():
                     for _ in range(choice.choice(_SIZES)):
-                        row, what = choice.randint(0, _ROWS // 2 - 1) * 2 + n + 1, choice.random()
-                        if what < 0.7:
+                        row, what = choice.randint(0, self._rows // 2 - 1) * 2 + n + 1, choice.random()
+                        other = choice.randint(0, self._rows // 2 - 1) * 2 + n + 1
+                        if choice.random() < self._moves and other != row:
+                            connection.execute("DELETE FROM accounts WHERE id = %s", [other])
+                            connection.execute("UPDATE accounts SET id = %s WHERE id = %s", [other, row])
+                        elif what < 0.7:
                             connection.execute("UPDATE accounts SET v = v + 1 WHERE id = %s", [row])
                         elif what < 0.85:
                             next_id += 1

@@ -1,7 +1,8 @@
 """PostgresSource: the twin of Debezium's connector for PostgreSQL."""
 
+import threading
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
     Choice,
@@ -17,16 +18,18 @@ from ringfence.connectors.api import (
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.offsets import position_of
 from ringfence.connectors.builtin.postgres.settings import TRIAL
+from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition
 from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
 
-_EXTRA = "PostgresSource needs psycopg, which is not installed here: pip install 'ringfence[postgres]'."
+_WATCH_SECONDS: Final = 10.0
+_EXTRA: Final = "PostgresSource needs psycopg, which is not installed here: pip install 'ringfence[postgres]'."
 
 
 class PostgresSourceConnector(SourceConnector):
-    """Reads inserts, updates and deletes of a PostgreSQL database as they are committed, by logical replication.
+    """Reads the rows of a PostgreSQL database, then inserts, updates and deletes as they are committed.
 
-    One task reads them all, since the changes of a database have one order. Transactions of the database stay whole
-    with transaction.boundary=connector.
+    All tasks share the rows that are there in the beginning. One task reads the changes, by logical replication, since
+    they have one order. Transactions of the database stay whole with transaction.boundary=connector.
     """
 
     version: ClassVar[str] = "1.0.0"
@@ -46,9 +49,37 @@ class PostgresSourceConnector(SourceConnector):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
+        self._stopping = threading.Event()
+        self._watching: threading.Thread | None = None
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [{**self._config, **({TRIAL: "true"} if self.context.trial else {})}]
+        if self.context.trial:
+            return [{**self._config, TRIAL: "true"}]
+        tasks = self._count_tasks(max_tasks)
+        if tasks > 1 and self._watching is None:
+            self._watching = threading.Thread(target=self._watch, name="snapshot watch", daemon=True)
+            self._watching.start()
+        return [{**self._config, **names.share_config(number, tasks)} for number in range(tasks)]
+
+    def _count_tasks(self, max_tasks: int) -> int:
+        """One streams; a snapshot is shared by as many as are allowed and have something to read."""
+        from ringfence.connectors.builtin.postgres.snapshot.progress import find_state
+
+        parsed = names.CONFIG_DEF.parse(self._config)
+        state = find_state(
+            parsed.string(names.PREFIX), parsed.string(names.SNAPSHOT), self.context.offset_reader.offset
+        )
+        if not state.wanted:
+            return 1
+        return max_tasks if state.plan is None else min(max_tasks, len(state.ranges))
+
+    def _watch(self) -> None:
+        """Ask again until the snapshot is complete: then all tasks but the first one have nothing to do."""
+        while not self._stopping.wait(_WATCH_SECONDS):
+            self.context.request_task_reconfiguration()
+
+    def stop(self) -> None:
+        self._stopping.set()
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:
@@ -93,5 +124,10 @@ class PostgresSourceConnector(SourceConnector):
                 continue
             if not isinstance(partition.get("server"), str):
                 raise ConnectorError(f"The partition {dict(partition)} must name the topic prefix under 'server'.")
+            if is_snapshot_partition(partition):
+                raise ConnectorError(
+                    f"The partition {dict(partition)} is a snapshot's. It can be reset, not changed: reset all "
+                    "offsets of the connector to have the tables read again."
+                )
             position_of(offset)
         return True

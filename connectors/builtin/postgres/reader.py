@@ -9,6 +9,7 @@ from typing import Final
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord
 from ringfence.connectors.builtin.postgres import offsets
+from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import Position, between, within
 from ringfence.connectors.builtin.postgres.pgoutput import (
     Begin,
@@ -22,6 +23,7 @@ from ringfence.connectors.builtin.postgres.pgoutput import (
 )
 from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
 from ringfence.connectors.builtin.postgres.selection import Selection
+from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
 from ringfence.connectors.builtin.postgres.tables import Table
 
 logger = logging.getLogger(__name__)
@@ -48,7 +50,10 @@ class TransactionReader:
         partition: dict[str, object],
         *,
         batch_size: int,
+        contained: Contained | None = None,
     ) -> None:
+        """contained: what rows of a snapshot have already."""
+        self._contained = contained
         self._system = system
         self._maker = maker
         self._selection = selection
@@ -124,6 +129,11 @@ class TransactionReader:
         if table is not None:
             change = decode(message, self._decoders)
             assert isinstance(change, Change)
+            if self._contained is not None:
+                remainder = self._contained.remainder(change, message, transaction.begin.xid)
+                if remainder is None:
+                    return
+                change = remainder
             self._maker.change(out, table, change, lsn, transaction)
 
     def _out(self, transaction: SourceTransaction) -> list[SourceRecord]:
@@ -137,6 +147,7 @@ class TransactionReader:
     def _other(self, lsn: int, event: object) -> None:
         match event:
             case Begin():
+                self._pass(event.commit_lsn)
                 self._transaction = SourceTransaction(event, self._begins_at, self._before)
             case Commit():
                 self._commit(event)
@@ -148,6 +159,12 @@ class TransactionReader:
                 self._message(event)
             case _:
                 raise ConnectorError(f"A {type(event).__name__} was not expected between two rows.")
+
+    def _pass(self, lsn: int) -> None:
+        """A transaction that was committed here begins."""
+        if self._contained is not None and lsn >= self._contained.until:
+            self._contained = None
+            logger.info("The stream has passed what the snapshot contains, at %s", lsn_text(lsn))
 
     def _relation(self, relation: Relation) -> None:
         oid = relation.oid
@@ -161,6 +178,8 @@ class TransactionReader:
                 *(relation.schema, relation.name, ", ".join(table.left_out)),
             )
         self._tables[oid] = self._decoders[oid] = table
+        if self._contained is not None:
+            self._contained.relate(relation)
 
     def _truncate(self, lsn: int, event: Truncate) -> None:
         transaction = self._transaction
@@ -168,8 +187,15 @@ class TransactionReader:
         out = self._out(transaction)
         for oid in event.relations:
             table = self._tables[oid]
-            if table is not None:
-                self._maker.truncate(out, table, lsn, transaction)
+            if table is None:
+                continue
+            if self._contained is not None:
+                skipped = self._maker.skips("t")
+                forgotten = self._contained.truncate(oid, transaction.begin.xid, skipped=skipped)
+                if forgotten is None:
+                    continue
+                out.extend(forgotten)
+            self._maker.truncate(out, table, lsn, transaction)
 
     def _message(self, message: LogicalMessage) -> None:
         wanted = message.prefix in self._selection.messages

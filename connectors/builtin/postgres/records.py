@@ -81,6 +81,10 @@ class RecordMaker:
                 (f"__debezium.context.{name}", SchemaAndValue(STRING, value)) for name, value in named.items()
             ]
 
+    def skips(self, op: str) -> bool:
+        """Whether an operation has no records."""
+        return op in self._settings.skipped
+
     def change(
         self, out: list[SourceRecord], table: Table, change: Change, lsn: int, transaction: SourceTransaction
     ) -> None:

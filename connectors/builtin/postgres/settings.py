@@ -1,5 +1,6 @@
 """The settings of PostgresSource. Names and defaults are Debezium's, where it has the setting."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from ringfence.connectors.api import (
@@ -42,6 +43,7 @@ COLUMNS: Final = "column.include.list"
 COLUMNS_EXCLUDE: Final = "column.exclude.list"
 KEY_COLUMNS: Final = "message.key.columns"
 SNAPSHOT: Final = "snapshot.mode"
+RANGE_ROWS: Final = "snapshot.range.rows"
 DECIMALS: Final = "decimal.handling.mode"
 TIMES: Final = "time.precision.mode"
 INTERVALS: Final = "interval.handling.mode"
@@ -65,6 +67,8 @@ TRANSACTION_ROWS: Final = "source.transaction.max.rows"
 
 TRIAL: Final = "postgres.trial"
 """In the configuration of a task: it is for a preview, and changes nothing."""
+_SHARE: Final = "postgres.snapshot.share"
+"""In the configuration of a task: its number and how many there are, `0/4`."""
 
 WHOLE: Final = "whole"
 SPLIT: Final = "split"
@@ -72,6 +76,8 @@ ALL_TABLES: Final = "all_tables"
 FILTERED: Final = "filtered"
 NO_TABLES: Final = "no_tables"
 DISABLED: Final = "disabled"
+INITIAL: Final = "initial"
+INITIAL_ONLY: Final = "initial_only"
 NO_DATA: Final = "no_data"
 
 _CONNECTION: Final = "Connection"
@@ -227,9 +233,17 @@ def _definition() -> ConfigDef:
     choice(
         SNAPSHOT,
         _STREAM,
-        "no_data: read what is changed from now on. Rows that are there already are not read.",
-        NO_DATA,
-        default=NO_DATA,
+        "initial: where nothing was committed yet, read the rows that are there, then what is changed; "
+        "initial_only: the rows and nothing else; no_data: what is changed from now on.",
+        *(INITIAL, INITIAL_ONLY, NO_DATA),
+        default=INITIAL,
+    )
+    number(
+        RANGE_ROWS,
+        _STREAM,
+        "About how many rows a range of the snapshot has. Ranges are dealt to as many tasks as tasks.max allows.",
+        100_000,
+        1,
     )
     choice(
         TRANSACTIONS,
@@ -312,3 +326,14 @@ def _definition() -> ConfigDef:
 
 
 CONFIG_DEF: Final = _definition()
+
+
+def share_config(number: int, tasks: int) -> dict[str, str]:
+    """What tells a task which share of the snapshot is its own."""
+    return {_SHARE: f"{number}/{tasks}"}
+
+
+def share_of(config: Mapping[str, str]) -> tuple[int, int]:
+    """The task's number, and how many there are."""
+    number, tasks = config.get(_SHARE, "0/1").split("/")
+    return int(number), int(tasks)

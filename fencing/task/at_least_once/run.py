@@ -120,6 +120,7 @@ class AtLeastOnceRun:
                 lambda: deliveries.due_in(self._interval_s),
                 self._clock,
                 self._report.gauges,
+                read_offsets=lambda: kept.read(lambda: self._view.verdict is DesiredState.END),
             )
             self._report.stage("starting the plugin")
             plugin.start(self._plugin.config)

@@ -70,6 +70,9 @@ class PreviewContext:
     def over(self) -> bool:
         return time.monotonic() >= self.ends_at
 
+    def read_offsets(self) -> OffsetReader:
+        return self.offset_reader
+
     def join_group(
         self,
         group: str,

@@ -1,0 +1,55 @@
+"""Where a task begins: publication and slot are there, and fit the committed offset."""
+
+from typing import NamedTuple
+
+from ringfence.connectors.api import ConnectorError, SourceOffset
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import slots
+from ringfence.connectors.builtin.postgres.capture import captured_tables
+from ringfence.connectors.builtin.postgres.offsets import Position, between, position_of
+from ringfence.connectors.builtin.postgres.setup import Setup
+
+
+class Opened(NamedTuple):
+    """`start`: where the stream begins; `offset`: the same as a source offset; `new`: nothing was committed yet."""
+
+    start: Position
+    system: str
+    new: bool
+
+    @property
+    def offset(self) -> SourceOffset:
+        return between(self.start.lsn, self.system, 0, 0)
+
+
+def prepare_publication(setup: Setup) -> None:
+    """Create it where it is missing. Raises `ConnectorError`."""
+    slots.prepare_publication(
+        setup.session,
+        setup.publication,
+        setup.parsed.string(names.AUTOCREATE),
+        lambda: captured_tables(setup.session, setup.selection),
+        via_root=setup.parsed.boolean(names.VIA_ROOT),
+    )
+
+
+def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
+    """The slot, created where nothing is committed. Raises `ConnectorError` where changes would be missing."""
+    session, name = setup.session, setup.slot
+    position = position_of(committed) if committed else None
+    slot = slots.find_slot(session, name)
+    if slot is None and position is None:
+        slots.create_slot(session, name, failover=setup.parsed.boolean(names.SLOT_FAILOVER))
+        slot = slots.find_slot(session, name)
+    slots.check_slot(name, slot, setup.server.database, position.lsn if position else None)
+    assert slot is not None
+    ((system,),) = session.query("SELECT system_identifier::text FROM pg_control_system()")
+    if position is not None and position.system not in (None, system):
+        raise ConnectorError(
+            "The database server is another one than the committed offset is of: it was created again. What was "
+            "changed in between is not known. To begin with it, stop the connector, reset its offsets and resume "
+            "it; or give its topics another prefix."
+        )
+    start = position or Position(slot.confirmed or 0)
+    slots.check_position(session, start.lsn)
+    return Opened(start, str(system), committed is None)

@@ -1,0 +1,52 @@
+"""A task's configuration, with what is made of it: the connection, the tables, and how their records are made."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from ringfence.connectors.api import ParsedConfig
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.capture import describer, record_settings, selection_of
+from ringfence.connectors.builtin.postgres.reader import Describe
+from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings
+from ringfence.connectors.builtin.postgres.session import Server, Session
+
+_DEFAULT_TIMEOUT_MS = 60_000
+
+
+class Setup:
+    """`session`: for questions to the catalog; the task closes it."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        parsed: ParsedConfig = names.CONFIG_DEF.parse(config)
+        self.parsed = parsed
+        self.server = Server(parsed, config.get("name", ""))
+        self.session = Session(self.server)
+        self.slot = parsed.string(names.SLOT)
+        self.publication = parsed.string(names.PUBLICATION)
+        self.prefix = parsed.string(names.PREFIX)
+        self.partition: dict[str, object] = {"server": self.prefix}
+        self.selection = selection_of(parsed)
+        self.batch_size = parsed.integer(names.BATCH_SIZE)
+        timeout_ms = int(config.get("producer.override.transaction.timeout.ms", _DEFAULT_TIMEOUT_MS))
+        self.longest_seconds = timeout_ms / 2000
+        """Longer a Kafka transaction shall not be open."""
+
+    @property
+    def silent_operations(self) -> frozenset[str]:
+        """Those without records."""
+        given = self.parsed[names.SKIPPED]
+        assert isinstance(given, list)
+        return frozenset(map(str, given))
+
+    @cached_property
+    def records(self) -> RecordSettings:
+        return record_settings(self.parsed, self.server.database, self.partition, self.silent_operations)
+
+    def new_maker(self) -> RecordMaker:
+        return RecordMaker(self.records)
+
+    def new_describer(self) -> Describe:
+        return describer(self.session, self.parsed, self.selection)
+
+    def query_server_version(self) -> int:
+        return self.session.connection.info.server_version

@@ -1,0 +1,154 @@
+"""Which changes of the stream the rows of the snapshot contain already: they are left out.
+
+The rule: a change is contained if its key lies in a segment whose snapshot of the database sees its transaction. A
+change of a key has two halves, a delete under the old key and a create under the new one, each of which is judged by
+its own key. Behind `until` nothing is contained. ARCHITECTURE.md has the reasoning, and
+tests/postgres/test_snapshot_model.py what happens where a part of the rule is missing.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from ringfence.connectors.api import ConnectorError, OffsetRecord
+from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Change, Relation, Row, decode
+from ringfence.connectors.builtin.postgres.snapshot.key_order import KeyOrder
+from ringfence.connectors.builtin.postgres.snapshot.plan import Key, Plan, PlannedTable, range_partition
+from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress
+from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
+
+logger = logging.getLogger(__name__)
+
+Order = Callable[[PlannedTable, Sequence[Key]], KeyOrder]
+
+
+class _Raw:
+    """Values as the server wrote them."""
+
+    def __init__(self, columns: int) -> None:
+        self.readers = [bytes] * columns
+
+
+class ReadTable:
+    """One table of the snapshot: which snapshot of the database its rows are from, by key."""
+
+    def __init__(self, table: PlannedTable, ranges: Sequence[RangeProgress], order: Order) -> None:
+        self.table = table
+        self.ranges = ranges
+        self.views: list[Visibility] = []
+        starts: list[Key] = []
+        for number, progress in enumerate(ranges):
+            for place, segment in enumerate(progress.segments):
+                start = segment.after if place else table.lower(number)
+                if self.views:
+                    assert start is not None
+                    starts.append(start)
+                self.views.append(Visibility.parse(segment.snapshot))
+        self.until = max((segment.until for one in ranges for segment in one.segments), default=0)
+        self._order = order(table, starts) if starts else None
+        self._places: list[int] = []
+        self._raw: dict[int, _Raw] = {}
+
+    def relate(self, relation: Relation) -> None:
+        """The table's columns, as the stream has them from here on. Raises `ConnectorError`."""
+        if self._order is None:
+            return
+        columns = [column.name for column in relation.columns]
+        missing = [name for name in self.table.key if name not in columns]
+        if missing:
+            raise ConnectorError(
+                f"{relation.schema}.{relation.name} has no column {missing[0]} any more, by which its rows were read. "
+                "Which of its changes the snapshot contains cannot be told. Stop the connector, reset its offsets and "
+                "resume it: the tables are read again."
+            )
+        self._places = [columns.index(name) for name in self.table.key]
+        self._raw = {relation.oid: _Raw(len(columns))}
+
+    def sees(self, key: Key, xid: int) -> bool:
+        """Whether the row that was read under the key, or its absence, has what the transaction did."""
+        return self.views[self._order.count_below(key) if self._order is not None else 0].has(xid)
+
+    def remainder(self, change: Change, message: bytes, xid: int) -> Change | None:
+        """What of a change the rows do not contain."""
+        if self._order is None:
+            return None if self.views[0].has(xid) else change
+        raw = decode(message, dict(self._raw))
+        assert isinstance(raw, Change)
+        new = self._key(raw.after, raw.before) if raw.after is not None else None
+        old = self._key(raw.before, None) if raw.before is not None else new
+        new = new or old
+        assert new is not None
+        assert old is not None
+        if old == new:
+            return None if self.sees(new, xid) else change
+        gone, come = self.sees(old, xid), self.sees(new, xid)
+        if gone and come:
+            return None
+        if gone:
+            return Change("c", change.relation, None, change.after, torn=change.torn)
+        if come:
+            return Change("d", change.relation, change.before, None, key_only=change.key_only)
+        return change
+
+    def _key(self, row: Row | None, other: Row | None) -> Key:
+        assert row is not None
+        values = []
+        for place in self._places:
+            value = row[place]
+            if value is UNCHANGED and other is not None:
+                value = other[place]  # the key, where it is stored out of line
+            assert isinstance(value, bytes)
+            values.append(value.decode())
+        return tuple(values)
+
+
+class Contained:
+    """All tables of a finished snapshot."""
+
+    def __init__(self, server: str, plan: Plan, ranges: Mapping[tuple[int, int], RangeProgress], order: Order) -> None:
+        """ranges: by the table's oid and the number of the range."""
+        self._server = server
+        self._tables: dict[int, ReadTable] = {}
+        for table in plan.tables:
+            read = ReadTable(table, [ranges[table.oid, number] for number in range(table.ranges)], order)
+            if read.views:
+                self._tables[table.oid] = read
+        self.until: Final = max((table.until for table in self._tables.values()), default=0)
+
+    def relate(self, relation: Relation) -> None:
+        """See `ReadTable.relate`."""
+        if (table := self._tables.get(relation.oid)) is not None:
+            table.relate(relation)
+
+    def remainder(self, change: Change, message: bytes, xid: int) -> Change | None:
+        """What of a change the rows do not contain; None where they contain it as a whole."""
+        table = self._tables.get(change.relation)
+        return change if table is None else table.remainder(change, message, xid)
+
+    def truncate(self, oid: int, xid: int, *, skipped: bool) -> list[OffsetRecord] | None:
+        """None where the rows contain a TRUNCATE: all of them were read after it.
+
+        Where some were read after it and others before, a consumer that takes the TRUNCATE loses both. So from here on
+        nothing of the table counts as contained, and the records that are returned commit that. skipped: no consumer
+        sees a TRUNCATE.
+        """
+        table = self._tables.get(oid)
+        if table is None:
+            return []
+        seen = [view.has(xid) for view in table.views]
+        if all(seen):
+            return None
+        if skipped or not any(seen):
+            return []
+        del self._tables[oid]
+        logger.warning(
+            "%s.%s was emptied while the snapshot read it: what was written since comes again, behind the TRUNCATE",
+            *(table.table.schema, table.table.name),
+        )
+        return list(_without_segments(self._server, table))
+
+
+def _without_segments(server: str, table: ReadTable) -> Iterable[OffsetRecord]:
+    for number, progress in enumerate(table.ranges):
+        offset = RangeProgress(progress.plan, (), progress.last, progress.rows, progress.done, progress.at_ms)
+        yield OffsetRecord(range_partition(server, table.table, number), offset.as_offset())

@@ -1,0 +1,61 @@
+"""What the committed offsets say: whether a snapshot is to be read, how far it is, and what its rows contain."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.catalog import Query
+from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
+from ringfence.connectors.builtin.postgres.snapshot.key_order import order_of
+from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, range_partition, read_plan
+from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, progress_of
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotState:
+    """`committed`: the stream's offset; `plan`: of the snapshot that the mode asks for; `ranges`: by oid and number.
+
+    wanted: there is something left to read, or to plan.
+    """
+
+    server: str
+    committed: SourceOffset | None
+    plan: Plan | None
+    ranges: Mapping[tuple[int, int], RangeProgress] = field(default_factory=dict)
+    wanted: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Every range is read and committed."""
+        return self.plan is not None and all(one.done for one in self.ranges.values())
+
+    def new_contained(self, query: Query, position: int) -> Contained | None:
+        """What the stream leaves out from this position on; None where it has passed all of it."""
+        if self.plan is None:
+            return None
+        made = Contained(self.server, self.plan, self.ranges, lambda table, bounds: order_of(query, table, bounds))
+        return made if made.until > position else None
+
+
+def find_state(server: str, mode: str, offset: Callable[[SourcePartition], SourceOffset | None]) -> SnapshotState:
+    """Raises `ConnectorError` for offsets that are not whole, and for a mode that they do not allow."""
+    committed = offset({"server": server})
+    plan = read_plan(server, offset)
+    if plan is not None and mode == names.INITIAL and committed is None:
+        plan = None  # of a snapshot without a stream (initial_only): what has changed since is not known
+    if plan is None:
+        return SnapshotState(server, committed, None, wanted=mode != names.NO_DATA and committed is None)
+    ranges = {
+        (table.oid, number): progress_of(plan, offset(range_partition(server, table, number)))
+        for table, number in plan.ranges()
+    }
+    state = SnapshotState(server, committed, plan, ranges)
+    if state.complete:
+        return state
+    if mode == names.NO_DATA:
+        raise ConnectorError(
+            f"A snapshot is unfinished, and {names.SNAPSHOT}={mode} does not go on with it. Set {names.SNAPSHOT}="
+            f"{names.INITIAL}; or stop the connector and reset its offsets, to begin without one."
+        )
+    return SnapshotState(server, committed, plan, ranges, wanted=True)

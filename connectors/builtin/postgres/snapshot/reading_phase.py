@@ -1,0 +1,209 @@
+"""One task's share of the snapshot: its ranges one after another, as records with an offset per range."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import psycopg
+
+from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord
+from ringfence.connectors.builtin.postgres.pgoutput import Begin
+from ringfence.connectors.builtin.postgres.reader import Describe
+from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings, SourceTransaction
+from ringfence.connectors.builtin.postgres.selection import Selection
+from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
+from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, Read, range_partition
+from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, progress_of
+from ringfence.connectors.builtin.postgres.snapshot.range_reading import RangeReading, RawRow
+from ringfence.connectors.builtin.postgres.tables import Table
+
+logger = logging.getLogger(__name__)
+
+_COMMIT_SECONDS: Final = 0.5
+_WAIT_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rows come from, and what they become."""
+
+    server: Server
+    session: Session
+    publication: str
+    selection: Selection
+    describe: Describe
+    records: RecordSettings
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """rows: handed over at a time. longest_seconds: for a table without a key, which is one Kafka transaction."""
+
+    rows: int
+    longest_seconds: float
+
+
+class _OpenRange:
+    """A range that is being read."""
+
+    def __init__(self, source: Source, plan: Plan, table: PlannedTable, number: int, progress: RangeProgress) -> None:
+        self.table, self.number = table, number
+        self.began = time.monotonic()
+        self.partition = range_partition(source.prefix, table, number)
+        self.reading = RangeReading(
+            source.server, source.session, source.publication, table, number, progress.last, source.selection
+        )
+        self.progress = progress.begin(self.reading.snapshot, self.reading.until)
+        self._kept: list[RawRow] = []
+        tables = plan.tables
+        self._first = self._mark("first", table == tables[0]) if number == 0 and not progress.rows else None
+        self._last = self._mark("last", table == tables[-1]) if number == table.ranges - 1 else None
+        if self.reading.relation is not None:
+            try:
+                self._shape: Table = source.describe(self.reading.relation)
+            except BaseException:
+                self.reading.close()
+                raise
+        # No transaction metadata: rows that are read are of none.
+        self._maker = RecordMaker(replace(source.records, partition=self.partition, metadata=False))
+
+    @staticmethod
+    def _mark(which: str, of_all: bool) -> str:
+        return which if of_all else f"{which}_in_data_collection"
+
+    def take(self, limit: int) -> list[SourceRecord]:
+        """The next records; the last one's offset is behind exactly these."""
+        reading = self.reading
+        rows = self._kept + reading.take(limit, _WAIT_SECONDS)
+        self._kept = []
+        if not reading.finished and rows and self._last is not None:
+            self._kept = [rows.pop()]  # it may turn out to be the last one
+        records: list[SourceRecord] = []
+        at = SourceTransaction(
+            Begin(reading.until, reading.time_us, 0), self.progress.as_offset(), "null", snapshot="true"
+        )
+        readers = self._shape.readers if rows else ()
+        for place, row in enumerate(rows):
+            if self._first is not None:
+                at.snapshot, self._first = self._first, None
+            elif self._last is not None and reading.finished and place == len(rows) - 1:
+                at.snapshot = self._last
+            else:
+                at.snapshot = "true"
+            values = [None if value is None else read(value) for read, value in zip(readers, row, strict=True)]
+            self._maker.read(records, self._shape, values, reading.until, at)
+        if rows or reading.finished:
+            key = reading.key_of(rows[-1]) if rows and self.table.key else self.progress.last
+            self.progress = replace(
+                self.progress,
+                last=key,
+                rows=self.progress.rows + len(rows),
+                done=reading.finished,
+                at_ms=time.time_ns() // 1_000_000,
+            )
+            offset = self.progress.as_offset()
+            if records:
+                records[-1].source_offset = offset
+            else:
+                records.append(OffsetRecord(self.partition, offset))
+        return records
+
+    def close(self) -> None:
+        self.reading.close()
+
+
+class ReadingPhase:
+    """Reads the share of one task. `poll` until `done`."""
+
+    def __init__(
+        self,
+        source: Source,
+        plan: Plan,
+        share: list[tuple[PlannedTable, int]],
+        offset: Read,
+        limits: Limits,
+        request_commit: Callable[[], None],
+    ) -> None:
+        self._source = source
+        self._plan = plan
+        self._limits = limits
+        self._request_commit = request_commit
+        known = [(table, number, self._find_progress(offset, table, number)) for table, number in share]
+        self._left = [one for one in known if not one[2].done]
+        self._left.reverse()
+        self._open: _OpenRange | None = None
+        self._uncommitted_since: float | None = None
+
+    def _find_progress(self, offset: Read, table: PlannedTable, number: int) -> RangeProgress:
+        progress = progress_of(self._plan, offset(range_partition(self._source.prefix, table, number)))
+        if not table.key and progress.rows and not progress.done:
+            logger.warning(
+                "%s.%s has no key, so its rows are read again from the beginning: some of them come twice. Set "
+                "transaction.boundary=connector, with which they are one Kafka transaction",
+                *(table.schema, table.name),
+            )
+            return RangeProgress(self._plan.id)
+        return progress
+
+    @property
+    def done(self) -> bool:
+        """Everything was handed over."""
+        return self._open is None and not self._left
+
+    def poll(self) -> list[SourceRecord] | None:
+        """The next records. Raises `ConnectorError`, `RetriableError` where the server does not answer."""
+        try:
+            return self._poll()
+        except RetriableError as error:
+            raise self._interrupt(error) from error
+        except psycopg.OperationalError as error:
+            raise self._interrupt(RetriableError(f"The database server does not answer: {one_line(error)}.")) from error
+        except psycopg.Error as error:
+            self.close()
+            raise ConnectorError(f"The rows of a table cannot be read: {one_line(error)}.") from error
+
+    def _interrupt(self, error: RetriableError) -> ConnectorError:
+        """A range with a key goes on behind what was handed over; a table without one has to begin again."""
+        self.close()
+        if self._left and not self._left[-1][0].key and self._left[-1][2].rows:
+            return ConnectorError(f"{error} A restart reads the rows of the table again, and none of them twice.")
+        return error
+
+    def _poll(self) -> list[SourceRecord] | None:
+        if self._open is None:
+            if not self._left:
+                return None
+            self._open = _OpenRange(self._source, self._plan, *self._left[-1])
+        current = self._open
+        records = current.take(self._limits.rows)
+        # Should its connection be lost, it goes on behind what was handed over.
+        self._left[-1] = (current.table, current.number, current.progress)
+        now = time.monotonic()
+        if records and self._uncommitted_since is None:
+            self._uncommitted_since = now
+        whole = bool(current.table.key) or current.progress.done
+        if current.progress.done:
+            self._left.pop()
+            self.close()
+        elif not current.table.key and now - current.began > self._limits.longest_seconds:
+            raise ConnectorError(
+                f"{current.table.schema}.{current.table.name} has no key, so its rows have to be read in one Kafka "
+                f"transaction, and it has more than can be read in {self._limits.longest_seconds:.0f} s. Raise "
+                "producer.override.transaction.timeout.ms (and the brokers' transaction.max.timeout.ms), give the "
+                "table a primary key, or leave it out with table.exclude.list."
+            )
+        since = self._uncommitted_since
+        if since is not None and whole and (now - since >= _COMMIT_SECONDS or not self._left):
+            self._request_commit()
+            self._uncommitted_since = None
+            return records  # also an empty list ends the transaction
+        return records or None
+
+    def close(self) -> None:
+        """Let go of the server."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None

@@ -1,0 +1,152 @@
+"""A task's way through a snapshot: the plan, its share of the ranges, and the wait for the other tasks."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import psycopg
+
+from ringfence.connectors.api import (
+    ConnectorError,
+    RetriableError,
+    SourceOffset,
+    SourcePartition,
+    SourceRecord,
+    SourceTaskContext,
+)
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.session import one_line
+from ringfence.connectors.builtin.postgres.setup import Setup
+from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, plan_records
+from ringfence.connectors.builtin.postgres.snapshot.planner import find_tables, make_plan
+from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
+from ringfence.connectors.builtin.postgres.snapshot.reading_phase import Limits, ReadingPhase, Source
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 0.5
+_RUNNING: Final = """
+SELECT transactionid::text FROM pg_locks
+WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
+"""
+"""A transaction holds the lock on its own id until snapshots see what it did."""
+
+
+class SnapshotRun:
+    """`poll` until `state` is there: then every range of every task is committed.
+
+    The first task makes the plan, and waits for all others in the end. They wait for the plan.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        context: SourceTaskContext,
+        mode: str,
+        number: int,
+        tasks: int,
+        first: Sequence[SourceRecord],
+    ) -> None:
+        """first: what is to be committed with the plan."""
+        self._setup = setup
+        self._context = context
+        self._mode = mode
+        self._number, self._tasks = number, tasks
+        self._first = list(first)
+        self._running: set[int] | None = None
+        self._phase: ReadingPhase | None = None
+        self.state: SnapshotState | None = None
+        known = find_state(setup.prefix, mode, context.offset_reader.offset)
+        if known.plan is not None:
+            self._begin(known.plan, context.offset_reader.offset)
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        """The next records; None where there are none just now. Raises `ConnectorError`."""
+        if self._phase is None:
+            if self._number == 0:
+                return self._plan()
+            self._await_plan()
+            return None
+        if not self._phase.done:
+            return self._phase.poll()
+        if self.state is None:
+            self._await_others()
+        return None
+
+    def _plan(self) -> Sequence[SourceRecord] | None:
+        try:
+            if not self._slot_is_quiet():
+                self._context.wait(_LOOK_SECONDS)
+                return None
+            setup = self._setup
+            tables = find_tables(setup.session, setup.publication, setup.selection)
+            plan = make_plan(setup.session, tables, setup.parsed.integer(names.RANGE_ROWS))
+        except psycopg.OperationalError as error:
+            raise RetriableError(f"The database server does not answer: {one_line(error)}.") from error
+        except psycopg.Error as error:
+            raise ConnectorError(f"The tables cannot be divided into ranges: {one_line(error)}.") from error
+        logger.info(
+            "The snapshot reads %d tables in %d ranges, about %d rows",
+            *(len(plan.tables), len(plan.ranges()), sum(table.rows for table in plan.tables)),
+        )
+        self._request_commit()
+        records = [*self._first, *plan_records(setup.prefix, plan)]
+        self._begin(plan, lambda _partition: None)
+        return records
+
+    def _slot_is_quiet(self) -> bool:
+        """Whether every transaction has ended that was running when the slot was there.
+
+        One of them may have its commit before the slot's first position and still be invisible: it waits for a
+        synchronous standby, for example. Neither the stream nor rows that are read now would have its changes.
+        """
+        if self._mode == names.INITIAL_ONLY:
+            return True
+        now = {int(xid) for (xid,) in self._setup.session.query(_RUNNING)}
+        if self._running is None:
+            self._running = now
+        left = self._running & now
+        if left:
+            logger.info("The snapshot waits for %d transactions that run since before the slot was there", len(left))
+        return not left
+
+    def _await_plan(self) -> None:
+        self._context.wait(_LOOK_SECONDS)
+        read = self._context.read_offsets()
+        state = find_state(self._setup.prefix, self._mode, read.offset)
+        if state.plan is not None:
+            self._begin(state.plan, read.offset)
+
+    def _begin(self, plan: Plan, offset: Callable[[SourcePartition], SourceOffset | None]) -> None:
+        setup = self._setup
+        source = Source(
+            setup.server,
+            setup.session,
+            setup.publication,
+            setup.selection,
+            setup.new_describer(),
+            setup.records,
+            setup.prefix,
+        )
+        limits = Limits(setup.batch_size, setup.longest_seconds)
+        share = plan.share(self._number, self._tasks)
+        self._phase = ReadingPhase(source, plan, share, offset, limits, self._request_commit)
+
+    def _request_commit(self) -> None:
+        if self._context.transaction_context is not None:
+            self._context.transaction_context.commit_transaction()
+
+    def _await_others(self) -> None:
+        self._context.wait(_LOOK_SECONDS)
+        if self._number:
+            return  # the first task goes on when all are done
+        state = find_state(self._setup.prefix, self._mode, self._context.read_offsets().offset)
+        if state.complete:
+            rows = sum(one.rows for one in state.ranges.values())
+            logger.info("The snapshot is complete: %d rows", rows)
+            self.state = state
+
+    def close(self) -> None:
+        """Let go of the server."""
+        if self._phase is not None:
+            self._phase.close()

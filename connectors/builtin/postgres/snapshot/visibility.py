@@ -1,0 +1,39 @@
+"""What a snapshot of the database sees: PostgreSQL's `pg_snapshot`, asked with the 32-bit ids of the stream."""
+
+from typing import Final, NamedTuple
+
+from ringfence.connectors.api import ConnectorError
+
+_WRAP: Final = 1 << 32
+
+
+class Visibility(NamedTuple):
+    """`xmin`: everything before it had ended; `xmax`: from it on nothing had; `running`: in between, had not.
+
+    These are 64-bit ids of top-level transactions. The stream names changes by those, too, also where a subtransaction
+    made them.
+    """
+
+    xmin: int
+    xmax: int
+    running: frozenset[int]
+
+    @classmethod
+    def parse(cls, text: str) -> "Visibility":
+        """Of `pg_current_snapshot()::text`, which is `xmin:xmax:xid,xid`. Raises `ConnectorError`."""
+        try:
+            xmin, xmax, running = text.split(":")
+            return cls(int(xmin), int(xmax), frozenset(map(int, running.split(","))) if running else frozenset())
+        except ValueError as error:
+            raise ConnectorError(
+                f"{text!r} in a source offset is not a snapshot of PostgreSQL. Stop the connector and reset its "
+                "offsets."
+            ) from error
+
+    def has(self, xid: int) -> bool:
+        """Whether it sees what this transaction, which has committed, has changed. xid: its low 32 bits.
+
+        The transaction ended near the snapshot, so of all ids with these bits the nearest one is meant.
+        """
+        full = self.xmax + (xid - self.xmax + _WRAP // 2) % _WRAP - _WRAP // 2
+        return full < self.xmin or (full < self.xmax and full not in self.running)

@@ -1,0 +1,214 @@
+"""Streams the changes of a database from a position on, whole source transactions at a time."""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import psycopg
+
+from ringfence.connectors.api import (
+    ConnectorError,
+    OffsetRecord,
+    RetriableError,
+    SourceRecord,
+    SourceTaskContext,
+)
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import slots
+from ringfence.connectors.builtin.postgres.lsn import lsn_text
+from ringfence.connectors.builtin.postgres.offsets import LSN
+from ringfence.connectors.builtin.postgres.opening import Opened
+from ringfence.connectors.builtin.postgres.reader import TransactionReader
+from ringfence.connectors.builtin.postgres.session import one_line
+from ringfence.connectors.builtin.postgres.setup import Setup
+from ringfence.connectors.builtin.postgres.slot_watch import Progress
+from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
+from ringfence.connectors.builtin.postgres.stream import Stream
+
+logger = logging.getLogger(__name__)
+
+_WAIT_SECONDS: Final = 0.25
+_GROUP_SECONDS: Final = 0.1
+"""Source transactions share a Kafka transaction for at most so long while more of them arrive."""
+_QUIET_SECONDS: Final = 60.0
+"""Between commits of the position where `heartbeat.interval.ms` is 0."""
+
+
+class Streaming:
+    """The stream of one task.
+
+    With `transaction.boundary=connector` a source transaction is never visible in parts. The server is told that it may
+    forget changes only when Kafka has them (`commit`).
+    """
+
+    _stream: Stream | None = None
+
+    def __init__(
+        self,
+        setup: Setup,
+        context: SourceTaskContext,
+        opened: Opened,
+        progress: Progress,
+        contained: Contained | None = None,
+    ) -> None:
+        """contained: what rows of a snapshot have already. Raises `ConnectorError`, and psycopg's errors."""
+        self._setup = setup
+        self._context = context
+        self._partition = setup.partition
+        self._slot = setup.slot
+        self._progress = progress
+        parsed = self._parsed = setup.parsed
+        self._longest_seconds = setup.longest_seconds
+        self._most_changes = parsed.integer(names.TRANSACTION_ROWS)
+        interval = parsed.integer(names.HEARTBEAT) / 1000
+        self._beats = interval > 0
+        self._beat_seconds = interval or _QUIET_SECONDS
+        query = parsed[names.HEARTBEAT_QUERY]
+        self._beat_query = str(query) if query is not None else None
+        self._beat_at = time.monotonic() + self._beat_seconds
+        self._opened_at: float | None = None
+        """Since when records are handed over that no commit was asked for."""
+        self._torn = False
+        """Whether the last of them stands within a source transaction."""
+        self._split_xid = 0
+        self._delivered: SourceRecord | None = None
+        self._confirmable = 0
+        slots.free_slot(setup.session, setup.slot, setup.server.application, context.wait)
+        self._maker = setup.new_maker()
+        self._reader = TransactionReader(
+            opened.start,
+            opened.system,
+            self._maker,
+            setup.selection,
+            setup.new_describer(),
+            setup.partition,
+            batch_size=setup.batch_size,
+            contained=contained,
+        )
+        self._stream = self._new_stream(opened.start.lsn)
+        logger.info("Streaming from %s on, with the slot %s", lsn_text(opened.start.lsn), setup.slot)
+
+    def _new_stream(self, start: int) -> Stream:
+        setup = self._setup
+        messages = setup.query_server_version() >= 140000 and "m" not in setup.silent_operations
+        return Stream(setup.server, setup.slot, setup.publication, start, messages=messages)
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        """What has arrived."""
+        reader = self._reader
+        try:
+            stream = self._stream or self._reconnect(reader)
+            dry = stream.receive(reader.take, _WAIT_SECONDS)
+        except RetriableError:
+            self.close()
+            raise
+        except psycopg.OperationalError as error:
+            self.close()
+            raise RetriableError(f"The database server does not answer: {one_line(error)}.") from error
+        self._progress.read(reader.newest_us, dry=dry)
+        return self._batch(reader, stream, dry=dry)
+
+    def _reconnect(self, reader: TransactionReader) -> Stream:
+        """After a lost connection: the stream goes on behind what was read.
+
+        A superseded attempt may come here, too. So nobody else's use of the slot is ended: whoever started last has it.
+        """
+        session = self._setup.session
+        try:
+            slot = slots.find_slot(session, self._slot)
+        except ConnectorError as error:
+            raise RetriableError(str(error)) from error  # a server that restarts
+        slots.check_slot(self._slot, slot, self._setup.server.database, None)
+        if slot is not None and slot.active_pid is not None:
+            raise RetriableError(f"The replication slot {self._slot} is in use.")
+        slots.check_position(session, reader.end)
+        stream = self._stream = self._new_stream(reader.restart())
+        logger.info("Streaming again from %s on", lsn_text(reader.end))
+        return stream
+
+    def _batch(self, reader: TransactionReader, stream: Stream, *, dry: bool) -> Sequence[SourceRecord] | None:
+        whole = reader.whole
+        records = reader.hand_over()
+        now = time.monotonic()
+        if not records:
+            if self._opened_at is not None and not self._torn and dry:
+                self._request_commit()
+                return []
+            return self._heartbeat(reader, stream, now) if dry else None
+        self._beat_at = now + self._beat_seconds
+        self._torn = whole < len(records)
+        if self._context.transaction_context is None:
+            return records
+        if self._opened_at is None:
+            self._opened_at = now
+        due = dry or now - self._opened_at >= _GROUP_SECONDS
+        if not self._torn:
+            if due:
+                self._request_commit()
+        elif self._parsed.string(names.TRANSACTIONS) == names.SPLIT or self._too_large(reader, now):
+            self._request_commit()
+        elif whole and due:
+            self._request_commit(records[whole - 1])
+            self._opened_at = now
+        return records
+
+    def _too_large(self, reader: TransactionReader, now: float) -> bool:
+        """Whether the source transaction that is read has to become visible in several parts."""
+        assert self._opened_at is not None
+        if reader.changes < self._most_changes and now - self._opened_at < self._longest_seconds:
+            return False
+        if self._split_xid != reader.xid:
+            self._split_xid = reader.xid
+            logger.warning(
+                "The source transaction %d is too large for one Kafka transaction, and becomes visible in parts: %d "
+                "changes after %.0f s. Raise %s and producer.override.transaction.timeout.ms to keep such ones whole",
+                *(reader.xid, reader.changes, now - self._opened_at, names.TRANSACTION_ROWS),
+            )
+        return True
+
+    def _request_commit(self, record: SourceRecord | None = None) -> None:
+        if self._context.transaction_context is not None:
+            self._context.transaction_context.commit_transaction(record)
+        self._opened_at = None
+
+    def _heartbeat(self, reader: TransactionReader, stream: Stream, now: float) -> Sequence[SourceRecord] | None:
+        """Commit the position where nothing that is read has changed: the server holds its log back until then."""
+        if now < self._beat_at or reader.inside or self._opened_at is not None:
+            return None
+        self._beat_at = now + self._beat_seconds
+        if self._beats and self._beat_query is not None:
+            self._setup.session.query(self._beat_query)
+        if stream.server_end <= reader.end and not self._beats:
+            return None
+        offset = reader.heartbeat(stream.server_end)
+        self._request_commit()
+        return [self._maker.heartbeat(offset) if self._beats else OffsetRecord(self._partition, offset)]
+
+    def commit_record(self, record: SourceRecord) -> None:
+        """See `SourceTask`."""
+        self._delivered = record
+
+    def commit(self) -> None:
+        """Only now may the server forget changes.
+
+        Where the worker is not exactly once, a record may be delivered before its offset is written, so what is
+        confirmed is what was delivered one commit earlier.
+        """
+        delivered = self._delivered
+        lsn = delivered.source_offset.get(LSN) if delivered is not None and delivered.source_offset else None
+        if self._context.transaction_context is not None and isinstance(lsn, int):
+            self._confirmable = lsn
+        if self._confirmable and self._stream is not None:
+            try:
+                self._stream.confirm(self._confirmable)
+            except psycopg.OperationalError:
+                logger.info("The position cannot be confirmed now; the next commit does it")
+        if isinstance(lsn, int):
+            self._confirmable = lsn
+
+    def close(self) -> None:
+        """End the stream. `poll` begins it again."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
