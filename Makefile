@@ -15,7 +15,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium up test test-all chaos bench golden screenshots lint format audit sbom lock clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-all chaos bench golden screenshots lint format audit sbom lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -46,6 +46,9 @@ demo: setup ## Run the main job on 336,776 real flights, kill it half-way, and c
 
 demo-debezium: setup ## Run Debezium against a private PostgreSQL, kill its Java processes, and count the rows
 	$(BIN)/python -m tools.demo_debezium $(ARGS)
+
+demo-postgres: setup ## Move money between accounts of a private PostgreSQL, kill everything in turns, and check the books
+	$(BIN)/python -m tools.demo_postgres $(ARGS)
 
 up: setup ## Run everything on this machine, in the foreground
 	$(BIN)/ringfence up $(ARGS)

@@ -90,6 +90,6 @@ def _cpu(pid: int) -> float | None:
 
 def _is_daemon(process: psutil.Process) -> bool:
     try:
-        return any("spark_daemon" in part for part in process.cmdline())
+        return any("spark.daemon" in part for part in process.cmdline())
     except psutil.NoSuchProcess:
         return False

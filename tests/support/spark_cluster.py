@@ -98,7 +98,7 @@ class Cluster:
         found = []
         for one in psutil.Process(worker.pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # a zombie, too: it has ended, and its daemon has not looked yet
-                found += [one] if "spark_daemon" in " ".join(one.cmdline()) else []
+                found += [one] if "spark.daemon" in " ".join(one.cmdline()) else []
         return found
 
     def busy(self, bootstrap: str) -> GuardedProcess:

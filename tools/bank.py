@@ -1,0 +1,104 @@
+"""Holds the records of a bank's tables against what a bank's books must be at every moment. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What one transaction of the database did to balances, as far as its records have been seen."""
+
+    number: int
+    records: int = 0
+    by_account: Counter[int] = field(default_factory=Counter)
+
+
+class Bank:
+    """Takes Debezium envelopes of `accounts` and `transfers`, each topic's in its order.
+
+    A transfer is one transaction of the database: two updates of `accounts` whose changes cancel out, and one row of
+    `transfers`. `problems` says what is wrong, at most the first ones.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.looks = 0
+        self.transfers = 0
+        self._balances: dict[int, int] = {}
+        self._opened = 0
+        self._current: _Changes | None = None
+        self._finished: dict[int, Counter[int]] = {}
+        self._transfers: dict[int, tuple[int, Mapping[str, Any]]] = {}
+
+    @property
+    def accounts(self) -> int:
+        return len(self._balances)
+
+    def add_account(self, envelope: Mapping[str, Any]) -> None:
+        """An account was opened, or its balance has changed."""
+        after, before = envelope["after"], envelope["before"]
+        account = after["id"]
+        if envelope["op"] == "c":
+            if account in self._balances:
+                self._complain(f"account {account} was opened twice")
+            self._opened += after["balance"]
+        else:
+            if before["balance"] != self._balances.get(account):
+                self._complain(f"account {account} had {self._balances.get(account)}, and changes from {before}")
+            self._count(envelope["source"]["txId"], account, after["balance"] - before["balance"])
+        self._balances[account] = after["balance"]
+
+    def add_transfer(self, envelope: Mapping[str, Any]) -> None:
+        row = envelope["after"]
+        self.transfers += 1
+        if row["id"] in self._transfers:
+            self._complain(f"transfer {row['id']} came twice")
+        self._transfers[row["id"]] = envelope["source"]["txId"], row
+
+    def look(self) -> None:
+        """Somebody reads all accounts that are visible now, and adds them up."""
+        self.looks += 1
+        if (total := sum(self._balances.values())) != self._opened:
+            self._complain(f"a reader saw half of a transfer: all accounts had {total} in place of {self._opened}")
+
+    def finish(self, rows: Iterable[tuple[int, int, int, int]], balances: Mapping[int, int]) -> None:
+        """The database's own books at the end: transfers as (id, payer, payee, amount), and balances."""
+        self._end()
+        known = {number: each for number, *each in rows}
+        lost, unknown = known.keys() - self._transfers.keys(), self._transfers.keys() - known.keys()
+        if lost or unknown:
+            self._complain(f"{len(lost)} transfers are missing, {len(unknown)} were never made")
+        for number, (transaction, row) in self._transfers.items():
+            told = [row["payer"], row["payee"], row["amount"]]
+            moved = self._finished.get(transaction)
+            if number in known and told != known[number]:
+                self._complain(f"transfer {number} is {told} in place of {known[number]}")
+            if moved != Counter({row["payer"]: -row["amount"], row["payee"]: row["amount"]}):
+                self._complain(f"transfer {number} of {told} moved {None if moved is None else dict(moved)}")
+        if self._balances != balances:
+            self._complain("the balances at the end are not the database's")
+
+    def _count(self, transaction: int, account: int, change: int) -> None:
+        if self._current is None or self._current.number != transaction:
+            self._end()
+            self._current = _Changes(transaction)
+        self._current.records += 1
+        self._current.by_account[account] += change
+
+    def _end(self) -> None:
+        """The next transaction begins: is the one before whole?"""
+        done = self._current
+        if done is None:
+            return
+        if done.records != 2 or done.by_account.total() != 0:
+            self._complain(f"transaction {done.number} has {done.records} updates, which add up to {done.by_account}")
+        if done.number in self._finished:
+            self._complain(f"transaction {done.number} came in two parts, or twice")
+        self._finished[done.number] = done.by_account
+        self._current = None
+
+    def _complain(self, text: str) -> None:
+        if len(self.problems) < 20:
+            self.problems.append(text)
