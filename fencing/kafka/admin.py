@@ -245,6 +245,16 @@ def offsets_at(
             _admin(connection).poll(deadline.slice(0.05))
 
 
+def offsets_since(
+    connection: Connection, topic: str, partitions: Sequence[int], time_ms: int, deadline: Deadline
+) -> dict[int, int]:
+    """The offset of each partition's first record at or after that time (ms since the epoch), -1 where none is."""
+    asked = {TopicPartition(topic, partition): OffsetSpec.for_timestamp(time_ms) for partition in partitions}
+    with _asking(connection, f"asking for the offsets of topic {topic} at a time") as client:
+        futures = client.list_offsets(asked, request_timeout=max(0.5, deadline.slice(5.0)))
+        return {tp.partition: future.result().offset for tp, future in futures.items()}
+
+
 def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
     """The read_uncommitted end offset of each partition (invariant 6)."""
     return offsets_at(connection, topic, partitions, Place.END, deadline)

@@ -106,10 +106,19 @@ class ShareMember:
             log.info("%s: leaving: %s", self._doing, error)
 
 
-def alter_share_group(connection: Connection, group: str, settings: Mapping[str, str], deadline: Deadline) -> None:
-    """Set a share group's own settings, each under its name with `share.` before it. Raises `Fatal`, `Retriable`."""
+def alter_share_group(
+    connection: Connection, group: str, settings: Mapping[str, str | None], deadline: Deadline
+) -> None:
+    """Set a share group's own settings, each under its name with `share.` before it; None takes the broker's again.
+
+    Raises `Fatal`, `Retriable`.
+    """
     entries = [
-        ConfigEntry(f"share.{name}", value, incremental_operation=AlterConfigOpType.SET)
+        ConfigEntry(
+            f"share.{name}",
+            value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
         for name, value in settings.items()
     ]
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)

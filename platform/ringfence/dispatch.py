@@ -190,6 +190,23 @@ def last_records(
     return cast(dict[str, Any], _plugins("last_records", body, timeout, early=_READ_EARLY))
 
 
+def share_groups(*, timeout: float = TAIL_TIMEOUT) -> dict[str, Any]:
+    """The cluster's share groups, and its `group.id`; see `engine.queries.share_groups`."""
+    return cast(dict[str, Any], _plugins("share_groups", {}, timeout, early=_READ_EARLY))
+
+
+def share_group(group: str, act: Mapping[str, Any] | None = None, *, timeout: float = TAIL_TIMEOUT) -> dict[str, Any]:
+    """One share group; with `act`, what that would do. Refused with 404 where it is not there."""
+    body = {"group": group, "act": None if act is None else dict(act)}
+    return cast(dict[str, Any], _plugins("share_group", body, timeout, early=_READ_EARLY))
+
+
+def share_timeline(group: str, topic: str, partition: int, *, timeout: float = TAIL_TIMEOUT) -> dict[str, Any]:
+    """The steps of one share-partition that are persisted; see `engine.queries.share_state`."""
+    body = {"group": group, "topic": topic, "partition": partition}
+    return cast(dict[str, Any], _plugins("share_timeline", body, timeout, early=_READ_EARLY))
+
+
 def dead_letters(asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
     """A page of a connector's dead letters; see `engine.dead_letters`."""
     return cast(dict[str, Any], _plugins("dead_letters", asked, timeout, early=_READ_EARLY))

@@ -39,6 +39,9 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
         "try_transforms",
         "dead_letters",
         "replay",
+        "share_group",
+        "share_groups",
+        "share_timeline",
     )
     for name in ("command", *asked):
         monkeypatch.setattr(dispatch, name, getattr(fake, name))

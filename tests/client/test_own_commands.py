@@ -272,3 +272,28 @@ def test_what_no_coordinator_knows_is_shown_and_ended(two: FakeLeader, capsys: C
     assert "t-0: what was open from offset 12 on is aborted" in capsys.readouterr().out
     (sent,) = [sent for kind, _, sent in two.asked if kind == "end_hanging"]
     assert (sent["topic"], sent["partition"], sent["producer_id"], sent["reason"]) == ("t", 0, 7, "readers wait")
+
+
+def test_a_share_group_is_moved_after_its_numbers_were_told(two: FakeLeader, capsys: Captured) -> None:
+    assert cli.main(["share", "list"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0].split() == ["GROUP", "CONNECTOR", "STATE", "MEMBERS", "PARTITIONS", "LAG", "TOPICS"]
+    assert rows[4].split() == ["payments", "-", "Empty", "0", "1", "20", "t"]
+    assert cli.main(["share", "describe", "busy"]) == 0
+    assert "app     10.0.0.7  m1      t-0" in capsys.readouterr().out
+    move = ["share", "alter", "payments", "--to-earliest", "--topic", "t", "--reason", "again"]
+    assert cli.main([*move, "--dry-run"]) == 0
+    assert "60 offsets would be processed again, 0 would be skipped" in capsys.readouterr().out
+    assert not [each for each in two.asked if "owners" in each[2]]
+    assert cli.main(move) == Exit.USAGE  # nobody is there to ask
+    assert cli.main([*move, "--yes"]) == 0
+    assert "60 offsets are processed again" in capsys.readouterr().out
+    kind, _, body = two.asked[-2]
+    assert (kind, body["group"], body["act"]["to"], body["reason"]) == ("share_group", "payments", "earliest", "again")
+    assert cli.main(["share", "delete", "busy", "--reason", "old", "--yes"]) == Exit.CONFLICT
+    assert "app (10.0.0.7)" in capsys.readouterr().err
+    assert cli.main(["share", "delete-offsets", "payments", "--topic", "t", "--reason", "old", "--yes"]) == 0
+    change = ["share", "set", "payments", "record.lock.duration.ms=", "--reason", "default again"]
+    assert cli.main(change) == 0
+    assert two.asked[-1][2]["act"]["settings"] == {"record.lock.duration.ms": None}
+    assert cli.main(["share", "settings", "payments"]) == 0

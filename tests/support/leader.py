@@ -22,6 +22,8 @@ from tests.support.topics import Topic, connector_status, generation, task_statu
 
 PLUGIN = "VerifiableSource"
 JAVA_PLUGIN = "org.apache.kafka.connect.tools.VerifiableSourceConnector"
+SHARE_GROUPS = ("busy", "g-other", "g-team-a", "payments", "team-a-queue", "0")
+"""What the cluster has: of two connectors, and of others; the worker group is `g`."""
 KEYS = [
     {"name": "name", "type": "STRING", "required": True},
     {"name": "connector.class", "type": "STRING", "required": True},
@@ -90,6 +92,8 @@ class FakeLeader:
             return CommandResult(None, {"fenced": [{"id": body["id"], "producer_id": 7, "epoch": 4}]})
         elif kind == "end_hanging":
             return CommandResult(None, {"ended": self.hanging(name, 1, [], [])})
+        elif kind == "share_group":
+            return CommandResult(None, self.move_share_group(body))
         elif kind == "ping":
             return CommandResult(None, {"leader": "w1"})
         self.project()
@@ -254,6 +258,51 @@ class FakeLeader:
             raise self.refusal
         where = {"cluster": "k:9092", "topic": "t", "partition": 0, "start_offset": 12, "age_ms": 7_200_000}
         return [{**where, "producer_id": 7, "epoch": 3, "transactional_id": f"g-{connector}-0", "why_not": ""}]
+
+    def share_groups(self, *, timeout: float = 13) -> dict[str, Any]:
+        self.asked.append(("share_groups", None, {}))
+        if self.refusal is not None:
+            raise self.refusal
+        blank = {"state": "Empty", "members": 0, "topics": ["t"], "partitions": 1, "lag": 20, "problem": ""}
+        return {"worker_group": "g", "groups": [{**blank, "group": name} for name in SHARE_GROUPS]}
+
+    def share_group(self, group: str, act: Mapping[str, Any] | None = None, *, timeout: float = 13) -> dict[str, Any]:
+        self.asked.append(("share_group", group, {"act": act}))
+        if self.refusal is not None:
+            raise self.refusal
+        if group not in SHARE_GROUPS:
+            raise Refused(404, f"There is no share group {group}")
+        member = {"member": "m1", "client": "app", "host": "10.0.0.7", "epoch": 2, "topics": ["t"]}
+        members = [{**member, "assigned": [{"topic": "t", "partition": 0}]}] if group == "busy" else []
+        if act is None:
+            place = {"topic": "t", "topic_id": "id-of-t", "partition": 0, "start": 100, "lag": 20, "problem": ""}
+            setting = {"name": "share.record.lock.duration.ms", "value": "30000", "own": False}
+            known = {"worker_group": "g", "group": group, "state": "Stable" if members else "Empty", "epoch": 3}
+            edges = {"first": 40, "stable": 120, "end": 120}
+            shown = {"members": members, "partitions": [{**place, **edges}], "settings": [setting]}
+            strip = [[100, 104, "acknowledged", 1], [105, 106, "archived", 5], [107, 119, "available", 0]]
+            state = {"topic": "t", "partition": 0, "whole": True, "start": 100, "end": 120, "cut": 0, "complete": 5}
+            return {**known, **shown, "states": [{**state, "strip": strip, "archived": strip[1:2]}]}
+        to = 40 if act.get("to") == "earliest" else 90
+        move = {"topic": "t", "topic_id": "id-of-t", "partition": 0, "first": 40, "end": 120, "start": 100, "to": to}
+        return {"worker_group": "g", "members": members, "moves": [{**move, "forgets": act["kind"] != "alter"}]}
+
+    def share_timeline(self, group: str, topic: str, partition: int, *, timeout: float = 13) -> dict[str, Any]:
+        if self.refusal is not None:
+            raise self.refusal
+        blank: dict[str, Any] = {"start": 100, "archived": [], "cut": 0, "complete": 0}
+        first = {"offset": 7, "time_ms": 5_000, "kind": "snapshot", "changed": [], "end": 100, "strip": [], **blank}
+        acked = [[100, 104, "acknowledged", 1]]
+        then = {"offset": 9, "time_ms": 6_000, "kind": "update", "changed": acked, "end": 105, "strip": acked, **blank}
+        place = {"topic": topic, "partition": partition, "end": 120, "whole": True, "left_out": 0}
+        return {"worker_group": "g", **place, "steps": [first, then]}
+
+    def move_share_group(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """As the leader answers."""
+        if body["act"]["kind"] == "configure":
+            settings = body["act"]["settings"].items()
+            return {"settings": [{"name": name, "value": value or "", "own": True} for name, value in settings]}
+        return {"moves": self.share_group(body["group"], body["act"])["moves"], "unsure": []}
 
     def offsets_of(self, connector: str, config: Mapping[str, str], *, timeout: float = 30) -> list[dict[str, Any]]:
         self.asked.append(("offsets", connector, dict(config)))

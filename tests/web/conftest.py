@@ -29,7 +29,7 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
 
     fake = FakeLeader()
     asked = ("validate", "list_plugins", "config_keys", "preflight", "preview", "try_transforms")
-    for name in ("command", "dead_letters", "replay", *asked):
+    for name in ("command", "dead_letters", "replay", "share_group", "share_groups", "share_timeline", *asked):
         monkeypatch.setattr(dispatch, name, getattr(fake, name))
     monkeypatch.setattr(masking, "config_keys", fake.config_keys)
     masking._asked_in_vain.clear()

@@ -7,12 +7,15 @@ from ringfence.access.verbs import Verb
 
 
 class Forbidden(Exception):
-    """A verb is missing. The message names it and the connector; pages and API answer 403."""
+    """A verb is missing. The message names it and the connector; pages and API answer 403.
 
-    def __init__(self, principal: Principal, verb: Verb, connector: str | None) -> None:
+    connector: None for all of them. kind: what it is the name of, where that is no connector.
+    """
+
+    def __init__(self, principal: Principal, verb: Verb, connector: str | None, *, kind: str = "connector") -> None:
         self.verb = verb
         self.connector = connector
-        where = "every connector" if connector is None else f"connector {connector}"
+        where = "every connector" if connector is None else f"{kind} {connector}"
         who = f"{principal.name} lacks" if principal.name else "You lack"
         remedy = "Ask an administrator for it, or use a token that has it."
         self.message = f"{who} the verb `{verb}` on {where} ({verb.meaning}). {remedy}"

@@ -15,6 +15,7 @@ class Verb(StrEnum):
     OFFSETS = "offsets"
     FENCE = "fence"
     DELETE = "delete"
+    SHARE_GROUPS = "share-groups"
     ADMIN = "admin"
 
     @property
@@ -31,6 +32,7 @@ _MEANINGS = {
     Verb.OFFSETS: "change and reset source offsets",
     Verb.FENCE: "fence its transactional ids",
     Verb.DELETE: "delete it",
+    Verb.SHARE_GROUPS: "move, configure and delete share groups of that name, and the one of that connector",
     Verb.ADMIN: "read the whole audit trail and change what concerns every connector, log levels for example",
 }
 

@@ -28,7 +28,7 @@ class AuditContext:
 def facts(verb: Verb, name: str) -> AuditContext:
     """What the verb's writes change: configuration, wished state, or source offsets."""
     row = Connector.objects.filter(name=name, known=True).first()
-    if verb is Verb.OFFSETS:
+    if verb in (Verb.OFFSETS, Verb.SHARE_GROUPS):
         return _offsets(name)
     if row is None:
         return AuditContext(None)

@@ -15,7 +15,7 @@ from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlug
 from ringfence.engine.preflight import client_overrides, report, topic_rules, validation_errors
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors
-from ringfence.engine.queries import hanging_transactions, topic_tail, transactional_ids
+from ringfence.engine.queries import hanging_transactions, share_groups, share_state, topic_tail, transactional_ids
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
@@ -166,6 +166,43 @@ def plugins_hanging(
     def call() -> dict[str, object]:
         limit = _in_time(deadline)
         return _value(hanging_transactions.find(connector, tasks, configs, topics, _current().config, limit))
+
+    return _answer(call)
+
+
+@task(name="ringfence.plugins.share_groups")
+def plugins_share_groups(deadline: float) -> dict[str, object]:
+    """The cluster's share groups (`engine.queries.share_groups`)."""
+
+    def call() -> dict[str, object]:
+        limit = _in_time(deadline)
+        return _value(share_groups.list_all(_current().config, limit))
+
+    return _answer(call)
+
+
+@task(name="ringfence.plugins.share_group")
+def plugins_share_group(group: str, act: dict[str, Any] | None, deadline: float) -> dict[str, object]:
+    """One share group with what is persisted of its records, or what an act on it would do."""
+
+    def call() -> dict[str, object]:
+        limit, config = _in_time(deadline), _current().config
+        if act is not None:
+            return _value(share_groups.foresee(config, group, act, limit))
+        found = share_groups.describe(config, group, limit)
+        often = share_state.delivery_limit_of({each["name"]: each["value"] for each in found["settings"]})
+        return _value({**found, "states": share_state.find_states(config, group, found["partitions"], often, limit)})
+
+    return _answer(call)
+
+
+@task(name="ringfence.plugins.share_timeline")
+def plugins_share_timeline(group: str, topic: str, partition: int, deadline: float) -> dict[str, object]:
+    """What `__share_group_state` tells of one share-partition, step by step."""
+
+    def call() -> dict[str, object]:
+        limit = _in_time(deadline)
+        return _value(share_state.find_timeline(_current().config, group, topic, partition, limit))
 
     return _answer(call)
 

@@ -58,6 +58,17 @@ class DeletedConnector(models.Model):
     time_ms = models.BigIntegerField()
 
 
+class ShareGroupAnswer(models.Model):
+    """What a worker told last of a share group, as JSON; key "": of all of them. To be shown while Kafka is away."""
+
+    key = models.TextField(primary_key=True)
+    answer = models.TextField()
+    time_ms = models.BigIntegerField()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["time_ms"], name="share_group_age")]
+
+
 class RepeatedRequest(models.Model):
     """A request with an Idempotency-Key: what was asked, and the answer; `status` 0 while it is carried out.
 

@@ -21,6 +21,7 @@ from ringfence.web.lists import pages as lists
 from ringfence.web.live import streams as live
 from ringfence.web.new import create, preflight, review
 from ringfence.web.new import form as filling
+from ringfence.web.share_groups import pages as share_pages
 
 urlpatterns = [
     path("", lists.first),
@@ -67,6 +68,9 @@ urlpatterns = [
     path("/new/preview", preflight.preview),
     path("/new/trial", preflight.trial),
     path("/new/review", review.review),
+    path("/share-groups", share_pages.share_groups),
+    path("/share-groups/<name:name>", share_pages.share_group),
+    path("/share-groups/<name:name>/timeline", share_pages.timeline),
     path("/workers", views.workers),
     path("/events", live.events),
     path("/vital-signs", vital_signs.vital_signs),

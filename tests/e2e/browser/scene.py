@@ -8,6 +8,7 @@ from tests.e2e.flow import Flow
 from tests.e2e.rest import Json
 from tests.e2e.up import Up
 from tests.support.names import unique
+from tests.support.share_scene import make_share_group
 from tests.support.waiting import eventually
 
 _SECONDS = 60.0
@@ -23,6 +24,8 @@ class Scene:
         self._flows: list[Flow] = []
 
     def __enter__(self) -> Self:
+        self.names["group"], self.names["queue"] = unique("group"), unique("queue")
+        make_share_group(self.up.connection, self.names["group"], self.names["queue"])
         running, stopped = self._flow("running", tasks=2), self._flow("stopped")
         self._fail(running.name)
         rest = self.up.rest

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from typing import Any
@@ -12,7 +12,8 @@ from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan
 from ringfence.engine.leader.internal_requests import check_signature, fence
 from ringfence.engine.leader.jobs import Written
-from ringfence.engine.leader.offset_alteration import OffsetAlteration
+from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
+from ringfence.engine.leader.share_group_acts import ShareGroupAct
 from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
@@ -22,8 +23,9 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.kafka.admin import end_offsets, topic_identity
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, canonical
 from ringfence.fencing.topics.active_topics import key_of
+from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
@@ -108,6 +110,8 @@ class CommandService:
             return {"value": {"leader": successor}}
         if kind == "drain_worker":
             return self._drain(command, body, limit, expired)
+        if kind == "share_group":
+            return self._share_group(state, command, body, limit, expired)
         name = ConnectorName(str(command["connector"]))
         if kind == "fence":
             check_signature(self._leader.worker_config.session_keys, state, body)
@@ -135,8 +139,7 @@ class CommandService:
         if written.offset >= 0:
             answer["offset"] = written.offset
         if kind in ("alter_offsets", "reset_offsets"):
-            _, partitions = topic_identity(self._connection, self._offsets_topic, limit)
-            answer["offsets_end"] = end_offsets(self._connection, self._offsets_topic, partitions, limit)
+            answer["offsets_end"] = self._offsets_end(limit)
         if kind == "reset_topics":
             answer["status_end"] = self._forget_topics(name, limit)
         if kind == "fence_now":
@@ -144,6 +147,27 @@ class CommandService:
         if kind in ("delete", "stop", "fence_now") and body.get("wait", True):
             self._await_round(name, limit)
         return answer
+
+    def _share_group(
+        self, state: ClusterState, command: Mapping[str, Any], body: Mapping[str, Any], limit: Deadline, expired: Any
+    ) -> dict[str, object]:
+        """See `ShareGroupAct`. A connector's ledger is written as `alter_offsets` writes it."""
+        answer: dict[str, object] = {}
+
+        def write_ledger(
+            name: ConnectorName, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Changes]
+        ) -> None:
+            by_hand = OffsetAlteration(self._offsets_of, name, connector, limit)
+            changes = decide(by_hand.known)
+            self._check_offsets(name, connector, changes, limit)
+            written = self._write(by_hand.move(changes), limit, expired)
+            if written.offset >= 0:
+                answer["offset"] = written.offset
+            answer["offsets_end"] = self._offsets_end(limit)
+
+        done = ShareGroupAct(state, body, self._leader.worker_config, limit).run(write_ledger)
+        self._report(command, "done", f"{body['act']['kind']} {body['group']}: {body['reason']}")
+        return {**answer, "value": done}
 
     def _drain(
         self, command: Mapping[str, Any], body: Mapping[str, Any], limit: Deadline, expired: Any
@@ -257,15 +281,24 @@ class CommandService:
             raise CommandRefused(404, f"Connector {name} not found")
         by_hand = OffsetAlteration(self._offsets_of, name, connector, limit)
         changes = _changes(body["offsets"]) if kind == "alter_offsets" else by_hand.tombstones()
-        checked = False
-        if connector.target is TargetState.STOPPED:
-            try:
-                checked = self._plugins.alter_offsets(connector.config, changes, min(10.0, limit.remaining))
-            except OffsetsRefused as error:
-                raise CommandRefused(400, f"Connector {name} refuses these offsets: {error.message}") from error
-            except PluginError as error:
-                raise CommandRefused(400, f"Connector {name} could not check these offsets: {error.message}") from error
+        checked = self._check_offsets(name, connector, changes, limit)
         return by_hand.move(changes), {"checked": checked}
+
+    def _check_offsets(self, name: ConnectorName, connector: ConnectorState, changes: Changes, limit: Deadline) -> bool:
+        """Whether the plugin has looked at them, and takes them."""
+        if connector.target is not TargetState.STOPPED or connector.config is None:
+            return False
+        try:
+            return self._plugins.alter_offsets(connector.config, changes, min(10.0, limit.remaining))
+        except OffsetsRefused as error:
+            raise CommandRefused(400, f"Connector {name} refuses these offsets: {error.message}") from error
+        except PluginError as error:
+            raise CommandRefused(400, f"Connector {name} could not check these offsets: {error.message}") from error
+
+    def _offsets_end(self, limit: Deadline) -> dict[int, int]:
+        """How far the offsets topic reaches now."""
+        _, partitions = topic_identity(self._connection, self._offsets_topic, limit)
+        return end_offsets(self._connection, self._offsets_topic, partitions, limit)
 
     def _forget_topics(self, name: ConnectorName, limit: Deadline) -> dict[int, int]:
         """Tombstones for the connector's active topics; the ends of the status topic with them."""

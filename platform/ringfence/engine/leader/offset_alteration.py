@@ -16,7 +16,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError, Invalid, UnknownOutcome
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.alteration import Records
-from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, encode_value
 from ringfence.fencing.share.by_hand import expand
 from ringfence.fencing.topics.connector_state import ConnectorState
 
@@ -43,6 +43,11 @@ class OffsetAlteration:
             raise CommandRefused(
                 500, f"The offsets of connector {name} cannot be read, nothing was changed: {error}"
             ) from error
+
+    @property
+    def known(self) -> list[SourceOffset]:
+        """What stands there, each slot's of a ledger too."""
+        return list(self._known.present())
 
     def tombstones(self) -> list[tuple[Partition, Offset | None]]:
         """The changes that delete every offset."""

@@ -1,0 +1,261 @@
+"""The share groups of a cluster (KIP-932): who is in them, where they begin, and how to move that.
+
+What a broker says here is for people to see. Nothing that decides about a record is taken from it
+(`ringfence.fencing.share`).
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
+from kafka.protocol.admin import DeleteGroupsRequest, DescribeConfigsRequest
+
+from ringfence.fencing.errors import Conflict, Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.client_pool import ClientPool
+from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.share_messages import (
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupDescribeRequest,
+)
+
+PREFIX: Final = "share."
+"""Of a share group's own settings."""
+
+_GROUP: Final = 32  # the resource type of a group's settings
+_NOT_THERE: Final = 69
+_INHABITED: Final = 68
+_FREE_GROUP_DENIED: Final = 30
+_PASSING: Final = frozenset({14, 15, 16, 51})
+_TOO_OLD: Final = "The brokers know no share groups: that takes Kafka 4.2 or newer, with share.version=1"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupMember:
+    """assigned: (topic, partition) that the group's coordinator lets it read."""
+
+    member_id: str
+    client_id: str
+    host: str
+    epoch: int
+    topics: Sequence[str]
+    assigned: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroup:
+    """state: Kafka's word (Empty, Stable, Dead); epoch: counts the changes of its members and topics."""
+
+    name: str
+    state: str
+    epoch: int
+    members: Sequence[ShareGroupMember]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStart:
+    """Where a group begins in a partition (SPSO); -1 where it has not begun. lag: as the broker counts it, -1 unknown.
+
+    problem: why the broker does not tell.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    lag: int = -1
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSetting:
+    """A share group's setting; own: it was set for this group."""
+
+    name: str
+    value: str
+    own: bool
+
+
+class NotThere(FencingError):
+    """There is no share group of that name."""
+
+
+class ShareGroupAdmin(Prober):
+    """Asks with one principal, which needs Describe on the groups, and Read or Delete to change them."""
+
+    def names(self) -> dict[str, str]:
+        """Every share group that this principal may describe, and its state."""
+        rows = self._ask(self._admin._async_list_groups(types_filter=["share"]), "Listing share groups")
+        return {str(row["group_id"]): str(row["group_state"]) for row in rows}
+
+    def describe(self, names: Collection[str]) -> dict[str, ShareGroup]:
+        """Those that are there. One request for each coordinator."""
+        if not names:
+            return {}
+        asked: dict[int, list[str]] = {}
+        for name, node in self._coordinators(names).items():
+            asked.setdefault(node, []).append(name)
+        requests = {
+            str(node): ShareGroupDescribeRequest(group_ids=sorted(some), include_authorized_operations=False)
+            for node, some in asked.items()
+        }
+        answers = self._send(requests, {str(node): node for node in asked}, "Describing share groups")
+        found = {}
+        for answer in answers.values():
+            for group in answer.groups:
+                if group.error_code == _NOT_THERE:
+                    continue
+                self._check(group.error_code, group.error_message, f"Describing share group {group.group_id}")
+                members = [_member(each) for each in group.members]
+                found[group.group_id] = ShareGroup(group.group_id, group.group_state, group.group_epoch, members)
+        return found
+
+    def starts(self, names: Collection[str]) -> dict[str, list[ShareStart]]:
+        """Where each group begins, and its lag.
+
+        One request a group: with seven or more groups in one, a 4.3 broker takes two seconds and longer (measured).
+        """
+        if not names:
+            return {}
+        nodes = self._coordinators(names)
+        part = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+        requests = {name: DescribeShareGroupOffsetsRequest(groups=[part(group_id=name, topics=None)]) for name in names}
+        answers = self._send(requests, nodes, "Describing the offsets of share groups")
+        found: dict[str, list[ShareStart]] = {}
+        for name, answer in answers.items():
+            (group,) = answer.groups
+            if group.error_code == _NOT_THERE:
+                continue
+            self._check(group.error_code, group.error_message, f"Describing the offsets of share group {name}")
+            found[name] = [
+                _start(topic.topic_name, str(topic.topic_id), each)
+                for topic in group.topics
+                for each in topic.partitions
+            ]
+        return found
+
+    def alter(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Begin at these offsets. Raises `Conflict` where somebody is a member."""
+        topic_of = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
+        partition_of = topic_of.AlterShareGroupOffsetsRequestPartition
+        topics: dict[str, list[Any]] = {}
+        for (topic, partition), offset in offsets.items():
+            topics.setdefault(topic, []).append(partition_of(partition_index=partition, start_offset=offset))
+        request = AlterShareGroupOffsetsRequest(
+            group_id=name, topics=[topic_of(topic_name=topic, partitions=some) for topic, some in topics.items()]
+        )
+        doing = f"Altering the offsets of share group {name}"
+        answer = self._send_one(name, request, doing)
+        self._check(answer.error_code, answer.error_message, doing)
+        for topic in answer.responses:
+            for each in topic.partitions:
+                self._check(
+                    each.error_code, each.error_message, f"{doing} in {topic.topic_name}-{each.partition_index}"
+                )
+
+    def delete_offsets(self, name: str, topics: Collection[str]) -> None:
+        """Forget where the group is in these topics. Raises `Conflict` where somebody is a member."""
+        topic_of = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
+        request = DeleteShareGroupOffsetsRequest(
+            group_id=name, topics=[topic_of(topic_name=topic) for topic in sorted(topics)]
+        )
+        doing = f"Deleting the offsets of share group {name}"
+        answer = self._send_one(name, request, doing)
+        self._check(answer.error_code, answer.error_message, doing)
+        for topic in answer.responses:
+            self._check(topic.error_code, topic.error_message, f"{doing} in topic {topic.topic_name}")
+
+    def delete(self, name: str) -> None:
+        """The group itself. Raises `Conflict` where somebody is a member."""
+        doing = f"Deleting share group {name}"
+        answer = self._send_one(name, DeleteGroupsRequest(groups_names=[name]), doing)
+        for result in answer.results:
+            self._check(result.error_code, None, doing)
+
+    def settings(self, name: str) -> list[GroupSetting]:
+        """The group's share settings, those of the broker where it has none of its own."""
+        wanted = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=_GROUP, resource_name=name, configuration_keys=None
+        )
+        doing = f"Describing the settings of share group {name}"
+        answer = self._send_one(name, DescribeConfigsRequest(resources=[wanted], min_version=1), doing)
+        found = []
+        for result in answer.results:
+            self._check(result.error_code, result.error_message, doing)
+            for each in result.configs:
+                if each.name.startswith(PREFIX):
+                    found.append(GroupSetting(each.name, str(each.value or ""), each.config_source == _OWN_SETTING))
+        return sorted(found, key=lambda each: each.name)
+
+    def _coordinators(self, names: Collection[str]) -> dict[str, int]:
+        nodes: dict[str, int] = self._ask(
+            self._admin._find_coordinator_ids(sorted(names)), "Asking for the coordinators of share groups"
+        )
+        return nodes
+
+    def _send_one(self, name: str, request: Any, doing: str) -> Any:
+        return self._send({name: request}, self._coordinators([name]), doing)[name]
+
+    def _send(self, requests: Mapping[str, Any], nodes: Mapping[str, int], doing: str) -> dict[str, Any]:
+        answers = self._ask(self._all(requests, nodes), doing)
+        if any(answer is None for answer in answers.values()):
+            raise Fatal(f"{doing}: {_TOO_OLD}")
+        return dict(answers)
+
+    def _ask(self, work: Any, doing: str) -> Any:
+        async def call() -> Any:
+            return await work
+
+        try:
+            return self._admin._manager.run(call)
+        except IncompatibleBrokerVersion as error:
+            raise Fatal(f"{doing}: {_TOO_OLD}") from error
+        except KafkaError as error:
+            code = int(getattr(error, "errno", None) or 0)
+            if code > 0:
+                self._check(code, None, doing)
+            raise self._trouble(error) from error
+
+    def _check(self, code: int, message: str | None, doing: str) -> None:
+        if code == 0:
+            return
+        error = for_code(code)
+        text = f"{doing}: {message or error.__name__}"
+        if code == _NOT_THERE:
+            raise NotThere(text, error.__name__)
+        if code == _INHABITED:
+            raise Conflict(text, error.__name__)
+        if code == _FREE_GROUP_DENIED:
+            raise Fatal(f"{text}. Grant the worker's principal Read, Describe and Delete on the group", error.__name__)
+        if code in _PASSING or getattr(error, "retriable", False):
+            raise Retriable(f"{text}. Ask again", error.__name__)
+        raise Fatal(text, error.__name__)
+
+
+_OWN_SETTING: Final = 8  # of a group, among the sources of a setting
+
+_clients = ClientPool(ShareGroupAdmin)
+
+
+@contextmanager
+def share_group_admin(connection: Connection) -> Iterator[ShareGroupAdmin]:
+    """A client that is kept for the next question. Raises `FencingError`."""
+    with _clients.lease(connection) as client:
+        yield client
+
+
+def _member(each: Any) -> ShareGroupMember:
+    assigned = [(topic.topic_name, number) for topic in each.assignment.topic_partitions for number in topic.partitions]
+    host = each.client_host.lstrip("/")
+    return ShareGroupMember(
+        each.member_id, each.client_id, host, each.member_epoch, sorted(each.subscribed_topic_names), sorted(assigned)
+    )
+
+
+def _start(topic: str, topic_id: str, each: Any) -> ShareStart:
+    problem = "" if each.error_code == 0 else str(each.error_message or for_code(each.error_code).__name__)
+    return ShareStart(topic, topic_id, each.partition_index, each.start_offset, each.lag, problem)

@@ -1,0 +1,64 @@
+"""Reads what `__share_group_state` says of some share-partitions: of the newest records only, and without side effects.
+
+Each share-partition has its place in the topic, as its coordinator has: Java's hash of `group:topic id:partition`.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import Place, offsets_at, topic_exists, topic_identity
+from ringfence.fencing.kafka.consumer import Isolation, PartitionReader
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.share.share_partition.history import Entry, read
+from ringfence.fencing.share.share_partition.state_topic import STATE_TOPIC, ShareSnapshot, StateKey
+
+MOST: Final = 10_000
+"""So many records are read at most of each partition of the topic: the newest."""
+
+_AT_ONCE = 1000
+
+
+@dataclass(slots=True)
+class StateHistory:
+    """A share-partition's records in their order. whole: its newest snapshot is among them, so the state is known."""
+
+    entries: list[Entry] = field(default_factory=list)
+    whole: bool = False
+
+
+def place_of(key: StateKey, partitions: int) -> int:
+    """The partition of the topic that has this share-partition's records."""
+    text = f"{key.group_id}:{key.topic_id}:{key.partition}".encode("utf-16-be")
+    number = 0
+    for at in range(0, len(text), 2):
+        number = (31 * number + (text[at] << 8 | text[at + 1])) & 0xFFFFFFFF
+    signed = number - 0x1_0000_0000 if number & 0x8000_0000 else number
+    return 0 if signed == -0x8000_0000 else abs(signed) % partitions
+
+
+def read_histories(connection: Connection, keys: Collection[StateKey], limit: Deadline) -> dict[StateKey, StateHistory]:
+    """What there is of each, up to now or to the deadline. Raises `FencingError`, ValueError for a strange record."""
+    found = {key: StateHistory() for key in keys}
+    if not keys or not topic_exists(connection, STATE_TOPIC, limit):
+        return found
+    _, partitions = topic_identity(connection, STATE_TOPIC, limit)
+    places = sorted({place_of(key, len(partitions)) for key in keys})
+    first = offsets_at(connection, STATE_TOPIC, places, Place.FIRST, limit)
+    ends = offsets_at(connection, STATE_TOPIC, places, Place.END, limit)
+    starts = {each: max(first[each], ends[each] - MOST) for each in places if ends[each] > first[each]}
+    if not starts:
+        return found
+    reader = PartitionReader(connection, STATE_TOPIC, starts, isolation=Isolation.UNCOMMITTED, fetch_wait_ms=50)
+    try:
+        while not limit.expired and any(reader.positions[each] < ends[each] for each in starts):
+            for record in reader.poll(limit.slice(0.2), _AT_ONCE):
+                entry = read(record.offset, record.timestamp_ms, record.key, record.value)
+                if entry is not None and entry.key in found:
+                    history = found[entry.key]
+                    history.entries.append(entry)
+                    history.whole = history.whole or isinstance(entry.record, ShareSnapshot)
+    finally:
+        reader.close()
+    return found

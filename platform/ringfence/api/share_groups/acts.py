@@ -1,0 +1,156 @@
+"""Acts on a share group, for API, pages and console: what they would do in numbers, and doing it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.http import HttpRequest
+
+from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.api import offset_moves, offset_snapshots, reading
+from ringfence.api.share_groups.readers import Readers
+from ringfence.audit.trail import note, tell
+from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition
+from ringfence.fencing.share.group_moves import PartitionMove
+from ringfence.fencing.share.ledger_records import State, decode_state
+from ringfence.projection.models import Connector
+
+_NAMED = 10
+Act = Mapping[str, Any]
+"""`kind`: alter, delete_offsets, delete or configure; and what `engine.queries.share_groups.find_moves` takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One partition's move with its numbers; sure: its leader knows of it (true before it is done)."""
+
+    move: PartitionMove
+    again: int
+    skipped: int
+    sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What an act does, or has done. refusal: why it is not possible now, "" where it is."""
+
+    connectors: Sequence[str]
+    members: Sequence[Mapping[str, Any]]
+    moves: Sequence[Counted]
+    refusal: str = ""
+
+    @property
+    def again(self) -> int:
+        return sum(one.again for one in self.moves)
+
+    @property
+    def skipped(self) -> int:
+        return sum(one.skipped for one in self.moves)
+
+
+def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
+    """What the connectors' ledgers have, merged; {} for a group of no connector."""
+    found: dict[InputPartition, State] = {}
+    for name in connectors:
+        for one in reading.offsets(name)["offsets"]:
+            parsed = parse_partition(one["partition"])
+            if parsed is not None and one["offset"] is not None:
+                found[parsed[0]] = decode_state(one["offset"])
+    return found
+
+
+def foresee(readers: Readers, group: str, act: Act) -> Foreseen:
+    """Changes nothing. Raises Refused."""
+    told = dispatch.share_group(group, act)
+    connectors = readers.of(group)
+    moves = _count([PartitionMove(**each) for each in told["moves"]], connectors)
+    refusal = _refusal(group, connectors, told["members"])
+    return Foreseen(connectors, told["members"], moves, refusal)
+
+
+def _count(moves: Sequence[PartitionMove], connectors: Sequence[str]) -> list[Counted]:
+    ledger = ledger_of(connectors)
+
+    def state(move: PartitionMove) -> State | None:
+        if not connectors:
+            return None
+        return ledger.get(InputPartition(move.topic_id, move.partition), State(move.topic, move.first))
+
+    return [Counted(move, *move.count(state(move))) for move in moves]
+
+
+def _refusal(group: str, connectors: Sequence[str], members: Sequence[Mapping[str, Any]]) -> str:
+    if len(connectors) > 1:
+        return f"The connectors {', '.join(connectors)} read this group, which is for one: give each its own."
+    for row in Connector.objects.filter(name__in=connectors, known=True):
+        if not offset_moves.movable(row):
+            return f"Connector {row.name} must be STOPPED, and its last tasks fenced. Stop it first."
+    if members:
+        named = ", ".join(f"{each['client']} ({each['host']})" for each in members[:_NAMED])
+        more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
+        stop = "Stop the connector" if connectors else "Stop them"
+        count = len(members)
+        are = f"1 member is in share group {group}" if count == 1 else f"{count} members are in share group {group}"
+        return f"{are}: {named}{more}. {stop} first; one that died counts until its session runs out."
+    return ""
+
+
+def carry_out(request: HttpRequest, readers: Readers, group: str, act: Act, reason: str) -> Foreseen:
+    """A snapshot of the connector's offsets first, then the leader's command. Raises Refused."""
+    who, connectors = principal_of(request).name, readers.of(group)
+    before = ledger_of(connectors)
+    for name in connectors:
+        offset_snapshots.before_a_change(name, who, f"before share group {group} was moved")
+    done = _command(request, readers, group, act, reason)
+    unsure = {(each["topic"], each["partition"]) for each in done["unsure"]}
+    counted = []
+    for each in done["moves"]:
+        move = PartitionMove(**each)
+        known = before.get(InputPartition(move.topic_id, move.partition), State(move.topic, move.first))
+        again, skipped = move.count(known if connectors else None)
+        counted.append(Counted(move, again, skipped, (move.topic, move.partition) not in unsure))
+    foreseen = Foreseen(connectors, (), counted)
+    note(request, f"{reason}. Share group {group}, {act['kind']}: {foreseen.again} again, {foreseen.skipped} skipped")
+    if not connectors:
+        moved = {f"{one.move.topic}-{one.move.partition}": one.move for one in counted}
+        tell(
+            request,
+            before={"share group": group, "starts": {name: move.start for name, move in moved.items()}},
+            after={
+                "share group": group,
+                "starts": {name: None if move.forgets else move.to for name, move in moved.items()},
+            },
+        )
+    return foreseen
+
+
+def configure(
+    request: HttpRequest, readers: Readers, group: str, settings: Mapping[str, str | None], reason: str
+) -> list[dict[str, Any]]:
+    """Set the group's own settings, None for the broker's; all of them afterwards. Raises Refused."""
+    before = dispatch.share_group(group)["settings"]
+    after: list[dict[str, Any]] = _command(
+        request, readers, group, {"kind": "configure", "settings": dict(settings)}, reason
+    )["settings"]
+    note(request, f"{reason}. Share group {group}: {', '.join(sorted(settings))}")
+    tell(request, before=_own(before), after=_own(after))
+    return after
+
+
+def _own(settings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in settings if each["own"]}
+
+
+def _command(request: HttpRequest, readers: Readers, group: str, act: Act, reason: str) -> dict[str, Any]:
+    connectors = list(readers.of(group))
+    body = {"group": group, "act": dict(act), "owners": connectors, "reason": reason}
+    connector = connectors[0] if connectors else None
+    value = dispatch.command("share_group", connector, body, user=principal_of(request).name).value
+    assert isinstance(value, dict)
+    return value
+
+
+def only_changes(foreseen: Foreseen) -> Foreseen:
+    """Without the partitions that stay as they are."""
+    return replace(foreseen, moves=[one for one in foreseen.moves if one.move.changes or one.again or one.skipped])

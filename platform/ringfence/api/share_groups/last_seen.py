@@ -1,0 +1,82 @@
+"""What the workers told of share groups last, kept in the database: pages show it where Kafka does not answer."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ringfence import dispatch
+from ringfence.api.share_groups.readers import Readers, find_readers
+from ringfence.dispatch import Refused
+from ringfence.history.models import ShareGroupAnswer
+
+LIST = ""
+KEPT = 500
+_FRESH_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An answer and its time (ms since the epoch); `problem`: why there is no newer one, "" where it is new."""
+
+    answer: dict[str, Any] | None
+    time_ms: int = 0
+    problem: str = ""
+    status: int = 200
+
+
+def ask_for_list(timeout: float = dispatch.TAIL_TIMEOUT) -> dict[str, Any]:
+    """All share groups, now. Raises Refused."""
+    return _keep(LIST, dispatch.share_groups(timeout=timeout))
+
+
+def ask_for_one(group: str, timeout: float = dispatch.TAIL_TIMEOUT) -> dict[str, Any]:
+    """One share group, now. Raises Refused, 404 where it is not there."""
+    return _keep(group, dispatch.share_group(group, timeout=timeout))
+
+
+def look_at_list(timeout: float) -> Seen:
+    """All share groups, or what was seen last. An answer of the last two seconds is new enough for a page."""
+    return _look(LIST, lambda: ask_for_list(timeout))
+
+
+def look_at_one(group: str, timeout: float) -> Seen:
+    """The same for one. `status` 404: it is not there any more."""
+    return _look(group, lambda: ask_for_one(group, timeout))
+
+
+def recall(key: str) -> Seen:
+    """What was seen last, without asking anybody."""
+    row = ShareGroupAnswer.objects.filter(key=key).first()
+    return Seen(None) if row is None else Seen(json.loads(row.answer), row.time_ms)
+
+
+def readers_now() -> Readers:
+    """Raises Refused where the cluster's `group.id` was never heard of, and nobody tells it."""
+    known = recall(LIST).answer
+    return find_readers(str((known or ask_for_list())["worker_group"]))
+
+
+def _look(key: str, ask: Callable[[], dict[str, Any]]) -> Seen:
+    before = recall(key)
+    if before.answer is not None and 0 <= _now_ms() - before.time_ms < _FRESH_MS:
+        return before
+    try:
+        return Seen(ask(), _now_ms())
+    except Refused as error:
+        return Seen(before.answer, before.time_ms, error.message, error.status)
+
+
+def _keep(key: str, answer: dict[str, Any]) -> dict[str, Any]:
+    ShareGroupAnswer.objects.update_or_create(
+        key=key, defaults={"answer": json.dumps(answer, separators=(",", ":")), "time_ms": _now_ms()}
+    )
+    old = ShareGroupAnswer.objects.exclude(key=LIST).order_by("-time_ms").values_list("pk", flat=True)[KEPT:]
+    if old:
+        ShareGroupAnswer.objects.filter(pk__in=list(old)).delete()
+    return answer
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

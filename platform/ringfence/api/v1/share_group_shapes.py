@@ -1,0 +1,139 @@
+"""What `/api/v1/share-groups` takes and answers."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+
+class ShareGroupSummaryShape(serializers.Serializer[Any]):
+    """`connectors`: those of this cluster that read it. `lag` as the broker counts it, null where it does not say."""
+
+    group = serializers.CharField()
+    connectors = serializers.ListField(child=serializers.CharField())
+    state = serializers.CharField()
+    members = serializers.IntegerField()
+    topics = serializers.ListField(child=serializers.CharField())
+    partitions = serializers.IntegerField(allow_null=True)
+    lag = serializers.IntegerField(allow_null=True)
+    problem = serializers.CharField(allow_blank=True)
+
+
+class ShareGroupListShape(serializers.Serializer[Any]):
+    results = ShareGroupSummaryShape(many=True)
+
+
+class ShareAssignedShape(serializers.Serializer[Any]):
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+
+
+class ShareMemberShape(serializers.Serializer[Any]):
+    member = serializers.CharField()
+    client = serializers.CharField()
+    host = serializers.CharField()
+    epoch = serializers.IntegerField()
+    topics = serializers.ListField(child=serializers.CharField())
+    assigned = ShareAssignedShape(many=True)
+
+
+class SharePartitionShape(serializers.Serializer[Any]):
+    """`start`: the share partition's start offset (SPSO), -1 where the group has not begun. `first`, `stable`, `end`:
+    the partition's own, -1 where the topic is not there. `lag`: the broker's count, -1 unknown."""
+
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+    start = serializers.IntegerField()
+    lag = serializers.IntegerField()
+    first = serializers.IntegerField()
+    stable = serializers.IntegerField()
+    end = serializers.IntegerField()
+    problem = serializers.CharField(allow_blank=True)
+
+
+class ShareSettingShape(serializers.Serializer[Any]):
+    """`own`: set for this group; else the broker's."""
+
+    name = serializers.CharField()
+    value = serializers.CharField(allow_blank=True)
+    own = serializers.BooleanField()
+
+
+class ShareGroupShape(serializers.Serializer[Any]):
+    group = serializers.CharField()
+    connectors = serializers.ListField(child=serializers.CharField())
+    state = serializers.CharField()
+    epoch = serializers.IntegerField()
+    members = ShareMemberShape(many=True)
+    partitions = SharePartitionShape(many=True)
+    settings = ShareSettingShape(many=True)
+
+
+class ShareLedgerPartitionShape(serializers.Serializer[Any]):
+    """What the connector's ledger has: all before `low` is done, and `done`, [first, last] each."""
+
+    topic = serializers.CharField()
+    topic_id = serializers.CharField()
+    partition = serializers.IntegerField()
+    low = serializers.IntegerField()
+    done = serializers.ListField(child=serializers.ListField(child=serializers.IntegerField()))
+
+
+class ShareGroupOffsetsShape(serializers.Serializer[Any]):
+    """`ledger`: of the connector that reads the group, which decides; [] for other groups."""
+
+    group = serializers.CharField()
+    ledger = ShareLedgerPartitionShape(many=True)
+    partitions = SharePartitionShape(many=True)
+
+
+class ShareMovedPartitionShape(serializers.Serializer[Any]):
+    """`before`, `after`: where the group begins; -1: it has not begun. `again`: offsets that are processed again;
+    `skipped`: those that never are. `forgets`: the group knows nothing of it afterwards. `sure`: the partition's leader
+    delivers from the new place on; else it may deliver some records from before first."""
+
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+    first = serializers.IntegerField()
+    end = serializers.IntegerField()
+    before = serializers.IntegerField()
+    after = serializers.IntegerField()
+    forgets = serializers.BooleanField()
+    again = serializers.IntegerField()
+    skipped = serializers.IntegerField()
+    sure = serializers.BooleanField()
+
+
+class ShareMovedShape(serializers.Serializer[Any]):
+    """`refusal`: why it is not possible now, "" where it is; `members`: those who are in the group."""
+
+    group = serializers.CharField()
+    connectors = serializers.ListField(child=serializers.CharField())
+    dry_run = serializers.BooleanField()
+    refusal = serializers.CharField(allow_blank=True)
+    members = ShareMemberShape(many=True)
+    again = serializers.IntegerField()
+    skipped = serializers.IntegerField()
+    partitions = ShareMovedPartitionShape(many=True)
+
+
+class ShareAlterShape(serializers.Serializer[Any]):
+    """`to`: "earliest", "latest", {"offset": n} or {"time_ms": n}. Without `topic`: all that the group has; without
+    `partitions`: all of the topic. `dry_run`: only tell what it would do."""
+
+    to = serializers.JSONField()
+    topic = serializers.CharField(required=False)
+    partitions = serializers.ListField(child=serializers.IntegerField(min_value=0), required=False)
+    reason = serializers.CharField()
+    dry_run = serializers.BooleanField(required=False)
+
+
+class ShareConfigureShape(serializers.Serializer[Any]):
+    """`settings`: names with or without `share.` before them; null takes the broker's again."""
+
+    settings = serializers.DictField(child=serializers.CharField(allow_null=True))
+    reason = serializers.CharField()
+
+
+class ShareSettingsShape(serializers.Serializer[Any]):
+    group = serializers.CharField()
+    settings = ShareSettingShape(many=True)

@@ -1,0 +1,218 @@
+"""`/api/v1/share-groups`: the share groups of the cluster (KIP-932), asked of Kafka at this moment, and acts on them.
+
+A group that a connector of this cluster reads is moved together with the connector's ledger, on a stopped connector.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api.share_groups import acts, last_seen
+from ringfence.api.share_groups.acts import Counted, Foreseen
+from ringfence.api.share_groups.readers import Readers, find_readers
+from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, V1View, require_reason
+from ringfence.api.v1.share_group_shapes import (
+    ShareAlterShape,
+    ShareConfigureShape,
+    ShareGroupListShape,
+    ShareGroupOffsetsShape,
+    ShareGroupShape,
+    ShareMovedShape,
+    ShareSettingsShape,
+)
+from ringfence.fencing.share.group_moves import Wish
+from ringfence.http.errors import bad_request
+
+_REASON: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 1000}
+_LARGEST = 249
+_MOST = 10_000
+
+
+class ShareGroupView(V1View):
+    """What the views of one group share."""
+
+    def find_readers(self, name: str, verb: Verb = Verb.VIEW) -> Readers:
+        """Raises Forbidden where the verb is not allowed on the group."""
+        readers = last_seen.readers_now()
+        readers.authorise(self.request._request, verb, name)
+        return readers
+
+    def find_readers_to_act(self, name: str, *, offsets: bool = True) -> Readers:
+        """The same before an act, of which the audit trail hears."""
+        readers = last_seen.readers_now()
+        readers.authorise_act(self.request._request, name, offsets=offsets)
+        return readers
+
+    def move(self, name: str, act: Mapping[str, Any], fields: Mapping[str, Any]) -> Response:
+        """Tell what it would do, or do it."""
+        reason, dry_run = require_reason(fields), fields.get("dry_run", False)
+        readers = self.find_readers_to_act(name)
+        self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
+        if dry_run:
+            foreseen = acts.foresee(readers, name, act)
+        else:
+            foreseen = acts.carry_out(self.request._request, readers, name, act, reason)
+        return Response(ShareMovedShape(_serialize_moves(name, foreseen, dry_run)).data)
+
+
+class ShareGroups(V1View):
+    """Every share group that the caller may see; a grant's pattern names share groups as it names connectors."""
+
+    access = {"GET": somewhere(Verb.VIEW)}
+    shape = ShareGroupListShape
+
+    def get(self, request: Request) -> Response:
+        self.parse_parameters()
+        found = last_seen.ask_for_list()
+        readers = find_readers(found["worker_group"])
+        who = self.principal
+        rows = [
+            {**each, "connectors": who.filter_names(readers.of(each["group"]))}
+            for each in found["groups"]
+            if readers.may(who, Verb.VIEW, each["group"])
+        ]
+        return Response(ShareGroupListShape({"results": rows}).data)
+
+
+class ShareGroup(ShareGroupView):
+    """One share group: its members, where it begins in each partition, and its settings. DELETE deletes it, and forgets
+    the offsets of the connector that reads it."""
+
+    access = {"GET": somewhere(Verb.VIEW), "DELETE": somewhere(Verb.SHARE_GROUPS).writing()}
+    shape = ShareGroupShape
+    answers = {"DELETE": ShareMovedShape}
+    parameters = {"DELETE": {"reason": _REASON, "dry_run": FLAG}}
+
+    def get(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        readers = self.find_readers(name)
+        found = last_seen.ask_for_one(name)
+        return Response(ShareGroupShape({**found, "connectors": self.principal.filter_names(readers.of(name))}).data)
+
+    def delete(self, request: Request, name: str) -> Response:
+        asked = self.parse_parameters("reason", "dry_run")
+        return self.move(name, {"kind": "delete"}, _fields(asked))
+
+
+class ShareGroupOffsets(ShareGroupView):
+    """Where a group begins. PATCH lets it begin elsewhere, DELETE forgets its offsets in `topic`. Both are refused
+    while the group has members; for a connector's group they move the connector's ledger, too, while it is stopped."""
+
+    access = {
+        "GET": somewhere(Verb.VIEW),
+        "PATCH": somewhere(Verb.SHARE_GROUPS).writing(),
+        "DELETE": somewhere(Verb.SHARE_GROUPS).writing(),
+    }
+    shape = ShareGroupOffsetsShape
+    takes = {"PATCH": ShareAlterShape}
+    answers = {"PATCH": ShareMovedShape, "DELETE": ShareMovedShape}
+    parameters = {"DELETE": {"topic": TEXT, "reason": _REASON, "dry_run": FLAG}}
+
+    def get(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        readers = self.find_readers(name)
+        found = last_seen.ask_for_one(name)
+        ledger = [
+            {**place._asdict(), "topic": state.topic, "low": state.low, "done": state.done.pairs()}
+            for place, state in acts.ledger_of(self.principal.filter_names(readers.of(name))).items()
+        ]
+        shown = {"group": name, "ledger": ledger, "partitions": found["partitions"]}
+        return Response(ShareGroupOffsetsShape(shown).data)
+
+    def patch(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        fields = self.parse_fields("to", "topic", "partitions", "reason", "dry_run")
+        if not isinstance(fields.get("dry_run", False), bool):
+            raise bad_request("dry_run must be true or false.")
+        try:
+            act: dict[str, Any] = {"kind": "alter", "to": Wish.parse(fields.get("to")).as_json()}
+        except ValueError as error:
+            raise bad_request(f"{error}.") from error
+        act["topics"] = [_topic(fields["topic"])] if "topic" in fields else None
+        act["partitions"] = _numbers(fields["partitions"]) if "partitions" in fields else None
+        if act["partitions"] is not None and act["topics"] is None:
+            raise bad_request("partitions are those of a topic: give topic, too.")
+        return self.move(name, act, fields)
+
+    def delete(self, request: Request, name: str) -> Response:
+        asked = self.parse_parameters("topic", "reason", "dry_run")
+        return self.move(name, {"kind": "delete_offsets", "topics": [_topic(asked.get("topic"))]}, _fields(asked))
+
+
+class ShareGroupSettings(ShareGroupView):
+    """The group's settings. A connector sets those of its own group that its `share.*` settings name."""
+
+    access = {"GET": somewhere(Verb.VIEW), "PATCH": somewhere(Verb.SHARE_GROUPS).writing()}
+    shape = ShareSettingsShape
+    takes = {"PATCH": ShareConfigureShape}
+
+    def get(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        self.find_readers(name)
+        return Response(ShareSettingsShape({"group": name, "settings": last_seen.ask_for_one(name)["settings"]}).data)
+
+    def patch(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        fields = self.parse_fields("settings", "reason")
+        reason, given = require_reason(fields), fields.get("settings")
+        if not isinstance(given, dict) or not given:
+            raise bad_request("settings must be an object of names and values, null for the broker's.")
+        if wrong := sorted(key for key, value in given.items() if not isinstance(value, str | None)):
+            raise bad_request(f"The value of {', '.join(wrong)} must be a string, or null.")
+        readers = self.find_readers_to_act(name, offsets=False)
+        self.tell_reason(reason)
+        after = acts.configure(request._request, readers, name, given, reason)
+        return Response(ShareSettingsShape({"group": name, "settings": after}).data)
+
+
+def _serialize_moves(name: str, foreseen: Foreseen, dry_run: bool) -> dict[str, Any]:
+    return {
+        "group": name,
+        "connectors": foreseen.connectors,
+        "dry_run": dry_run,
+        "refusal": foreseen.refusal,
+        "members": foreseen.members,
+        "again": foreseen.again,
+        "skipped": foreseen.skipped,
+        "partitions": [_serialize_partition(one) for one in foreseen.moves],
+    }
+
+
+def _serialize_partition(one: Counted) -> dict[str, Any]:
+    move = one.move
+    return {
+        "topic": move.topic,
+        "partition": move.partition,
+        "first": move.first,
+        "end": move.end,
+        "before": move.start,
+        "after": move.to,
+        "forgets": move.forgets,
+        "again": one.again,
+        "skipped": one.skipped,
+        "sure": one.sure,
+    }
+
+
+def _fields(asked: Mapping[str, str]) -> dict[str, Any]:
+    if asked.get("dry_run", "false") not in ("true", "false"):
+        raise bad_request("dry_run must be true or false.")
+    return {**asked, "dry_run": asked.get("dry_run") == "true"}
+
+
+def _topic(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _LARGEST:
+        raise bad_request("topic must be the name of one.")
+    return value
+
+
+def _numbers(value: object) -> list[int]:
+    if not isinstance(value, list) or not 0 < len(value) <= _MOST:
+        raise bad_request("partitions must be a list of numbers, with at least one.")
+    if not all(type(one) is int and 0 <= one < 2**31 for one in value):
+        raise bad_request("partitions must be numbers, not negative.")
+    return list(dict.fromkeys(value))

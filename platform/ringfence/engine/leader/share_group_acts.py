@@ -1,0 +1,187 @@
+"""What people do to a share group: begin elsewhere, forget offsets, delete it, change its settings.
+
+A group with members is left alone. One that a connector reads is moved with the connector's ledger: 1 the connector is
+STOPPED, and its fencing round over; 2 nobody is a member; 3 the ledger is written as by any change of source offsets;
+4 the group is altered; 5 the leaders of its partitions are made to forget where it was (`fencing.share.flush`).
+What fails after step 3 loses nothing: the ledger alone says which records are done.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ringfence.connectors.builtin.kafka_source.settings import SOURCE_SERVERS
+from ringfence.connectors.kafka_settings import share_group
+from ringfence.connectors.kafka_settings.java_names import servers
+from ringfence.engine.leader import commands
+from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.engine.queries import share_groups
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Conflict, FencingError
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.share_groups import PREFIX, NotThere, ShareGroupAdmin, ShareGroupMember, share_group_admin
+from ringfence.fencing.kafka.share_member import alter_share_group
+from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition, partition_key
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
+from ringfence.fencing.share.flush import Altered, flush
+from ringfence.fencing.share.group_moves import PartitionMove
+from ringfence.fencing.share.ledger_records import TOPIC, State, encode_state
+from ringfence.fencing.share.settings import ShareSettings
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.worker_config import WorkerConfig
+
+Changes = Sequence[tuple[Partition, Offset | None]]
+WriteLedger = Callable[[ConnectorName, ConnectorState, Callable[[list[SourceOffset]], Changes]], object]
+"""Carries changes out, which it is told when it has read what stands there; its answer is not looked at here."""
+
+_NAMED = 10
+_FLUSH_S = 30.0
+
+
+def owners(state: ClusterState, group: str, worker: WorkerConfig) -> list[ConnectorState]:
+    """The connectors that read this group, or would."""
+    return [
+        connector
+        for connector in state.existing()
+        if share_group.group_of(worker.group_id, connector.name, (connector.config or {}).get(share_group.GROUP))
+        == group
+    ]
+
+
+def describe_members(members: Sequence[ShareGroupMember]) -> str:
+    """For a refusal."""
+    named = [f"{each.client_id} ({each.host})" for each in members[:_NAMED]]
+    more = [f"{len(members) - _NAMED} more"] if len(members) > _NAMED else []
+    return ", ".join([*named, *more])
+
+
+class ShareGroupAct:
+    """One act on one group. Raises `CommandRefused`."""
+
+    def __init__(self, state: ClusterState, body: Mapping[str, Any], worker: WorkerConfig, limit: Deadline) -> None:
+        """body: `group`, `act` as in `share_groups.find_moves` (and kind `configure` with `settings`), and `owners`:
+        the connectors for which the sender has looked at the permissions."""
+        self._group = str(body["group"])
+        self._act = body["act"]
+        self._worker = worker
+        self._limit = limit
+        self._connection = share_groups.connection_of(worker)
+        self._owners = owners(state, self._group, worker)
+        if sorted(each.name for each in self._owners) != sorted(body["owners"]):
+            raise CommandRefused(
+                409,
+                f"The connectors that read share group {self._group} have just changed: nothing was done",
+                retry=True,
+            )
+        if len(self._owners) > 1:
+            named = ", ".join(each.name for each in self._owners)
+            raise CommandRefused(
+                409,
+                f"The connectors {named} read share group {self._group}, which is for one: nothing was done. Give each "
+                f"its own by {share_group.GROUP}",
+            )
+
+    def run(self, write_ledger: WriteLedger) -> dict[str, Any]:
+        """`moves`: what was done to each partition; `unsure`: those whose leader may give records from before."""
+        try:
+            with share_group_admin(self._connection) as admin:
+                if self._act["kind"] == "configure":
+                    return self._configure(admin)
+                return self._move(admin, write_ledger)
+        except FencingError as error:
+            raise share_groups.refuse(error, f"Share group {self._group} could not be changed") from error
+
+    def _configure(self, admin: ShareGroupAdmin) -> dict[str, Any]:
+        settings: Mapping[str, str | None] = self._act["settings"]
+        known = {each.name.removeprefix(PREFIX) for each in admin.settings(self._group)}
+        short = {name.removeprefix(PREFIX): value for name, value in settings.items()}
+        if unknown := sorted(set(short) - known):
+            raise CommandRefused(400, f"Unknown setting {', '.join(unknown)}: use some of {', '.join(sorted(known))}")
+        for owner in self._owners:
+            if fixed := sorted(set(short) & set(ShareSettings().of_group)):
+                raise CommandRefused(
+                    409,
+                    f"Connector {owner.name} sets {', '.join(fixed)} itself whenever a task starts: nothing was "
+                    "changed. Change its share.* settings",
+                )
+        alter_share_group(self._connection, self._group, short, self._limit)
+        after = [{"name": each.name, "value": each.value, "own": each.own} for each in admin.settings(self._group)]
+        return {"settings": after}
+
+    def _move(self, admin: ShareGroupAdmin, write_ledger: WriteLedger) -> dict[str, Any]:
+        for owner in self._owners:
+            self._require_here(owner)
+            commands.movable(owner)
+        self._require_empty(admin)
+        moves = share_groups.find_moves(admin, self._connection, self._group, self._act, self._limit)
+        for owner in self._owners:
+            write_ledger(owner.name, owner, lambda known: self._changes(moves, known))
+        try:
+            self._alter(admin, moves)
+        except FencingError as error:
+            if not self._owners:
+                raise
+            raise CommandRefused(
+                500,
+                f"The offsets of connector {self._owners[0].name} are changed, share group {self._group} is not: "
+                f"{error}. Nothing is lost, the sweep reads what the group does not deliver. Repeat the request",
+            ) from error
+        unsure = self._flush(moves) if self._owners and self._act["kind"] == "alter" else []
+        done = [share_groups.as_json(move) for move in moves]
+        return {"moves": done, "unsure": [{"topic": topic, "partition": number} for topic, number in unsure]}
+
+    def _require_here(self, owner: ConnectorState) -> None:
+        given = (owner.config or {}).get(SOURCE_SERVERS, "").strip()
+        if given and not set(servers(given)) & set(servers(self._connection.bootstrap)):
+            raise CommandRefused(
+                409,
+                f"Connector {owner.name} reads from {given}, and this cluster's Kafka is {self._connection.bootstrap}: "
+                "nothing was changed. Move its offsets on its Offsets tab; the share group needs no change",
+            )
+
+    def _require_empty(self, admin: ShareGroupAdmin) -> None:
+        group = admin.describe([self._group]).get(self._group)
+        if group is None:
+            raise NotThere(f"There is no share group {self._group}")
+        if group.members:
+            what = f"connector {self._owners[0].name}" if self._owners else "them"
+            raise CommandRefused(
+                409,
+                f"{len(group.members)} members are in share group {self._group}: {describe_members(group.members)}. "
+                f"Nothing was changed. Stop {what} and repeat the request; a member that died counts until its session "
+                "runs out",
+                retry=True,
+            )
+
+    def _changes(self, moves: Sequence[PartitionMove], known: Sequence[SourceOffset]) -> Changes:
+        """The ledger's part. A forgotten partition has no offset, and begins as the connector's settings say."""
+        if self._act["kind"] == "alter":
+            return [
+                (partition_key(InputPartition(move.topic_id, move.partition)), encode_state(State(move.topic, move.to)))
+                for move in moves
+            ]
+        topics = {move.topic for move in moves}
+        forgotten: dict[InputPartition, None] = {}
+        for found in known:
+            parsed = parse_partition(found.partition)
+            named = (found.offset or {}).get(TOPIC)
+            if parsed is not None and (self._act["kind"] == "delete" or named in topics):
+                forgotten[parsed[0]] = None
+        return [(partition_key(place), None) for place in forgotten]
+
+    def _alter(self, admin: ShareGroupAdmin, moves: Sequence[PartitionMove]) -> None:
+        try:
+            match self._act["kind"]:
+                case "alter":
+                    admin.alter(self._group, {(move.topic, move.partition): move.to for move in moves})
+                case "delete_offsets":
+                    admin.delete_offsets(self._group, self._act["topics"])
+                case _:
+                    admin.delete(self._group)
+        except Conflict:
+            self._require_empty(admin)  # which says who it was
+            raise
+
+    def _flush(self, moves: Sequence[PartitionMove]) -> list[tuple[str, int]]:
+        altered = {(move.topic, move.partition): Altered(move.to, move.end) for move in moves}
+        return flush(self._connection, self._group, altered, Deadline.after(self._limit.slice(_FLUSH_S)))

@@ -1,0 +1,214 @@
+"""The cluster's share groups as a worker sees them: all of them, one, and what it would mean to move one."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Conflict, Fatal, FencingError
+from ringfence.fencing.kafka.admin import Place, offsets_at, offsets_since, topic_exists, topic_identity
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.share_groups import (
+    NotThere,
+    ShareGroup,
+    ShareGroupAdmin,
+    ShareStart,
+    share_group_admin,
+)
+from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, Wish
+from ringfence.worker_config import WorkerConfig
+
+MOST_ASKED: Final = 200
+"""So many groups of a list are asked for their offsets: it is a request for each."""
+
+_LEAST_TO_ASK_SECONDS: Final = 1.0
+_LATEST: Final = "latest"
+
+
+def connection_of(worker: WorkerConfig) -> Connection:
+    """The worker's own cluster, with its own credentials."""
+    return worker.connection("ringfence-share-groups")
+
+
+def refuse(error: FencingError, doing: str) -> CommandRefused:
+    """The refusal that an error of the brokers comes to."""
+    if isinstance(error, NotThere):
+        return CommandRefused(404, f"{error}. GET /api/v1/share-groups lists those that are there")
+    if isinstance(error, Conflict):
+        return CommandRefused(409, f"{error} Somebody has just joined it: nothing was changed", retry=True)
+    if isinstance(error, Fatal):
+        return CommandRefused(500, f"{doing}: {error}")
+    return CommandRefused(503, f"{doing}: {error}", retry=True)
+
+
+def list_all(worker: WorkerConfig, limit: Deadline) -> dict[str, Any]:
+    """`worker_group`: the cluster's `group.id`, by which a connector's group is named; `groups` by name.
+
+    Of the first `MOST_ASKED` with lag and partitions, of all others null.
+    """
+    try:
+        with share_group_admin(connection_of(worker)) as admin:
+            states = admin.names()
+            names = sorted(states)
+            described = admin.describe(names)
+            asked = names[:MOST_ASKED] if limit.remaining > _LEAST_TO_ASK_SECONDS else []
+            starts = admin.starts(asked)
+    except FencingError as error:
+        raise refuse(error, "The share groups cannot be listed") from error
+    groups = [_summary(name, states[name], described.get(name), starts.get(name)) for name in names]
+    return {"worker_group": worker.group_id, "groups": groups}
+
+
+def _summary(name: str, state: str, group: ShareGroup | None, starts: Sequence[ShareStart] | None) -> dict[str, Any]:
+    members = group.members if group else ()
+    topics = {topic for member in members for topic in member.topics} | {one.topic for one in starts or ()}
+    known = [one.lag for one in starts or () if one.lag >= 0]
+    return {
+        "group": name,
+        "state": group.state if group else state,
+        "members": len(members),
+        "topics": sorted(topics),
+        "partitions": None if starts is None else len(starts),
+        "lag": sum(known) if known else None,
+        "problem": next((one.problem for one in starts or () if one.problem), ""),
+    }
+
+
+def describe(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str, Any]:
+    """One group: members, where it begins in each partition, the partitions' own offsets, and its settings."""
+    connection = connection_of(worker)
+    try:
+        with share_group_admin(connection) as admin:
+            group = _existing(admin, name)
+            starts = admin.starts([name]).get(name, [])
+            settings = admin.settings(name)
+        edges = _edges(connection, {one.topic for one in starts}, limit)
+    except FencingError as error:
+        raise refuse(error, f"Share group {name} cannot be described") from error
+    return {
+        "worker_group": worker.group_id,
+        "group": group.name,
+        "state": group.state,
+        "epoch": group.epoch,
+        "members": members_as_json(group),
+        "partitions": [_partition(one, edges.get((one.topic, one.partition))) for one in starts],
+        "settings": [{"name": each.name, "value": each.value, "own": each.own} for each in settings],
+    }
+
+
+def _existing(admin: ShareGroupAdmin, name: str) -> ShareGroup:
+    found = admin.describe([name]).get(name)
+    if found is None:
+        raise NotThere(f"There is no share group {name}")
+    return found
+
+
+def members_as_json(group: ShareGroup) -> list[dict[str, Any]]:
+    return [
+        {
+            "member": each.member_id,
+            "client": each.client_id,
+            "host": each.host,
+            "epoch": each.epoch,
+            "topics": list(each.topics),
+            "assigned": [{"topic": topic, "partition": number} for topic, number in each.assigned],
+        }
+        for each in group.members
+    ]
+
+
+Edges = dict[tuple[str, int], tuple[str, int, int, int]]
+"""By topic and partition: the topic's id as the ledger writes it, first offset, last stable offset, end."""
+
+
+def _edges(connection: Connection, topics: Collection[str], limit: Deadline) -> Edges:
+    """Of the topics that are there."""
+    found: Edges = {}
+    for topic in sorted(topics):
+        if not topic_exists(connection, topic, limit):
+            continue
+        topic_id, partitions = topic_identity(connection, topic, limit)
+        first, stable, end = (
+            offsets_at(connection, topic, partitions, place, limit) for place in (Place.FIRST, Place.STABLE, Place.END)
+        )
+        found |= {(topic, each): (topic_id, first[each], stable[each], end[each]) for each in partitions}
+    return found
+
+
+def _partition(one: ShareStart, edges: tuple[str, int, int, int] | None) -> dict[str, Any]:
+    topic_id, first, stable, end = edges or ("", UNKNOWN, UNKNOWN, UNKNOWN)
+    shown = {"topic": one.topic, "topic_id": topic_id, "partition": one.partition, "start": one.offset}
+    return {**shown, "lag": one.lag, "first": first, "stable": stable, "end": end, "problem": one.problem}
+
+
+def foresee(worker: WorkerConfig, name: str, act: Mapping[str, Any], limit: Deadline) -> dict[str, Any]:
+    """What an act on a group would do: `members` that stand in its way, and `moves`. Changes nothing."""
+    connection = connection_of(worker)
+    try:
+        with share_group_admin(connection) as admin:
+            group = _existing(admin, name)
+            moves = find_moves(admin, connection, name, act, limit)
+    except FencingError as error:
+        raise refuse(error, f"What that does to share group {name} cannot be told") from error
+    return {"worker_group": worker.group_id, "members": members_as_json(group), "moves": [as_json(m) for m in moves]}
+
+
+def find_moves(
+    admin: ShareGroupAdmin, connection: Connection, name: str, act: Mapping[str, Any], limit: Deadline
+) -> list[PartitionMove]:
+    """`act`: `kind` (alter, delete_offsets, delete), `topics` (None for all that the group has), for alter `partitions`
+    (None for all) and `to`. Raises `CommandRefused` for what is not there, `FencingError`.
+    """
+    starts = {(one.topic, one.partition): one.offset for one in admin.starts([name]).get(name, [])}
+    named = act.get("topics")
+    topics = {topic for topic, _ in starts} if named is None else set(named)
+    edges = _edges(connection, topics, limit)
+    if missing := sorted(topics - {topic for topic, _ in edges}) if named is not None else []:
+        raise CommandRefused(404, f"There is no topic {', '.join(missing)}. Name a topic that the group reads")
+    kind = act["kind"]
+    if kind != "alter":
+        if unread := sorted(topics - {topic for topic, _ in starts}):
+            raise CommandRefused(404, f"Share group {name} has no offsets in topic {', '.join(unread)}")
+        settings = {each.name: each.value for each in admin.settings(name)}
+        wish = Wish("latest" if settings.get("share.auto.offset.reset", _LATEST) == _LATEST else "earliest")
+        chosen = sorted(place for place in edges if place in starts)
+    else:
+        wish = Wish.parse(act["to"])
+        numbers = act.get("partitions")
+        chosen = sorted(place for place in edges if numbers is None or place[1] in numbers)
+        if not chosen:
+            raise CommandRefused(404, f"Share group {name} has none of these partitions: nothing was changed")
+    since: dict[tuple[str, int], int] = {}
+    if wish.time_ms != UNKNOWN:
+        for topic in {topic for topic, _ in chosen}:
+            numbers = [number for one, number in chosen if one == topic]
+            found = offsets_since(connection, topic, numbers, wish.time_ms, limit)
+            since |= {(topic, number): offset for number, offset in found.items()}
+    moves = []
+    for place in chosen:
+        topic_id, first, _, end = edges[place]
+        to = wish.find(first, end, since.get(place, UNKNOWN))
+        start = starts.get(place, UNKNOWN)
+        moves.append(PartitionMove(*place_and_id(place, topic_id), first, end, start, to, forgets=kind != "alter"))
+    return moves
+
+
+def place_and_id(place: tuple[str, int], topic_id: str) -> tuple[str, str, int]:
+    return place[0], topic_id, place[1]
+
+
+def as_json(move: PartitionMove) -> dict[str, Any]:
+    return {
+        "topic": move.topic,
+        "topic_id": move.topic_id,
+        "partition": move.partition,
+        "first": move.first,
+        "end": move.end,
+        "start": move.start,
+        "to": move.to,
+        "forgets": move.forgets,
+    }
+
+
+def from_json(found: Mapping[str, Any]) -> PartitionMove:
+    return PartitionMove(**{key: found[key] for key in PartitionMove.__dataclass_fields__})

@@ -1,0 +1,124 @@
+"""What the broker has persisted of a share group's records, for people: a strip of each partition, and a timeline.
+
+Bounded in every direction: partitions, records of the state topic, steps, and ranges in a strip. What is left out is
+said (`cut`, `whole`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.engine.queries import share_groups
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.share.share_partition.batches import Batches, RecordState
+from ringfence.fencing.share.share_partition.history import Entry, PersistedState, replay
+from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, StateKey
+from ringfence.fencing.share.state_reader import StateHistory, read_histories
+from ringfence.worker_config import WorkerConfig
+
+MOST_PARTITIONS: Final = 20
+MOST_STEPS: Final = 200
+MOST_RANGES: Final = 150
+_SECONDS: Final = 4.0
+
+
+def find_states(
+    worker: WorkerConfig, name: str, partitions: Sequence[Mapping[str, Any]], delivery_limit: int, limit: Deadline
+) -> list[dict[str, Any]]:
+    """Of the first partitions of a group, as `share_groups.describe` has them: strip and archived records."""
+    chosen = [each for each in partitions if each["topic_id"]][:MOST_PARTITIONS]
+    keys = {_key(name, each): each for each in chosen}
+    histories = _read(worker, name, list(keys), limit)
+    return [
+        {
+            "topic": each["topic"],
+            "partition": each["partition"],
+            "whole": histories[key].whole,
+            **_state(_last(histories[key].entries), delivery_limit),
+        }
+        for key, each in keys.items()
+    ]
+
+
+def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, limit: Deadline) -> dict[str, Any]:
+    """The newest steps of one share-partition, oldest first, each with the state behind it."""
+    described = share_groups.describe(worker, name, limit)
+    found = [each for each in described["partitions"] if (each["topic"], each["partition"]) == (topic, partition)]
+    if not found or not found[0]["topic_id"]:
+        raise CommandRefused(404, f"Share group {name} does not read {topic}-{partition}")
+    key = _key(name, found[0])
+    history = _read(worker, name, [key], limit)[key]
+    settings = {each["name"]: each["value"] for each in described["settings"]}
+    archived_after = delivery_limit_of(settings)
+    steps = [
+        {
+            "offset": entry.offset,
+            "time_ms": entry.timestamp_ms,
+            "kind": "deleted" if entry.record is None else _kind(entry),
+            "changed": _ranges(entry.changed),
+            **_state(state, archived_after),
+        }
+        for entry, state in replay(history.entries)
+    ]
+    return {
+        "worker_group": worker.group_id,
+        "topic": topic,
+        "partition": partition,
+        "end": found[0]["end"],
+        "whole": history.whole,
+        "left_out": max(0, len(steps) - MOST_STEPS),
+        "steps": steps[-MOST_STEPS:],
+    }
+
+
+def delivery_limit_of(settings: Mapping[str, str]) -> int:
+    """After how many deliveries the broker archives a record of the group."""
+    text = settings.get("share.delivery.count.limit", "")
+    return int(text) if text.isdecimal() else 5
+
+
+def _key(name: str, partition: Mapping[str, Any]) -> StateKey:
+    """confluent-kafka prints topic ids in the usual base64, Kafka in the form for URLs."""
+    return StateKey(name, partition["topic_id"].replace("/", "_").replace("+", "-"), partition["partition"])
+
+
+def _read(worker: WorkerConfig, name: str, keys: Sequence[StateKey], limit: Deadline) -> dict[StateKey, StateHistory]:
+    try:
+        return read_histories(share_groups.connection_of(worker), keys, Deadline.after(limit.slice(_SECONDS)))
+    except FencingError as error:
+        raise share_groups.refuse(error, f"The state of share group {name} cannot be read") from error
+
+
+def _last(entries: Sequence[Entry]) -> PersistedState | None:
+    state: PersistedState | None = None
+    for _, state in replay(entries):  # noqa: B007 - the last one counts
+        pass
+    return state
+
+
+def _kind(entry: Entry) -> str:
+    return "snapshot" if isinstance(entry.record, ShareSnapshot) else "update"
+
+
+def _state(state: PersistedState | None, delivery_limit: int) -> dict[str, Any]:
+    """`start` and `end`: SPSO and SPEO as far as they are persisted; `cut`: how many ranges are left out of `strip`."""
+    if state is None:
+        return {"start": -1, "end": -1, "strip": [], "archived": [], "cut": 0, "complete": -1}
+    strip = state.strip() if state.start_offset >= 0 else ()
+    archived = state.find_archived(delivery_limit)
+    return {
+        "start": state.start_offset,
+        "end": state.end_offset,
+        "strip": _ranges(strip),
+        "archived": _ranges(archived),
+        "cut": max(0, len(strip) - MOST_RANGES),
+        "complete": state.delivery_complete_count,
+    }
+
+
+def _ranges(batches: Batches) -> list[list[Any]]:
+    """First offset, last offset, state and delivery count of each range; the first `MOST_RANGES`."""
+    return [
+        [one.first, one.last, RecordState(one.state).name.lower(), one.delivery_count] for one in batches[:MOST_RANGES]
+    ]

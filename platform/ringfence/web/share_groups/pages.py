@@ -1,0 +1,104 @@
+"""The views: one URL serves a page and, to htmx, the very part that the page includes."""
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api.share_groups import last_seen
+from ringfence.api.share_groups.readers import Readers, find_readers
+from ringfence.dispatch import Refused
+from ringfence.web.share_groups.strips import draw, name_offsets, read_pieces
+from ringfence.web.share_groups.views import list_rows, one, path_of
+from ringfence.web.views import is_fragment, with_token
+
+_SECONDS = 8.0
+"""A page waits no longer for Kafka; then it shows what was seen last."""
+_LARGEST = 2**31 - 1
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@with_token
+def share_groups(request: HttpRequest) -> HttpResponse:
+    """All share groups of the cluster that may be seen, connectors' first."""
+    seen, who = last_seen.look_at_list(_SECONDS), principal_of(request)
+    rows = []
+    if seen.answer is not None:
+        rows = list_rows(find_readers(seen.answer["worker_group"]), who, seen.answer)
+    template = "ringfence/share/list.html" if is_fragment(request) else "ringfence/share/list_page.html"
+    return render(request, template, {"rows": rows, "seen": seen, "section": "share-groups"})
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@with_token
+def share_group(request: HttpRequest, name: str) -> HttpResponse:
+    """One group."""
+    readers = _readers(request, name)
+    seen = last_seen.look_at_one(name, _SECONDS)
+    if seen.status == 404 and not readers.of(name):
+        raise Http404(seen.problem)
+    shown = {**one(readers, principal_of(request), name, seen), "section": "share-groups"}
+    template = "ringfence/share/group.html" if is_fragment(request) else "ringfence/share/group_page.html"
+    return render(request, template, shown)
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@with_token
+def timeline(request: HttpRequest, name: str) -> HttpResponse:
+    """`?topic=&partition=&step=`: what `__share_group_state` tells of a partition, replayed up to a step."""
+    _readers(request, name)
+    topic, number = request.GET.get("topic", ""), request.GET.get("partition", "")
+    if not topic or not (number.isascii() and number.isdigit() and int(number) <= _LARGEST):
+        raise Http404("A timeline is of one partition: ?topic=&partition=")
+    shown: dict[str, Any] = {"group": name, "path": path_of(name), "topic": topic, "partition": int(number)}
+    try:
+        found = dispatch.share_timeline(name, topic, int(number), timeout=_SECONDS)
+        shown |= _step(found, request.GET.get("step", ""))
+    except Refused as refused:
+        if refused.status == 404:
+            raise Http404(refused.message) from refused
+        shown |= {"problem": refused.message}
+    template = "ringfence/share/timeline.html" if is_fragment(request) else "ringfence/share/timeline_page.html"
+    return render(request, template, {**shown, "section": "share-groups"})
+
+
+def _readers(request: HttpRequest, name: str) -> Readers:
+    """Raises Forbidden where the group may not be seen, Http404 where nothing was ever heard of the cluster's."""
+    try:
+        readers = last_seen.readers_now()
+    except Refused as refused:
+        raise Http404(f"Share group {name} is not known here yet. {refused.message}") from refused
+    readers.authorise(request, Verb.VIEW, name)
+    return readers
+
+
+def _step(found: dict[str, Any], wanted: str) -> dict[str, Any]:
+    """The step to show, the newest by default, with those around it in words."""
+    steps = found["steps"]
+    if not steps:
+        return {"found": found, "steps": []}
+    given = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else len(steps)
+    chosen = min(max(1, given), len(steps))
+    step = steps[chosen - 1]
+    strip = draw(read_pieces(step["strip"]))
+    changed = read_pieces(step["changed"])
+    archived = name_offsets(read_pieces(step["archived"]))
+    return {
+        "found": found,
+        "steps": steps,
+        "chosen": chosen,
+        "step": step,
+        "strip": strip,
+        "changed": changed,
+        "archived": archived,
+        "before": max(1, chosen - 1),
+        "after": min(len(steps), chosen + 1),
+    }

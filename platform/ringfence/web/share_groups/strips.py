@@ -1,0 +1,112 @@
+"""Offsets in their states as one line of colours, and the words for it. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ringfence.fencing.share.ledger_records import State
+
+WIDTH: Final = 1000
+_NAMED: Final = 10
+_LEAST: Final = 3.0
+"""A single record among thousands is seen, too."""
+
+WORDS: Final = {
+    "available": "available",
+    "acquired": "acquired",
+    "acknowledged": "acknowledged",
+    "archived": "archived",
+    "done": "done",
+    "open": "not done",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of offsets in one state. deliveries: how often it was delivered, 0 where that is not known."""
+
+    first: int
+    last: int
+    state: str
+    deliveries: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def offsets(self) -> str:
+        return f"{self.first:,}" if self.first == self.last else f"{self.first:,} to {self.last:,}"
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.state]
+
+    @property
+    def title(self) -> str:
+        times = (
+            "" if not self.deliveries else f", delivered {self.deliveries} time{'' if self.deliveries == 1 else 's'}"
+        )
+        return f"{self.offsets}: {self.word}{times}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A piece where it is drawn, in units of the strip's width."""
+
+    piece: Piece
+    at: str
+    width: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """`summary`: the same in words, for those who do not see it."""
+
+    cells: Sequence[Cell]
+    summary: str
+
+    @property
+    def pieces(self) -> list[Piece]:
+        return [cell.piece for cell in self.cells]
+
+
+def read_pieces(ranges: Iterable[Sequence[Any]]) -> list[Piece]:
+    """From an answer's [first, last, state, delivery count]."""
+    return [Piece(int(first), int(last), str(state), int(count)) for first, last, state, count in ranges]
+
+
+def name_offsets(pieces: Sequence[Piece]) -> str:
+    """The first of them in words."""
+    more = ", and more" if len(pieces) > _NAMED else ""
+    return ", ".join(piece.offsets for piece in pieces[:_NAMED]) + more
+
+
+def draw(pieces: Sequence[Piece]) -> Strip | None:
+    """None where there is nothing to show."""
+    if not pieces:
+        return None
+    total = sum(piece.size for piece in pieces)
+    widths = [max(_LEAST, WIDTH * piece.size / total) for piece in pieces]
+    scale = WIDTH / sum(widths)
+    cells, at = [], 0.0
+    for piece, width in zip(pieces, widths, strict=True):
+        cells.append(Cell(piece, f"{at:.1f}", f"{width * scale:.1f}"))
+        at += width * scale
+    counts: dict[str, int] = {}
+    for piece in pieces:
+        counts[piece.word] = counts.get(piece.word, 0) + piece.size
+    told = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    return Strip(cells, f"Offsets {pieces[0].first:,} to {pieces[-1].last:,}: {told}")
+
+
+def of_ledger(state: State, most: int) -> tuple[list[Piece], int]:
+    """What a ledger has from its low mark on, and how many ranges are left out."""
+    pieces: list[Piece] = []
+    at = state.low
+    for first, last in state.done:
+        if first > at:
+            pieces.append(Piece(at, first - 1, "open"))
+        pieces.append(Piece(first, last, "done"))
+        at = last + 1
+    return pieces[:most], max(0, len(pieces) - most)

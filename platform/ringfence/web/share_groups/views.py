@@ -1,0 +1,172 @@
+"""What the pages show: a connector's ledger first, which decides, and beside it what the broker tells."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
+from ringfence.api.share_groups import acts
+from ringfence.api.share_groups.last_seen import Seen
+from ringfence.api.share_groups.readers import Readers
+from ringfence.fencing.offsets.ledger_keys import InputPartition
+from ringfence.fencing.share.ledger_records import State
+from ringfence.web.share_groups.strips import Piece, Strip, draw, name_offsets, of_ledger, read_pieces
+from ringfence.web.state_badges import Badge, Severity
+
+_MOST_RANGES = 150
+STATES = {
+    "Stable": Badge("Stable", "circle-check", Severity.OK, "It has members."),
+    "Empty": Badge("Empty", "circle-stop", Severity.REST, "Nobody is a member. Its offsets may be changed."),
+    "Dead": Badge("Dead", "circle-x", Severity.UNKNOWN, "It is being deleted."),
+}
+_OTHER = Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "Kafka has named a state that is not known here.")
+
+
+def look_of(state: str) -> Badge:
+    """A group's state for people."""
+    return STATES.get(state, _OTHER)
+
+
+def path_of(group: str) -> str:
+    """The group's name as one segment of a path."""
+    return quote(group, safe="")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A row of the list."""
+
+    name: str
+    path: str
+    look: Badge
+    connectors: Sequence[str]
+    ours: bool
+    answer: Mapping[str, Any]
+
+
+def list_rows(readers: Readers, who: Principal, answer: Mapping[str, Any]) -> list[GroupRow]:
+    """Those that may be seen, connectors' first."""
+    rows = [
+        GroupRow(
+            each["group"],
+            path_of(each["group"]),
+            look_of(each["state"]),
+            who.filter_names(readers.of(each["group"])),
+            bool(readers.of(each["group"])),
+            each,
+        )
+        for each in answer["groups"]
+        if readers.may(who, Verb.VIEW, each["group"])
+    ]
+    return sorted(rows, key=lambda row: (not row.ours, row.name))
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """A partition as the ledger has it. left: offsets up to the last stable one that are not done; None: not known."""
+
+    topic: str
+    partition: int
+    low: int
+    left: int | None
+    strip: Strip | None
+    cut: int
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLine:
+    """A partition as the broker tells. archived: ranges that were delivered too often; of a connector's group, those
+    that the ledger has not done yet are in `waiting`."""
+
+    topic: str
+    partition: int
+    start: int
+    speo: int
+    end: int
+    lag: int
+    problem: str
+    strip: Strip | None
+    cut: int
+    whole: bool
+    archived: Sequence[Piece]
+    waiting: int
+    slug: str
+
+    @property
+    def archived_words(self) -> str:
+        return name_offsets(self.archived)
+
+
+def ledger_lines(ledger: Mapping[InputPartition, State], partitions: Sequence[Mapping[str, Any]]) -> list[LedgerLine]:
+    """partitions: as the broker told of them last; the ledger is shown without, too."""
+    edges = {(each["topic_id"], each["partition"]): each for each in partitions}
+    lines = []
+    for place, state in sorted(ledger.items(), key=lambda one: (one[1].topic, one[0].partition)):
+        edge = edges.get((place.topic_id, place.partition))
+        left = None
+        if edge is not None and edge["stable"] >= 0:
+            missing = state.done.missing(state.low, edge["stable"] - 1)
+            left = sum(last - first + 1 for first, last in missing)
+        pieces, cut = of_ledger(state, _MOST_RANGES)
+        lines.append(LedgerLine(state.topic, place.partition, state.low, left, draw(pieces), cut, len(state.tries)))
+    return lines
+
+
+def broker_lines(answer: Mapping[str, Any], ledger: Mapping[InputPartition, State], *, ours: bool) -> list[BrokerLine]:
+    """answer: of one group."""
+    states = {(each["topic"], each["partition"]): each for each in answer.get("states", [])}
+    lines: list[BrokerLine] = []
+    for each in answer["partitions"]:
+        state = states.get((each["topic"], each["partition"]))
+        archived = read_pieces(state["archived"]) if state else []
+        known = ledger.get(InputPartition(each["topic_id"], each["partition"]))
+        waiting = 0
+        if ours:
+            waiting = sum(_count_left(piece, known) for piece in archived)
+        lines.append(
+            BrokerLine(
+                each["topic"],
+                each["partition"],
+                each["start"],
+                state["end"] if state else -1,
+                each["end"],
+                each["lag"],
+                each["problem"],
+                draw(read_pieces(state["strip"])) if state else None,
+                state["cut"] if state else 0,
+                state["whole"] if state else False,
+                archived,
+                waiting,
+                f"ranges-{len(lines)}",
+            )
+        )
+    return lines
+
+
+def _count_left(piece: Piece, known: State | None) -> int:
+    if known is None:
+        return piece.size
+    missing = known.done.missing(max(piece.first, known.low), piece.last)
+    return sum(last - first + 1 for first, last in missing)
+
+
+def one(readers: Readers, who: Principal, group: str, seen: Seen) -> dict[str, Any]:
+    """What the page of one group shows. The ledger comes from the database, also while Kafka is away."""
+    connectors = who.filter_names(readers.of(group))
+    ledger = acts.ledger_of(connectors)
+    answer = seen.answer or {}
+    return {
+        "group": group,
+        "path": path_of(group),
+        "seen": seen,
+        "connectors": connectors,
+        "ours": bool(readers.of(group)),
+        "look": look_of(answer.get("state", "")),
+        "answer": answer,
+        "ledger": ledger_lines(ledger, answer.get("partitions", [])) if connectors else [],
+        "partitions": broker_lines(answer, ledger, ours=bool(connectors)) if answer else [],
+        "may": readers.verbs_on(who, group),
+    }
