@@ -36,7 +36,8 @@ Other comparisons with the real Kafka Connect: copies from Kafka to Kafka and a 
 tasks ([benchmarks-fencing.md](benchmarks-fencing.md)), how long a task delivers no records after its worker is killed
 ([benchmarks-kills.md](benchmarks-kills.md)), how long connectors take to start beside a long offsets topic
 ([benchmarks-starts.md](benchmarks-starts.md)), and what lists of 1,000 connectors and 200 open pages cost
-([benchmarks-lists.md](benchmarks-lists.md), [benchmarks-pages.md](benchmarks-pages.md)).
+([benchmarks-lists.md](benchmarks-lists.md), [benchmarks-pages.md](benchmarks-pages.md)), and what the ledger of a
+share group costs ([benchmarks-share.md](benchmarks-share.md)).
 
 ## Where it is slower, and why
 
