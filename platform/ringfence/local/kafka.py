@@ -93,7 +93,9 @@ class EmbeddedKafka:
         classpath = ["-cp", str(jars / "*")]
         config = self._configure([str(find_java()), *_FORMAT_JVM, *warm, *classpath])
         java = [str(find_java()), *_JVM, *warm, *self._jvm_options, *classpath]
-        if (self.data / "logs" / "__cluster_metadata-0").exists():
+        # A broker beside another controller waits by itself until its last registration is over.
+        controller = "controller" in self.properties.get("process.roles", "controller")
+        if controller and (self.data / "logs" / "__cluster_metadata-0").exists():
             unclean_shutdown.fence(java, self.data, self.log)
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._process = GuardedProcess.start(
