@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 
@@ -30,7 +30,14 @@ def loopback() -> Iterator[None]:
         worker_limits.declare(before)
 
 
-def config_of(postgres: Postgres, database: str = "ringfence", **settings: str) -> dict[str, str]:
+class HasPort(Protocol):
+    """Where a server listens."""
+
+    @property
+    def port(self) -> int: ...
+
+
+def config_of(postgres: HasPort, database: str = "ringfence", **settings: str) -> dict[str, str]:
     """settings: of the connector, with `_` for `.`."""
     return {
         "name": "local",

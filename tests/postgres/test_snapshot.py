@@ -52,7 +52,7 @@ def run_with_kills(stand: SnapshotStand, seed: int, kills: int, rows: int) -> li
         for number in range(stand.tasks):
             stand.begin(number)
         for kill in range(kills):
-            struck = kill % stand.tasks
+            struck = (kill + 1) % stand.tasks
             eventually(lambda struck=struck: is_within_a_range(stand, struck), 90, stand.logs, pause=0.1)  # type: ignore[misc]
             time.sleep(choice.uniform(0.0, 0.1))  # where the kill strikes is left to chance
             stand.strike(struck)
@@ -73,7 +73,7 @@ def run_with_kills(stand: SnapshotStand, seed: int, kills: int, rows: int) -> li
 
 def test_no_row_comes_twice_or_goes_back_in_time_under_sigkill(snapshot: Make) -> None:
     made = snapshot(2, snapshot_range_rows="700", max_batch_size="40")
-    assert run_with_kills(made, seed=1, kills=2, rows=4000) == []
+    assert run_with_kills(made, seed=1, kills=1, rows=4000) == []
     segments = [len(one.segments) for one in made.state().ranges.values()]
     assert max(segments) > 1, "no range was taken up again"
     assert len(segments) > 2

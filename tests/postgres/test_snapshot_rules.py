@@ -8,8 +8,16 @@ import psycopg
 import pytest
 
 from ringfence.connectors.api import ConnectorError, SourceRecord
+from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
+from ringfence.connectors.builtin.postgres.snapshot.gauges import SnapshotGauges
+from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, plan_records, range_partition
+from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState
+from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, Segment
 from ringfence.connectors.builtin.postgres.snapshot.range_reading import split_row
-from tests.postgres.local import Database, Run
+from ringfence.engine.plugins.instances import InstanceContext
+from ringfence.fencing.task.gauges import Gauges
+from tests.connectors.fakes import FakeOffsets
+from tests.postgres.local import Database, Run, config_of
 
 ALL = {"snapshot_mode": "initial", "snapshot_range_rows": "40", "max_batch_size": "30"}
 
@@ -204,3 +212,69 @@ def test_an_unfinished_snapshot_is_not_passed_over(database: Database) -> None:
 )
 def test_the_text_format_of_copy(line: bytes, row: list[bytes | None]) -> None:
     assert split_row(line) == row
+
+
+class Nowhere:
+    port = 1
+
+
+def config_tasks(offsets: FakeOffsets, most: int, **settings: str) -> list[str]:
+    connector = PostgresSourceConnector()
+    connector.context = InstanceContext(offsets, lambda: None)  # type: ignore[arg-type] # it only reads
+    names = {key.replace("_", "."): value for key, value in settings.items()}
+    connector.start({**config_of(Nowhere(), "none"), "snapshot.mode": "initial", **names})
+    try:
+        return [config["postgres.snapshot.share"] for config in connector.task_configs(most)]
+    finally:
+        connector.stop()
+
+
+def test_as_many_tasks_as_there_is_work_for() -> None:
+    offsets = FakeOffsets()
+    assert config_tasks(offsets, 4) == ["0/4", "1/4", "2/4", "3/4"]
+    assert config_tasks(offsets, 4, snapshot_mode="no_data") == ["0/1"]
+    table = PlannedTable(1, "public", "t", ("id",), (("10",),), 20)
+    plan = Plan("p", 0, (table,))
+    for record in plan_records("local", plan):
+        offsets.put(record.source_partition, record.source_offset)
+    offsets.put({"server": "local"}, {"lsn_commit": 5})
+    assert config_tasks(offsets, 4) == ["0/2", "1/2"]
+    for number in range(2):
+        done = RangeProgress("p", (Segment(None, "5:5:", 7),), ("3",), 3, done=True)
+        offsets.put(range_partition("local", table, number), done.as_offset())
+    assert config_tasks(offsets, 4) == ["0/1"]
+
+
+def test_what_is_told_of_a_snapshot_is_what_is_committed() -> None:
+    table = PlannedTable(1, "public", "t", ("id",), (("10",),), 50)
+    small = PlannedTable(2, "public", "u", ("id",), (), 3)
+    ranges = {
+        (1, 0): RangeProgress("p", rows=20, done=True),
+        (1, 1): RangeProgress("p", rows=5),
+        (2, 0): RangeProgress("p", rows=4, done=True),
+    }
+    gauges = Gauges()
+    SnapshotGauges(gauges).show(SnapshotState("s", None, Plan("p", 0, (table, small)), ranges))
+    told = {one["name"]: one["value"] for one in gauges.report()}
+    assert told["snapshot_tables_left"] == told["snapshot_ranges_left"] == 1
+    assert (told["snapshot_rows"], told["snapshot_rows_estimated"], told["snapshot_table_rows"]) == (29, 54, 25)
+
+
+def test_validation_says_what_would_be_read_and_what_would_come_twice(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE t (id integer PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 100)", "ANALYZE t"
+    )
+    database.execute("CREATE TABLE u (v integer)", "ALTER TABLE u REPLICA IDENTITY FULL")
+    config = {
+        **config_of(database.server, database.name),
+        "connector.class": "PostgresSource",
+        "snapshot.mode": "initial",
+    }
+    connector = PostgresSourceConnector()
+    assert connector.validate(config) == {}
+    initial, _, no_data = connector.list_choices(config)["snapshot.mode"]
+    assert initial.description.startswith("first 2 tables, about 100 rows")
+    assert "1 without a key" in initial.description
+    assert "no rows" in no_data.description
+    errors = connector.validate(config | {"transaction.boundary": "poll", "source.transactions": "split"})
+    assert "public.u" in errors["snapshot.mode"][0]

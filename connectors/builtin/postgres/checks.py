@@ -25,6 +25,13 @@ WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND (
     OR c.relreplident = 'i' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident))
 ORDER BY 1, 2
 """
+_KEYLESS: Final = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND NOT EXISTS (
+    SELECT FROM pg_index i WHERE i.indrelid = c.oid
+    AND CASE WHEN c.relreplident = 'i' THEN i.indisreplident ELSE i.indisprimary END)
+ORDER BY 1, 2
+"""
 
 
 def find_errors(config: Mapping[str, str]) -> Errors:
@@ -41,6 +48,8 @@ def find_errors(config: Mapping[str, str]) -> Errors:
                 publication=parsed.string(names.PUBLICATION),
                 mode=parsed.string(names.AUTOCREATE),
                 tables=captured_tables(session, selection_of(parsed)),
+                snapshot=parsed.string(names.SNAPSHOT),
+                boundary=config.get("transaction.boundary", "poll").strip().lower(),
             )
         finally:
             session.close()
@@ -59,12 +68,23 @@ class _Checks:
         self._database = database
         self._errors: Errors = {}
 
-    def run(self, *, slot: str, publication: str, mode: str, tables: list[tuple[str, str]]) -> Errors:
+    def run(
+        self,
+        *,
+        slot: str,
+        publication: str,
+        mode: str,
+        tables: list[tuple[str, str]],
+        snapshot: str,
+        boundary: str,
+    ) -> Errors:
         self._server()
         self._user_rights(tables)
         self._slot(slot)
         self._check_publication(publication, mode)
         self._identities(publication, tables)
+        if snapshot != names.NO_DATA:
+            self._check_snapshot(tables, boundary)
         if not tables:
             self._say(names.TABLES, "No table of the database matches the include and exclude lists. Correct them.")
         return self._errors
@@ -148,6 +168,26 @@ class _Checks:
             f"primary key, or as the owner: {mended} Or leave it out with {names.TABLES_EXCLUDE}; or, if its rows are "
             "only ever inserted, create the publication yourself.",
         )
+
+    def _check_snapshot(self, tables: list[tuple[str, str]], boundary: str) -> None:
+        ((standby,),) = self._session.query("SELECT pg_is_in_recovery()")
+        if standby:
+            self._say(
+                names.SNAPSHOT,
+                "The server is a standby, whose snapshots do not say which transactions they see. Read from the "
+                f"primary, or set {names.SNAPSHOT}={names.NO_DATA}.",
+            )
+        if boundary == "connector":
+            return
+        wanted = set(tables)
+        keyless = [f"{schema}.{table}" for schema, table in self._session.query(_KEYLESS) if (schema, table) in wanted]
+        if keyless:
+            self._say(
+                names.SNAPSHOT,
+                f"Rows of {len(keyless)} tables without a key, {keyless[0]} among them, are read in one Kafka "
+                "transaction each, so that a restart reads none of them twice. Set transaction.boundary=connector, add "
+                f"primary keys, or leave the tables out with {names.TABLES_EXCLUDE}.",
+            )
 
     def _check_publication(self, name: str, mode: str) -> None:
         known = self._session.query(

@@ -6,6 +6,7 @@ from typing import Final
 
 from ringfence.connectors.api import Choice
 from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.selection import Selection
 from ringfence.connectors.builtin.postgres.session import Session
 
 MOST: Final = 500
@@ -27,6 +28,14 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
 GROUP BY 1 ORDER BY 1
 """
+_ROWS: Final = """
+SELECT n.nspname, c.relname, CASE WHEN c.reltuples >= 0 THEN c.reltuples ELSE pg_relation_size(c.oid) / 100 END::int8,
+       pg_relation_size(c.oid),
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid
+               AND CASE WHEN c.relreplident = 'i' THEN i.indisreplident ELSE i.indisprimary END)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND c.relpersistence = 'p'
+"""
 
 
 def list_choices(session: Session) -> Mapping[str, Sequence[Choice]]:
@@ -45,6 +54,21 @@ def list_choices(session: Session) -> Mapping[str, Sequence[Choice]]:
         names.TABLES: tables,
         names.TABLES_EXCLUDE: tables,
     }
+
+
+def describe_snapshot(session: Session, selection: Selection) -> Sequence[Choice]:
+    """For `snapshot.mode`: what each would read now."""
+    found = [row for row in session.query(_ROWS) if selection.has_table(row[0], row[1])]
+    rows, size = sum(row[2] for row in found), sum(row[3] for row in found)
+    keyless = sum(not row[4] for row in found)
+    what = f"{len(found):,} table{'s' if len(found) != 1 else ''}, about {rows:,} rows, {_size(size)}"
+    if keyless:
+        what += f"; {keyless:,} without a key, each in one transaction"
+    return [
+        Choice(names.INITIAL, f"first {what}; then changes"),
+        Choice(names.INITIAL_ONLY, f"{what}; nothing else"),
+        Choice(names.NO_DATA, "no rows, only changes from now on"),
+    ]
 
 
 def pattern(name: str) -> str:

@@ -100,12 +100,14 @@ class PostgresSourceConnector(SourceConnector):
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         if not self._reached:  # `validate` has waited for the server, in vain
             return {}
-        from ringfence.connectors.builtin.postgres.choices import list_choices
+        from ringfence.connectors.builtin.postgres.capture import selection_of
+        from ringfence.connectors.builtin.postgres.choices import describe_snapshot, list_choices
         from ringfence.connectors.builtin.postgres.session import Server, Session
 
-        session = Session(Server(names.CONFIG_DEF.parse(config), config.get("name", "")))
+        parsed = names.CONFIG_DEF.parse(config)
+        session = Session(Server(parsed, config.get("name", "")))
         try:
-            return list_choices(session)
+            return {**list_choices(session), names.SNAPSHOT: describe_snapshot(session, selection_of(parsed))}
         finally:
             session.close()
 

@@ -1,6 +1,7 @@
 """A task's way through a snapshot: the plan, its share of the ranges, and the wait for the other tasks."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -17,6 +18,7 @@ from ringfence.connectors.api import (
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.session import one_line
 from ringfence.connectors.builtin.postgres.setup import Setup
+from ringfence.connectors.builtin.postgres.snapshot.gauges import SnapshotGauges
 from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, plan_records
 from ringfence.connectors.builtin.postgres.snapshot.planner import find_tables, make_plan
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
@@ -25,6 +27,7 @@ from ringfence.connectors.builtin.postgres.snapshot.reading_phase import Limits,
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.5
+_SHOW_SECONDS: Final = 5.0
 _RUNNING: Final = """
 SELECT transactionid::text FROM pg_locks
 WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
@@ -56,6 +59,8 @@ class SnapshotRun:
         self._running: set[int] | None = None
         self._phase: ReadingPhase | None = None
         self.state: SnapshotState | None = None
+        self._gauges = SnapshotGauges(context.metrics) if number == 0 else None
+        self._look_at = time.monotonic() + _SHOW_SECONDS
         known = find_state(setup.prefix, mode, context.offset_reader.offset)
         if known.plan is not None:
             self._begin(known.plan, context.offset_reader.offset)
@@ -68,6 +73,8 @@ class SnapshotRun:
             self._await_plan()
             return None
         if not self._phase.done:
+            if self._number == 0 and time.monotonic() >= self._look_at:
+                self._look()
             return self._phase.poll()
         if self.state is None:
             self._await_others()
@@ -140,11 +147,19 @@ class SnapshotRun:
         self._context.wait(_LOOK_SECONDS)
         if self._number:
             return  # the first task goes on when all are done
-        state = find_state(self._setup.prefix, self._mode, self._context.read_offsets().offset)
+        state = self._look()
         if state.complete:
             rows = sum(one.rows for one in state.ranges.values())
             logger.info("The snapshot is complete: %d rows", rows)
             self.state = state
+
+    def _look(self) -> SnapshotState:
+        """What all tasks have committed."""
+        state = find_state(self._setup.prefix, self._mode, self._context.read_offsets().offset)
+        if self._gauges is not None:
+            self._gauges.show(state)
+        self._look_at = time.monotonic() + _SHOW_SECONDS
+        return state
 
     def close(self) -> None:
         """Let go of the server."""

@@ -1,0 +1,73 @@
+"""How far a snapshot is, for the connector's page, the API and alerts: what is committed, by all tasks together."""
+
+import time
+from collections import deque
+from typing import Final
+
+from ringfence.connectors.api import Gauge, SourceMetrics
+from ringfence.connectors.builtin.postgres.snapshot.plan import PlannedTable
+from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState
+
+_MOST_TABLES: Final = 20
+"""That are told of one by one: the first ones that are not finished."""
+_RATE_SECONDS: Final = 60.0
+
+
+class SnapshotGauges:
+    """Told by the first task."""
+
+    def __init__(self, metrics: SourceMetrics) -> None:
+        gauge = metrics.gauge
+        self._metrics = metrics
+        self._tables = gauge("snapshot_tables_left", "Tables of the snapshot that are not read yet")
+        self._ranges = gauge("snapshot_ranges_left", "Ranges of the snapshot that are not read yet")
+        self._rows = gauge("snapshot_rows", "Rows of the snapshot that are in Kafka")
+        self._estimate = gauge("snapshot_rows_estimated", "Rows that the snapshot has, as the database estimates")
+        self._rate = gauge("snapshot_rows_per_second", "Rows of the snapshot a second, over the last minute")
+        self._seconds = gauge("snapshot_left", "Time until the snapshot is read, at this rate", unit="seconds")
+        self._seen: deque[tuple[float, int]] = deque()
+        self._by_table: dict[str, Gauge] = {}
+
+    def show(self, state: SnapshotState) -> None:
+        """What is committed now."""
+        if state.plan is None:
+            return
+        left = [one for one in state.plan.tables if not self._is_read(state, one)]
+        rows = sum(progress.rows for progress in state.ranges.values())
+        remaining = sum(max(0, one.rows - self._count_rows(state, one)) for one in left)
+        self._tables.set(len(left))
+        self._ranges.set(sum(not progress.done for progress in state.ranges.values()))
+        self._rows.set(rows)
+        self._estimate.set(rows + remaining)
+        rate = self._measure_rate(rows)
+        self._rate.set(rate if left else None)
+        self._seconds.set(None if not left else remaining / rate if rate else None)
+        self._show_tables(state, left)
+
+    def _show_tables(self, state: SnapshotState, left: list[PlannedTable]) -> None:
+        names = {f"{one.schema}.{one.name}": one for one in left}
+        for name in list(self._by_table):
+            if name not in names:
+                self._by_table.pop(name).set(None)
+        for name, one in names.items():
+            if len(self._by_table) >= _MOST_TABLES and name not in self._by_table:
+                break
+            of_all = f"Rows of the table that are in Kafka, of about {one.rows}"
+            gauge = self._by_table[name] = self._metrics.gauge("snapshot_table_rows", of_all, labels={"table": name})
+            gauge.set(self._count_rows(state, one))
+
+    @staticmethod
+    def _is_read(state: SnapshotState, table: PlannedTable) -> bool:
+        return all(state.ranges[table.oid, number].done for number in range(table.ranges))
+
+    @staticmethod
+    def _count_rows(state: SnapshotState, table: PlannedTable) -> int:
+        return sum(state.ranges[table.oid, number].rows for number in range(table.ranges))
+
+    def _measure_rate(self, rows: int) -> float | None:
+        now = time.monotonic()
+        self._seen.append((now, rows))
+        while now - self._seen[0][0] > _RATE_SECONDS:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        return (rows - before) / (now - since) if now > since else None
