@@ -1,0 +1,1 @@
+"""SqlSource: the rows of tables, by queries."""

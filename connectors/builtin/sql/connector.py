@@ -1,0 +1,118 @@
+"""SqlSource: the counterpart of the JDBC source connector."""
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import ClassVar, Final
+
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigException,
+    ConnectorError,
+    ExactlyOnceSupport,
+    ParsedConfig,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from ringfence.connectors.builtin.sql import settings as names
+from ringfence.connectors.builtin.sql.settings import CONFIG_DEF
+
+logger = logging.getLogger(__name__)
+
+_EXTRA: Final = "SqlSource needs SQLAlchemy, which is not installed here: pip install 'ringfence[sql]' on every worker."
+
+
+class SqlSourceConnector(SourceConnector):
+    """Tables are dealt to up to `tasks.max` tasks; each task queries its tables in turns."""
+
+    version: ClassVar[str] = "1.0.0"
+    aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG_DEF
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        try:
+            from ringfence.connectors.builtin.sql.task import SqlSourceTask
+        except ModuleNotFoundError as error:
+            raise ConnectorError(_EXTRA) from error
+        return SqlSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+        self._parsed = CONFIG_DEF.parse(config)
+        self._tables = _read_tables(self._parsed)
+        self._stopped = threading.Event()
+        threading.Thread(target=self._watch, name="tables", daemon=True).start()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        count = min(max_tasks, len(self._tables))
+        dealt = [self._tables[index::count] for index in range(count)]
+        return [{**self._config, names.TASK_TABLES: json.dumps(tables)} for tables in dealt]
+
+    def stop(self) -> None:
+        if hasattr(self, "_stopped"):
+            self._stopped.set()
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        try:
+            parsed = CONFIG_DEF.parse(config)
+        except ConfigException:
+            return {}  # the definition has said so already
+        try:
+            from ringfence.connectors.builtin.sql.checks import find_errors
+        except ModuleNotFoundError:
+            return {"connector.class": [_EXTRA]}
+        return find_errors(parsed)
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Not where a table is read as a whole: its rows have no positions."""
+        bulk = config.get(names.MODE, "").strip() == names.BULK
+        return ExactlyOnceSupport.UNSUPPORTED if bulk else ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """Any offset may be deleted; a new one needs a partition that names a table, and integers."""
+        for partition, offset in offsets:
+            if not isinstance(partition.get("table"), str):
+                raise ConnectorError(f"The partition {dict(partition)} must name a table under 'table'.")
+            numbers = [value for key, value in (offset or {}).items() if key != "after"]
+            if any(not isinstance(one, int) or isinstance(one, bool) for one in numbers if one is not None):
+                raise ConnectorError(f"The offset {dict(offset or {})} must hold integers only.")
+        return True
+
+    def _watch(self) -> None:
+        """Ask for other tasks when tables came or went."""
+        while not self._stopped.wait(self._parsed.integer(names.TABLE_INTERVAL) / 1000):
+            try:
+                tables = _read_tables(self._parsed)
+            except ConnectorError as error:
+                logger.warning("Tables cannot be listed now: %s", error)
+                continue
+            if tables != self._tables:
+                self._tables = tables
+                self.context.request_task_reconfiguration()
+
+
+def _read_tables(parsed: ParsedConfig) -> list[tuple[str | None, str]]:
+    """Raises `ConnectorError`."""
+    try:
+        import sqlalchemy as sa
+
+        from ringfence.connectors.builtin.sql.database import Database, explain
+        from ringfence.connectors.builtin.sql.tables import list_tables
+    except ModuleNotFoundError as error:
+        raise ConnectorError(_EXTRA) from error
+    database = Database(parsed)
+    try:
+        with closing(database.engine().connect()) as connection:
+            return list_tables(database, connection, parsed)
+    except sa.exc.SQLAlchemyError as error:
+        raise ConnectorError(f"{names.URL}: the database cannot be read: {explain(error)}.") from error

@@ -1,0 +1,144 @@
+"""Connections to the database that a configuration names. Needs SQLAlchemy; the driver of the dialect, too."""
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.pool import NullPool
+
+from ringfence.connectors import egress, files, worker_limits
+from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
+from ringfence.connectors.builtin.sql import settings as names
+
+CONNECT_SECONDS: Final = 10
+_NO_FILE: Final = os.devnull + "/none"
+_PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
+_DRIVERS: Final = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
+_OPTIONS: Final = {"postgresql": {"sslmode"}, "mysql": {"charset"}, "mariadb": {"charset"}}
+"""Parameters that a URL may have: others can name files of the worker."""
+_URL: Final = re.compile(r"(?:jdbc:)?(?P<kind>[a-z0-9]+)(?:\+(?P<driver>[a-z0-9_]+))?:(?P<rest>.*)", re.DOTALL)
+
+
+class Database:
+    """Where to connect to, and as whom. Raises `ConnectorError` for what the worker does not allow."""
+
+    def __init__(self, parsed: ParsedConfig) -> None:
+        self._url, self._options = _translate(parsed)
+        self.kind = self._url.get_backend_name()
+        self.name = self._url.database or ""
+
+    def engine(self) -> Engine:
+        """Connections are in autocommit mode and in UTC. Connecting raises `sqlalchemy.exc.DBAPIError`."""
+        try:
+            made = sa.create_engine(
+                self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args=self._options
+            )
+        except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
+            raise ConnectorError(
+                f"{names.URL}: there is no driver for {self.kind} databases here ({error}). Install one on every "
+                "worker: pip install 'ringfence[sql]' brings those for PostgreSQL, MySQL and MariaDB."
+            ) from error
+        if self.kind in ("mysql", "mariadb"):
+            sa.event.listen(made, "connect", _use_utc)
+        return made
+
+    def read_now(self, connection: Connection) -> datetime:
+        """The server's time, with its time zone."""
+        now: Any = connection.scalar(sa.select(sa.func.current_timestamp()))
+        moment: datetime = datetime.fromisoformat(now) if isinstance(now, str) else now  # a string of SQLite
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def explain(error: sa.exc.SQLAlchemyError) -> str:
+    """What the driver says, without the statement and its values."""
+    cause = getattr(error, "orig", None) or error
+    return " ".join(str(cause).split())[:500]
+
+
+def _translate(parsed: ParsedConfig) -> tuple[URL, dict[str, object]]:
+    text = parsed.string(names.URL).strip()
+    found = _URL.fullmatch(text)
+    if found is None:
+        raise ConnectorError(f"{names.URL} must have the form jdbc:postgresql://host:5432/database.")
+    kind = "postgresql" if found["kind"] == "postgres" else found["kind"]
+    if kind == "sqlite":
+        return _sqlite(found["rest"])
+    if kind not in _DRIVERS:
+        raise ConnectorError(
+            f"{names.URL}: databases of the kind {kind!r} are not supported. Supported are postgresql, mysql, mariadb "
+            "and sqlite; other databases through a JDBC plugin in plugin.path."
+        )
+    parts = urlsplit(f"{kind}:{found['rest']}")
+    try:
+        host, port = parts.hostname, parts.port or _PORTS[kind]
+    except ValueError as error:
+        raise ConnectorError(f"{names.URL}: the port is not a number.") from error
+    database = parts.path.strip("/")
+    if not host or not database:
+        raise ConnectorError(f"{names.URL} must name a host and a database: jdbc:{kind}://host:{port}/database.")
+    if parts.username or parts.password:
+        raise ConnectorError(f"{names.URL} must not hold a user or password: set {names.USER} and {names.PASSWORD}.")
+    options = _query_options(kind, dict(parse_qsl(parts.query, keep_blank_values=True)))
+    address = _address(host, port)
+    connect: dict[str, object] = {"connect_timeout": CONNECT_SECONDS, **options}
+    if kind == "postgresql":
+        # libpq connects to the address that was checked, and compares certificates with the name.
+        connect |= {"hostaddr": address, "passfile": _NO_FILE, "sslcert": _NO_FILE, "sslkey": _NO_FILE}
+        connect |= {"options": "-c timezone=UTC", "application_name": "ringfence", "gssencmode": "disable"}
+    else:
+        host = address
+        connect |= {"read_default_file": None, "local_infile": False}
+    password = parsed.get(names.PASSWORD)
+    return (
+        URL.create(
+            _DRIVERS[kind],
+            username=str(parsed.get(names.USER) or "") or None,
+            password=password.value if isinstance(password, Password) else None,
+            host=host,
+            port=port,
+            database=database,
+        ),
+        connect,
+    )
+
+
+def _query_options(kind: str, given: Mapping[str, str]) -> dict[str, str]:
+    unknown = sorted(given.keys() - _OPTIONS[kind])
+    if unknown:
+        raise ConnectorError(
+            f"{names.URL}: the parameter {unknown[0]} is not allowed. Allowed: {', '.join(sorted(_OPTIONS[kind]))}."
+        )
+    return dict(given)
+
+
+def _address(host: str, port: int) -> str:
+    try:
+        return egress.Policy(worker_limits.current().egress).addresses(host, port)[0]
+    except egress.Refused as error:
+        raise ConnectorError(f"{names.URL}: {error}.") from error
+    except (OSError, UnicodeError) as error:
+        raise ConnectorError(f"{names.URL}: the host {host} is not known here ({error}).") from error
+
+
+def _sqlite(rest: str) -> tuple[URL, dict[str, object]]:
+    """`sqlite:////path` as SQLAlchemy writes it, `jdbc:sqlite:/path` as JDBC does. Read only."""
+    path = rest.partition("?")[0]
+    path = path.removeprefix("//").removeprefix("/") if path.startswith("////") else path.removeprefix("//")
+    if not path.startswith("/"):
+        raise ConnectorError(f"{names.URL} must give the whole path: jdbc:sqlite:/path.")
+    os.close(files.open_allowed(path))
+    real = os.path.realpath(path)
+    quoted = real.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return URL.create("sqlite", database=f"file:{quoted}", query={"mode": "ro", "uri": "true"}), {
+        "timeout": CONNECT_SECONDS
+    }
+
+
+def _use_utc(connection: Any, _: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00'")

@@ -1,0 +1,267 @@
+"""How rows are chosen: a class a mode. A new mode is a class here, and a line in `MODES`.
+
+Each batch ends where reading can go on exactly: its offset says which rows were read, whatever transaction they are
+committed in.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, tzinfo
+from typing import Any, ClassVar, Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from ringfence.connectors.api import ConnectorError, ParsedConfig, SourceOffset
+from ringfence.connectors.builtin.sql import settings as names
+from ringfence.connectors.builtin.sql.database import Database
+from ringfence.connectors.builtin.sql.zones import load_zone, of_offset, to_column, to_offset
+
+Row = Sequence[Any]
+
+
+class Batch(NamedTuple):
+    """Rows with an offset after each (the same for rows that belong together); more: whether to ask again at once.
+
+    end: the offset after the batch where there is no row that could carry it, else None.
+    """
+
+    rows: Sequence[Row]
+    offsets: Sequence[dict[str, object]]
+    more: bool
+    end: dict[str, object] | None = None
+
+
+class Mode(ABC):
+    """Reads one table."""
+
+    exact: ClassVar[bool] = True
+    """Whether every row that is read is read once."""
+
+    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
+        """Raises `ConnectorError` for a table that cannot be read so."""
+        self._database = database
+        self._table = table
+        self._limit = parsed.integer(names.BATCH_ROWS)
+        self._zone: tzinfo = load_zone(parsed.string(names.ZONE))
+        self._delay = timedelta(milliseconds=parsed.integer(names.DELAY))
+        self._initial = parsed.get(names.INITIAL)
+
+    @abstractmethod
+    def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
+        """The next rows. Raises `sqlalchemy.exc.SQLAlchemyError`."""
+
+    def _rows(self, connection: Connection, statement: "sa.Select[Any]") -> list[Row]:
+        return [*connection.execute(statement)]
+
+    def _place(self, column: "sa.Column[Any]") -> int:
+        return list(self._table.columns).index(column)
+
+
+class Bulk(Mode):
+    """All rows, each time. Rows have no positions: a restart reads the table again."""
+
+    exact: ClassVar[bool] = False
+
+    def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
+        rows = self._rows(connection, sa.select(self._table))
+        return Batch(rows, [{}] * len(rows), False)
+
+
+class Incrementing(Mode):
+    """Rows with larger numbers than before."""
+
+    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
+        super().__init__(database, table, parsed)
+        self._column = find_column(table, parsed, names.INCREMENTING)
+        self._at = self._place(self._column)
+
+    def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
+        statement = sa.select(self._table).order_by(self._column).limit(self._limit)
+        if offset is not None:
+            statement = statement.where(self._column > number_in(offset))
+        else:
+            statement = statement.where(self._column.is_not(None))
+        rows = self._rows(connection, statement)
+        return Batch(rows, [{"incrementing": int(row[self._at])} for row in rows], len(rows) == self._limit)
+
+
+class Timestamp(Mode):
+    """Rows with later times than before. Rows with one time are one batch: the offset cannot stand between them."""
+
+    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
+        super().__init__(database, table, parsed)
+        self._column = find_column(table, parsed, names.TIMESTAMP)
+        if not isinstance(self._column.type, sa.DateTime):
+            raise ConnectorError(f"{names.TIMESTAMP}: the column {self._column.name} holds no times with dates.")
+        self._at = self._place(self._column)
+        self._naive = not self._column.type.timezone
+
+    def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
+        if offset is None and self._initial == -1:
+            # Committed before anything is read, so that "now" stays the same.
+            return Batch([], [], True, to_offset(self._database.read_now(connection), self._zone))
+        return self._read(connection, offset)
+
+    def _read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
+        column, bound = self._column, self._find_bound(connection)
+        statement = sa.select(self._table).where(column < bound).order_by(column)
+        if (start := self._start(connection, offset)) is not None:
+            statement = statement.where(column > start)
+        rows = self._rows(connection, statement.limit(self._limit + 1))
+        if len(rows) <= self._limit:
+            return self._batch(rows, False)
+        last = rows[-1][self._at]
+        whole = [row for row in rows if row[self._at] != last]
+        return self._batch(whole or self._rows(connection, sa.select(self._table).where(column == last)), True)
+
+    def _batch(self, rows: Sequence[Row], more: bool) -> Batch:
+        return Batch(rows, [to_offset(row[self._at], self._zone) for row in rows], more)
+
+    def _find_bound(self, connection: Connection) -> datetime:
+        """Rows from here on may still become more."""
+        now: datetime = self._database.read_now(connection)
+        return to_column(now - self._delay, self._zone, naive=self._naive)
+
+    def _start(self, connection: Connection, offset: SourceOffset | None) -> datetime | None:
+        if offset is not None and "timestamp" in offset:
+            return self._moment(offset)
+        if self._initial is None:
+            return None
+        return of_offset(int(str(self._initial)), 0, self._zone, naive=self._naive)
+
+    def _moment(self, offset: SourceOffset) -> datetime:
+        milliseconds, nanos = offset["timestamp"], offset.get("timestamp_nanos")
+        if not isinstance(milliseconds, int):
+            raise wrong_offset(offset)
+        nanos = nanos if isinstance(nanos, int) else milliseconds % 1000 * 1_000_000
+        return of_offset(milliseconds, nanos, self._zone, naive=self._naive)
+
+
+class TimestampIncrementing(Timestamp):
+    """Rows with later times than before, and with larger numbers at the same time."""
+
+    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
+        super().__init__(database, table, parsed)
+        self._number = find_column(table, parsed, names.INCREMENTING)
+        self._number_at = self._place(self._number)
+
+    def _read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
+        column, number = self._column, self._number
+        statement = sa.select(self._table).where(column < self._find_bound(connection)).order_by(column, number)
+        if (start := self._start(connection, offset)) is not None:
+            after = column > start
+            if offset is not None and "incrementing" in offset:
+                after = sa.or_(after, sa.and_(column == start, number > number_in(offset)))
+            statement = statement.where(after)
+        rows = self._rows(connection, statement.where(number.is_not(None)).limit(self._limit))
+        offsets = [{"incrementing": int(row[self._number_at]), **to_offset(row[self._at], self._zone)} for row in rows]
+        return Batch(rows, offsets, len(rows) == self._limit)
+
+
+class Xmin(Mode):
+    """Rows that transactions of PostgreSQL have written: all whose transaction id is between two horizons.
+
+    A horizon is the oldest transaction that is still open: everything before it is decided and visible. So no row of a
+    transaction that commits late is missed, whatever it holds. Offset: `{"xmin": horizon}`; in the midst of many rows
+    `{"xmin": from, "to": horizon, "after": [primary key]}`. Transaction ids of rows have 32 bits and are compared as
+    such: a row that has not changed for four thousand million transactions may come again, and none is missed.
+    """
+
+    _BITS: ClassVar[int] = (1 << 32) - 1
+
+    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
+        super().__init__(database, table, parsed)
+        if database.kind != "postgresql":
+            raise ConnectorError(f"{names.MODE}={names.XMIN} is for PostgreSQL. Choose another mode.")
+        key = list(table.primary_key.columns)
+        self._key = key if all(isinstance(one.type, sa.Integer | sa.String) for one in key) else []
+        self._key_at = [self._place(one) for one in self._key]
+
+    def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
+        start, to, after = self._position(offset)
+        if to is None:
+            to = self._horizon(connection)
+            if start is not None and to <= start:
+                return Batch([], [], False)
+        statement = sa.select(self._table).where(self._written_between(start, to))
+        if self._key:
+            statement = statement.order_by(*self._key).limit(self._limit)
+            if after is not None:
+                values = [sa.literal(value, one.type) for value, one in zip(after, self._key, strict=True)]
+                statement = statement.where(sa.tuple_(*self._key) > sa.tuple_(*values))
+        rows = self._rows(connection, statement)
+        done: dict[str, object] = {"xmin": to}
+        if not self._key or len(rows) < self._limit:
+            # All of these are in, or none: without a key nothing says where in them one is.
+            offsets = [self._within(start, to, row) for row in rows[:-1]] + [done] * bool(rows)
+            return Batch(rows, offsets if self._key else [done] * len(rows), False, None if rows else done)
+        return Batch(rows, [self._within(start, to, row) for row in rows], True)
+
+    def _within(self, start: int | None, to: int, row: Row) -> dict[str, object]:
+        return {"xmin": start, "to": to, "after": [row[at] for at in self._key_at]}
+
+    def _position(self, offset: SourceOffset | None) -> tuple[int | None, int | None, Sequence[object] | None]:
+        if offset is None:
+            return None, None, None
+        start, to, after = offset.get("xmin"), offset.get("to"), offset.get("after")
+        if to is None and isinstance(start, int):
+            return start, None, None
+        if (start is None or isinstance(start, int)) and isinstance(to, int) and isinstance(after, list):
+            if len(after) == len(self._key):
+                return start, to, after
+            raise ConnectorError(
+                f"The primary key of {self._table.name} has changed while it was read. Stop the connector and reset "
+                "the table's offset."
+            )
+        raise wrong_offset(offset)
+
+    def _horizon(self, connection: Connection) -> int:
+        return int(str(connection.scalar(sa.text("SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))))
+
+    def _written_between(self, start: int | None, to: int) -> "sa.ColumnElement[bool]":
+        """In arithmetic of 32 bits, as PostgreSQL compares transaction ids."""
+        xmin = f'"{self._table.name}".xmin::text::bigint' if '"' not in self._table.name else "xmin::text::bigint"
+        if start is None:
+            # Visible and not between the horizon and the newest transaction: written before, however long ago.
+            return sa.text(
+                f"(({xmin} - {to}) & {self._BITS}) >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint - {to}"
+            )  # type: ignore[return-value]
+        return sa.text(f"(({xmin} - {start}) & {self._BITS}) < {to - start}")  # type: ignore[return-value]
+
+
+MODES: Final[Mapping[str, type[Mode]]] = {
+    names.BULK: Bulk,
+    names.INCREMENTING_MODE: Incrementing,
+    names.TIMESTAMP_MODE: Timestamp,
+    names.BOTH_MODE: TimestampIncrementing,
+    names.XMIN: Xmin,
+}
+
+
+def find_column(table: sa.Table, parsed: ParsedConfig, setting: str) -> "sa.Column[Any]":
+    """The column that a setting names. Raises `ConnectorError` where it is missing, or may be null."""
+    name = str(parsed.get(setting) or "").strip()
+    column = table.columns.get(name)
+    if column is None:
+        raise ConnectorError(f"{setting}: the table {table.name} has no column {name or '(none is set)'}.")
+    if column.nullable and parsed.boolean(names.NON_NULL):
+        raise ConnectorError(
+            f"{setting}: the column {name} of {table.name} may be null, and rows with a null there would never be "
+            f"read. Declare it NOT NULL, or set {names.NON_NULL}=false."
+        )
+    return column
+
+
+def number_in(offset: SourceOffset) -> int:
+    number = offset.get("incrementing")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise wrong_offset(offset)
+    return number
+
+
+def wrong_offset(offset: SourceOffset) -> ConnectorError:
+    return ConnectorError(
+        f"The offset {dict(offset)} is not one of this mode. Set the former {names.MODE}, or stop the connector and "
+        "reset its offsets."
+    )

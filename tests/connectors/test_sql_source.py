@@ -1,0 +1,245 @@
+"""SqlSource on SQLite: offsets, order, types and what validation says."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ringfence.connectors import worker_limits
+from ringfence.connectors.api import ConnectorError, OffsetRecord, RecordBatch, SourceRecord, Struct
+from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
+from ringfence.connectors.builtin.sql.task import SqlSourceTask
+from ringfence.connectors.builtin.sql.zones import load_zone, of_offset, to_offset
+from ringfence.connectors.worker_limits import WorkerLimits
+from tests.connectors.fakes import FakeContext, FakeOffsets
+
+
+@pytest.fixture(autouse=True)
+def roots(tmp_path: Path) -> Iterator[None]:
+    former = worker_limits.current()
+    worker_limits.declare(WorkerLimits((str(tmp_path),)))
+    yield
+    worker_limits.declare(former)
+
+
+class Sqlite:
+    """A database in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.connection = sqlite3.connect(path, isolation_level=None)
+
+    def run(self, statement: str, *values: object) -> None:
+        self.connection.execute(statement, values)
+
+    def config(self, mode: str, **more: str) -> dict[str, str]:
+        return {
+            "connection.url": f"jdbc:sqlite:{self.path}",
+            "mode": mode,
+            "topic.prefix": "db.",
+            "tables": '[[null, "t"]]',
+            "timestamp.delay.interval.ms": "0",
+            "poll.interval.ms": "10",
+            **{key.replace("_", "."): value for key, value in more.items()},
+        }
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Sqlite]:
+    made = Sqlite(tmp_path / "database.sqlite")
+    yield made
+    made.connection.close()
+
+
+class Seen:
+    """Records and offsets as they would be committed."""
+
+    def __init__(self, offsets: Mapping[str, Mapping[str, object]] | None = None) -> None:
+        self.rows: list[dict[str, object]] = []
+        self.batches: list[int] = []
+        self.offsets = dict(offsets or {})
+
+    def run(self, config: Mapping[str, str], polls: int = 3) -> "Seen":
+        task = SqlSourceTask()
+        task.context = FakeContext(FakeOffsets([(orjson.loads(key), each) for key, each in self.offsets.items()]))
+        task.start(config)
+        for _ in range(polls):
+            for table in task._tables:
+                table.due = 0.0
+            self.take(task.poll())
+        task.stop()
+        return self
+
+    def take(self, polled: Sequence[SourceRecord] | RecordBatch | None) -> None:
+        assert not isinstance(polled, RecordBatch)
+        self.batches.append(len(polled or ()))
+        for record in polled or ():
+            if not isinstance(record, OffsetRecord):
+                assert isinstance(record.value, Struct)
+                self.rows.append(dict(zip(record.value.schema.names, record.value.values, strict=True)))
+            assert record.source_offset is not None
+            self.offsets[orjson.dumps(record.source_partition, option=orjson.OPT_SORT_KEYS).decode()] = (
+                record.source_offset
+            )
+
+    def column(self, name: str) -> list[object]:
+        return [row[name] for row in self.rows]
+
+
+def test_incrementing_goes_on_after_the_last_number(sqlite: Sqlite) -> None:
+    sqlite.run("create table t (id integer primary key not null, x text)")
+    for number in range(7):
+        sqlite.run("insert into t values (?, ?)", number, f"x{number}")
+    config = sqlite.config("incrementing", incrementing_column_name="id", batch_max_rows="3")
+    seen = Seen()
+    for _ in range(4):
+        seen.run(config, polls=1)
+    assert seen.column("id") == list(range(7))
+    assert seen.offsets == {'{"protocol":"1","table":"t"}': {"incrementing": 6}}
+    sqlite.run("insert into t values (8, 'late')")
+    assert seen.run(config).column("x")[-1] == "late"
+    assert len(seen.rows) == 8
+
+
+times = st.lists(st.integers(0, 5), min_size=1, max_size=25)
+
+
+@given(times=times, limit=st.integers(1, 6), both=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_equal_times_over_the_end_of_a_batch(
+    tmp_path_factory: pytest.TempPathFactory, times: list[int], limit: int, both: bool
+) -> None:
+    path = tmp_path_factory.mktemp("sql") / "database.sqlite"
+    worker_limits.declare(WorkerLimits((str(path.parent),)))
+    sqlite = Sqlite(path)
+    sqlite.run("create table t (id integer primary key not null, at datetime not null)")
+    for number, second in enumerate(times):
+        sqlite.run("insert into t values (?, ?)", number, f"2026-01-01 00:00:0{second}.250000")
+    mode = "timestamp+incrementing" if both else "timestamp"
+    config = sqlite.config(mode, timestamp_column_name="at", incrementing_column_name="id", batch_max_rows=str(limit))
+    seen = Seen()
+    for _ in range(len(times) + 2):  # killed after every batch
+        seen.run(config, polls=1)
+    sqlite.connection.close()
+    assert sorted(seen.column("id"), key=int) == list(range(len(times)))  # type: ignore[arg-type]
+    assert seen.column("at") == sorted(seen.column("at"))  # type: ignore[type-var]
+    if both:
+        assert max(seen.batches) <= limit
+
+
+def test_rows_younger_than_the_delay_wait(sqlite: Sqlite) -> None:
+    sqlite.run("create table t (id integer primary key not null, at datetime not null)")
+    now = datetime.now(UTC).replace(tzinfo=None)
+    for number, age in enumerate((3600, 1)):
+        sqlite.run("insert into t values (?, ?)", number, str(now - timedelta(seconds=age)))
+    config = sqlite.config("timestamp", timestamp_column_name="at")
+    assert Seen().run({**config, "timestamp.delay.interval.ms": "600000"}).column("id") == [0]
+    seen = Seen().run({**config, "timestamp.initial": "-1"})
+    assert seen.rows == []
+    sqlite.run("insert into t values (3, ?)", str(datetime.now(UTC).replace(tzinfo=None) + timedelta(seconds=-0.0)))
+    assert len(seen.offsets) == 1  # "now" was committed, and does not move
+
+
+def test_bulk_reads_all_each_time_and_promises_nothing(sqlite: Sqlite) -> None:
+    sqlite.run("create table t (id integer)")
+    sqlite.run("insert into t values (1), (null)")
+    assert Seen().run(sqlite.config("bulk"), polls=2).column("id") == [1, None, 1, None]
+    assert SqlSourceConnector().exactly_once_support(sqlite.config("bulk")) == "UNSUPPORTED"
+    assert SqlSourceConnector().exactly_once_support(sqlite.config("timestamp")) == "SUPPORTED"
+
+
+def test_types(sqlite: Sqlite) -> None:
+    sqlite.run(
+        "create table t (i integer not null, b bigint, s smallint, n numeric(10, 2), f double precision, x text,"
+        " y blob, d date, at datetime, flag boolean)"
+    )
+    sqlite.run("insert into t values (1, 2, 3, 4.5, 5.25, 'x', x'00ff', '2026-02-03', '2026-02-03 04:05:06.789000', 1)")
+    sqlite.run("insert into t (i) values (9)")
+    first, second = Seen().run(sqlite.config("bulk", db_timezone="Europe/Berlin"), polls=1).rows
+    assert first == {
+        "i": 1,
+        "b": 2,
+        "s": 3,
+        "n": Decimal("4.50"),
+        "f": 5.25,
+        "x": "x",
+        "y": b"\x00\xff",
+        "d": date(2026, 2, 3),
+        "at": datetime(2026, 2, 3, 3, 5, 6, 789000, tzinfo=UTC),
+        "flag": True,
+    }
+    assert {key for key, value in second.items() if value is not None} == {"i"}
+    assert Seen().run(sqlite.config("bulk", numeric_mapping="best_fit"), polls=1).rows[0]["n"] == 4.5
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+@given(
+    st.datetimes(datetime(1990, 1, 1), datetime(2035, 1, 1))  # noqa: DTZ001 - of columns without a zone
+)
+def test_a_time_survives_its_offset(zone: str, moment: datetime) -> None:
+    found = load_zone(zone)
+    if moment.replace(tzinfo=found).astimezone(UTC).astimezone(found).replace(tzinfo=None) != moment:
+        return  # a time that the clocks leave out
+    offset = to_offset(moment, found)
+    milliseconds, nanos = offset["timestamp"], offset["timestamp_nanos"]
+    assert isinstance(milliseconds, int)
+    assert isinstance(nanos, int)
+    assert of_offset(milliseconds, nanos, found, naive=True) == moment
+
+
+def test_offsets_of_the_jdbc_connector_are_taken_over(sqlite: Sqlite) -> None:
+    sqlite.run("create table t (id integer primary key not null)")
+    sqlite.run("insert into t values (1), (2), (3)")
+    config = sqlite.config("incrementing", incrementing_column_name="id")
+    for partition in ('{"protocol":"1","table":"t"}', '{"table":"t"}'):
+        assert Seen({partition: {"incrementing": 2}}).run(config).column("id") == [3]
+
+
+def test_what_validation_says(sqlite: Sqlite, tmp_path: Path) -> None:
+    sqlite.run("create table t (id integer primary key not null, maybe integer, at datetime not null)")
+
+    def errors(mode: str, **more: str) -> Mapping[str, Sequence[str]]:
+        return SqlSourceConnector().validate(sqlite.config(mode, **more))
+
+    assert errors("incrementing", incrementing_column_name="id") == {}
+    assert "incrementing.column.name" in errors("incrementing")
+    assert "no column none" in errors("incrementing", incrementing_column_name="none")["mode"][0]
+    assert "may be null" in errors("incrementing", incrementing_column_name="maybe")["mode"][0]
+    assert errors("incrementing", incrementing_column_name="maybe", validate_non_null="false") == {}
+    assert "holds no times" in errors("timestamp", timestamp_column_name="id")["mode"][0]
+    assert "for PostgreSQL" in errors("xmin")["mode"][0]
+    assert "no table u" in errors("bulk", table_whitelist="u")["table.whitelist"][0]
+    assert "not supported" in errors("bulk", connection_url="jdbc:oracle:thin:@h:1/x")["connection.url"][0]
+    refused = errors("bulk", connection_url="jdbc:postgresql://127.0.0.1:1/x")["connection.url"][0]
+    assert "not allowed" in refused
+    option = errors("bulk", connection_url="jdbc:postgresql://192.0.2.1/x?sslkey=/etc/passwd")["connection.url"][0]
+    assert "sslkey is not allowed" in option
+    worker_limits.declare(WorkerLimits((str(tmp_path / "other"),)))
+    assert "not below a folder" in errors("bulk")["connection.url"][0]
+
+
+def test_offsets_by_hand_are_checked() -> None:
+    connector = SqlSourceConnector()
+    assert connector.alter_offsets({}, [({"protocol": "1", "table": "t"}, {"incrementing": 3})])
+    with pytest.raises(ConnectorError, match="must name a table"):
+        connector.alter_offsets({}, [({"x": "t"}, {"incrementing": 3})])
+    with pytest.raises(ConnectorError, match="integers only"):
+        connector.alter_offsets({}, [({"table": "t"}, {"incrementing": "3"})])
+
+
+def test_nothing_is_written_to_the_database(sqlite: Sqlite) -> None:
+    sqlite.run("create table t (id integer primary key not null)")
+    task = SqlSourceTask()
+    task.context = FakeContext(FakeOffsets([]))
+    task.start(sqlite.config("bulk"))
+    connection = task._connect().connection.driver_connection
+    assert isinstance(connection, sqlite3.Connection)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        connection.execute("insert into t values (1)")
+    task.stop()
