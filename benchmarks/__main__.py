@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, gaps, java, kills, latency, lists, many, pages, share, starts, streams
+from benchmarks import fencing, files, gaps, java, kills, latency, lists, many, pages, share, starts, streams
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
@@ -22,6 +22,7 @@ from ringfence.local.errors import LocalError
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 _OTHERS = {
     "fence": fencing.main,
+    "files": files.main,
     "gaps": gaps.main,
     "java": java.main,
     "kills": kills.main,

@@ -1,0 +1,215 @@
+"""`python -m benchmarks files`: how many rows a second FilesSource reads, of each format, with one task.
+
+All of them on one broker and one `ringfence up`, beside FileStreamSource on the same lines: what one file as raw bytes
+reaches is the limit that lines of many files are compared with.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet
+
+from benchmarks import lines
+from benchmarks.machine import describe, foot, load
+from benchmarks.numbers import Numbers, medians, numbers
+from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.stand import OURS, Stand
+from benchmarks.watch import observe
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.local.errors import LocalError
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-files.md"
+PARTS: Final = 8
+LEAST_LINES, LEAST_PARQUET = 0.9, 300_000
+_CONVERTERS: Final = "org.apache.kafka.connect."
+BYTES: Final = {"value.converter": f"{_CONVERTERS}converters.ByteArrayConverter"}
+JSON: Final = {"value.converter": f"{_CONVERTERS}json.JsonConverter", "value.converter.schemas.enable": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """format: of PARTS files, or None for FileStreamSource on one. count: rows."""
+
+    name: str
+    title: str
+    format: str | None
+    count: int
+    more: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def config(self, given: Path, topic: str) -> dict[str, str]:
+        common = {
+            "tasks.max": "1",
+            "topic": topic,
+            "exactly.once.support": "required",
+            "transaction.boundary": "interval",
+            "transaction.boundary.interval.ms": "1000",
+            **self.more,
+        }
+        if self.format is None:
+            return {"connector.class": "FileStreamSource", "file": str(given), **common}
+        return {
+            "connector.class": "FilesSource",
+            "url": f"file://{given}",
+            "format": self.format,
+            "settle.ms": "0",
+            **common,
+        }
+
+
+ANCHOR: Final = Job("one-file", "FileStreamSource, one file, raw bytes", None, 5_000_000, BYTES)
+LINES: Final = Job("lines", "lines, raw bytes", "text", 5_000_000, BYTES)
+PARQUET: Final = Job("parquet", "Parquet, 5 columns, to JSON", "parquet", 2_000_000, JSON)
+JOBS: Final = (
+    ANCHOR,
+    LINES,
+    PARQUET,
+    Job("jsonl", "JSON lines, parsed, to JSON", "jsonl", 2_000_000, JSON),
+    Job("csv", "CSV, 5 columns, to JSON", "csv", 1_000_000, JSON),
+)
+
+
+def prepare(root: Path, job: Job) -> Path:
+    """The input, written when it is first needed: a file, or a folder of PARTS files."""
+    given = root / f"{job.name}-{job.count}"
+    if given.exists():
+        return given
+    if job.format is None:
+        lines.write(given, job.count)
+        return given
+    given.mkdir()
+    each = job.count // PARTS
+    for part in range(PARTS):
+        path = given / f"{part}.{job.format}"
+        if job.format == "text":
+            lines.write(path, each)
+            continue
+        rows = range(part * each, (part + 1) * each)
+        if job.format == "parquet":
+            pyarrow.parquet.write_table(_table(rows), path)
+        elif job.format == "jsonl":
+            path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in map(_row, rows)))
+        else:
+            names = ",".join(_row(0))
+            body = "".join(",".join(map(str, _row(number).values())) + "\n" for number in rows)
+            path.write_text(f"{names}\n{body}")
+    return given
+
+
+def _row(number: int) -> dict[str, object]:
+    return {
+        "id": number,
+        "name": f"customer {number % 5000}",
+        "price": number / 100,
+        "open": number % 2 == 0,
+        "note": "abcdefghij" * 3,
+    }
+
+
+def _table(rows: range) -> pa.Table:
+    return pa.Table.from_pylist([_row(number) for number in rows])
+
+
+def measure(stand: Stand, root: Path, job: Job, count: int, number: int) -> Numbers:
+    """One run of a job with so many rows."""
+    job = Job(job.name, job.title, job.format, count, job.more)
+    given = prepare(root, job)
+    topic = f"files-{job.name}-{number}"
+    create_topics(stand.connection, [TopicSpec(topic)], Deadline.after(30))
+    side = stand.sides[OURS]
+    try:
+        with Rest(side.url) as rest:
+            rest.create(topic, job.config(given, topic))
+            try:
+                seen = observe(stand.bootstrap, topic, count, side.pid, lambda: rest.trouble(topic), 300.0, 1)
+            finally:
+                rest.delete(topic)
+    finally:
+        delete_topics(stand.connection, [topic], Deadline.after(30))
+    return numbers(seen, count, interval=True)
+
+
+def table(found: Mapping[Job, Numbers]) -> str:
+    rows = [
+        "| job | rows/s | x one file as raw bytes | CPU s a million | task RSS |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    anchor = found[ANCHOR].records_s
+    rows += [
+        f"| {job.title} | {one.records_s:,.0f} | {one.records_s / anchor:.2f} | {one.cpu_s_per_million:.2f} "
+        f"| {one.task_rss_mib:.0f} MiB |"
+        for job, one in found.items()
+    ]
+    return "\n".join(rows)
+
+
+def targets(found: Mapping[Job, Numbers]) -> str:
+    share = found[LINES].records_s / found[ANCHOR].records_s
+    parquet = found[PARQUET].records_s
+    return "\n".join(
+        [
+            "| target | measured | reached |",
+            "|---|--:|---|",
+            f"| lines of {PARTS} files: at least {LEAST_LINES:.0%} of one file as raw bytes | {share:.0%} "
+            f"| {'yes' if share >= LEAST_LINES else 'no'} |",
+            f"| Parquet to JSON: at least {LEAST_PARQUET:,} rows/s | {parquet:,.0f} "
+            f"| {'yes' if parquet >= LEAST_PARQUET else 'no'} |",
+        ]
+    )
+
+
+def page(found: Mapping[Job, Numbers], machine: Mapping[str, str], rounds: int) -> str:
+    """docs/benchmarks-files.md."""
+    return f"""\
+# Files
+
+`make bench ARGS="files --write"` writes this page. One task reads {PARTS} files of a folder; transactions end every
+1000 ms; everything runs on one machine: broker, worker, task. Each row is the median of {rounds} rounds after one that
+is not measured. Lines are {lines.LINE_BYTES} bytes long.
+
+{table(found)}
+
+{targets(found)}
+
+{foot(machine)}
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
+    parser = argparse.ArgumentParser(prog="benchmarks files", description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="measured rounds (3)")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the rows, one round")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    args = parser.parse_args(argv)
+    rounds, part = (1, 4) if args.quick else (args.runs, 1)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-bench-files-"))
+    before = load()
+    try:
+        found: dict[Job, Numbers] = {}
+        with Stand(root, who=(OURS,)) as stand:
+            for job in JOBS:
+                runs = []
+                for number in range(rounds + 1):
+                    one = measure(stand, root, job, job.count // part, number)
+                    runs.append(one)
+                    print(f"{job.name} {number}/{rounds} {one.records_s:>9,.0f} rows/s", flush=True)
+                found[job] = medians(runs[1:])
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    machine = describe()
+    machine["load before the runs"] = before
+    shutil.rmtree(root)
+    print(table(found), targets(found), sep="\n\n")
+    if args.write:
+        PAGE.write_text(page(found, machine, rounds))
+    return 0
