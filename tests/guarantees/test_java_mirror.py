@@ -17,8 +17,8 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
 from tests.connectors.fakes import FakeOffsets
 from tests.guarantees.stage import Stage
+from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
-from tests.support.java_attempts import JavaAttempt
 from tests.support.java_plugins import MIRROR, plugin_path, runtime_of
 from tests.support.names import unique
 from tests.support.waiting import eventually
