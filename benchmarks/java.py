@@ -38,7 +38,7 @@ from tests.support.postgres import Postgres, new_postgres
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
 DEBEZIUM = Coordinate("io.debezium", "debezium-connector-postgres", "3.7.0.Final")
 SIDES = (CONNECT, OURS)
-SECONDS = 120.0
+SECONDS = 400.0  # a loaded machine takes its time
 Config = dict[str, str]
 
 
@@ -54,10 +54,10 @@ class Job:
 
 
 JOBS = (
-    Job("file", "FileStreamSource, lines of 99 bytes, transactions of 1 s", 2_000_000, 1.5, 0.5),
+    Job("file", "FileStreamSource, lines of 99 bytes, transactions of 1 s", 1_000_000, 1.5, 0.5),
     Job("poll", "the same, a transaction each poll of 4,000 lines", 1_000_000, 1.5, 0.5),
-    Job("snapshot", "Debezium, snapshot of rows of 5 columns", 200_000, 1.0, 1.0),
-    Job("stream", "Debezium, inserts of 5 columns", 200_000, 1.0, 1.0),
+    Job("snapshot", "Debezium, snapshot of rows of 5 columns", 100_000, 1.0, 1.0),
+    Job("stream", "Debezium, inserts of 5 columns", 100_000, 1.0, 1.0),
 )
 SMALL_SECONDS, SMALL_MIB, DEBEZIUM_MIB = 1.5, 130, 220
 Results = Mapping[Job, Mapping[str, Numbers]]
