@@ -114,13 +114,14 @@ def config_keys(
 
 
 def validate(
-    plugin: str, config: Mapping[str, Any], *, timeout: float = PLUGIN_TIMEOUT, ask_brokers: bool = True
+    plugin: str, config: Mapping[str, Any], *, java: bool, timeout: float = PLUGIN_TIMEOUT, ask_brokers: bool = True
 ) -> dict[str, Any]:
     """Kafka Connect's validation object: name, error_count, groups, configs.
 
+    `java`: whether a Java plugin may be asked; refused with 403 where the class is one and it may not.
     `ask_brokers`: preflight's certain failures are errors, too; without, it is quicker, as for a form on each change.
     """
-    body = {"plugin": plugin, "config": dict(config), "ask_brokers": ask_brokers}
+    body = {"plugin": plugin, "config": dict(config), "ask_brokers": ask_brokers, "java": java}
     return cast(dict[str, Any], _plugins("validate", body, timeout))
 
 
@@ -130,17 +131,23 @@ def offsets(connector: str, config: Mapping[str, str], *, timeout: float = PLUGI
     return cast(list[dict[str, Any]], _plugins("offsets", body, timeout))
 
 
-def preflight(config: Mapping[str, str], *, timeout: float = PLUGIN_TIMEOUT) -> list[dict[str, Any]]:
-    """The preflight checks of a configuration: name, result, message, remedy, key."""
-    body = {"config": dict(config)}
+def preflight(config: Mapping[str, str], *, java: bool, timeout: float = PLUGIN_TIMEOUT) -> list[dict[str, Any]]:
+    """The preflight checks of a configuration: name, result, message, remedy, key. `java`: as in `validate`."""
+    body = {"config": dict(config), "java": java}
     return cast(list[dict[str, Any]], _plugins("preflight", body, timeout))
 
 
 def preview(
-    config: Mapping[str, str], secret: list[str], bounds: Mapping[str, float], *, fresh: bool, timeout: float = 40.0
+    config: Mapping[str, str],
+    secret: list[str],
+    bounds: Mapping[str, float],
+    *,
+    fresh: bool,
+    java: bool,
+    timeout: float = 40.0,
 ) -> dict[str, Any]:
-    """The first records of a configuration, or `{"busy": connector}`; see `engine.previews`."""
-    body = {"config": dict(config), "secret": secret, "bounds": dict(bounds), "fresh": fresh}
+    """The first records of a configuration, or `{"busy": connector}`; see `engine.previews`. java: see `validate`."""
+    body = {"config": dict(config), "secret": secret, "bounds": dict(bounds), "fresh": fresh, "java": java}
     return cast(dict[str, Any], _plugins("preview", body, timeout))
 
 

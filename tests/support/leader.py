@@ -45,6 +45,8 @@ class FakeLeader:
     plugins_away: bool = False
     busy: str = ""
     """The connector that keeps a preview from its source."""
+    java: list[tuple[str, bool]] = field(default_factory=list)
+    """What was asked, and whether a Java plugin might be."""
 
     def project(self) -> None:
         for role, topic in (("config", self.config), ("status", self.status), ("offsets", self.offsets)):
@@ -115,8 +117,9 @@ class FakeLeader:
         self.project()
 
     def validate(
-        self, plugin: str, config: Mapping[str, Any], *, timeout: float = 30, ask_brokers: bool = True
+        self, plugin: str, config: Mapping[str, Any], *, java: bool, timeout: float = 30, ask_brokers: bool = True
     ) -> dict[str, Any]:
+        self.java.append(("validate", java))
         if self.plugins_away:
             raise Refused(500, "Request timed out. It waited for a worker's plugin process.")
         if not plugin.endswith(PLUGIN):
@@ -143,7 +146,8 @@ class FakeLeader:
             raise Refused(404, f"Unknown plugin {plugin}")
         return KEYS
 
-    def preflight(self, config: Mapping[str, str], *, timeout: float = 30) -> list[dict[str, Any]]:
+    def preflight(self, config: Mapping[str, str], *, java: bool, timeout: float = 30) -> list[dict[str, Any]]:
+        self.java.append(("preflight", java))
         self.asked.append(("preflight", config.get("name"), dict(config)))
         if self.refusal is not None:
             raise self.refusal
@@ -160,8 +164,10 @@ class FakeLeader:
         bounds: Mapping[str, float],
         *,
         fresh: bool,
+        java: bool,
         timeout: float = 40,
     ) -> dict[str, Any]:
+        self.java.append(("preview", java))
         self.asked.append(("preview", config.get("name"), {"config": dict(config), "secret": secret, "fresh": fresh}))
         if self.refusal is not None:
             raise self.refusal

@@ -42,7 +42,7 @@ def test_what_refuses_the_configuration_looks_worse_than_a_warning(
     client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [{"name": "transaction timeout", "result": "failed", "message": "too long", "remedy": "", "key": ""}]
-    monkeypatch.setattr(dispatch, "preflight", lambda config: found)
+    monkeypatch.setattr(dispatch, "preflight", lambda config, **_: found)
     page = client.post("/ui/new/preflight", FORM).content.decode()
     assert "the connector can be created" in page.replace("A warning: ", "")
     found[0]["decides"] = True  # type: ignore[assignment]

@@ -93,7 +93,7 @@ def test_a_connector_on_a_silent_worker_is_unknown_and_another_is_not(client: Cl
 
 def test_what_nobody_would_carry_out_is_refused_at_once() -> None:
     beats("worker-1", 30)
-    for refused in (lambda: _real_command("pause", "flights", {}), lambda: _real_preflight({})):
+    for refused in (lambda: _real_command("pause", "flights", {}), lambda: _real_preflight({}, java=False)):
         with pytest.raises(dispatch.Refused) as raised:
             refused()
         assert raised.value.status == 503

@@ -14,6 +14,7 @@ class Verb(StrEnum):
     EDIT = "edit"
     OFFSETS = "offsets"
     FENCE = "fence"
+    JAVA_PLUGINS = "java-plugins"
     DELETE = "delete"
     SHARE_GROUPS = "share-groups"
     ADMIN = "admin"
@@ -31,6 +32,7 @@ _MEANINGS = {
     Verb.EDIT: "create it and change its configuration",
     Verb.OFFSETS: "change and reset source offsets",
     Verb.FENCE: "fence its transactional ids",
+    Verb.JAVA_PLUGINS: "with edit: make it a Java plugin's, which reads and connects to what the worker's user can",
     Verb.DELETE: "delete it",
     Verb.SHARE_GROUPS: "move, configure and delete share groups of that name, and the one of that connector",
     Verb.ADMIN: "read the whole audit trail and change what concerns every connector, log levels for example",

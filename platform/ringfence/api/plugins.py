@@ -73,7 +73,8 @@ class PluginValidate(ConnectView):
         config = {key: value for key, value in given.items() if value is not None}
         self.authorise_masks(config)
         config = unmask(config, writing.read_stored_settings(config.get("name", "")))
-        found = dispatch.validate(name, {**given, **config})
+        java = self.principal.may(Verb.JAVA_PLUGINS, config.get("name", ""))
+        found = dispatch.validate(name, {**given, **config}, java=java)
         class_name = config.get("connector.class", name)
         writing.remember_secrets(class_name, found)
         found = topic_grants.add_to(found, config, self.principal)

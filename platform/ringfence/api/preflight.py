@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence import dispatch
+from ringfence.access.principal import Principal
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
@@ -16,7 +17,7 @@ from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker, unmask
 
 
-def checks_of(config: Mapping[str, str]) -> list[dict[str, Any]]:
+def checks_of(config: Mapping[str, str], by: Principal) -> list[dict[str, Any]]:
     """The checks: name, result (ok, failed, unknown), message, remedy, key, decides. No secrets.
 
     decides: create and update are refused because of it. Raises as a command does.
@@ -27,7 +28,7 @@ def checks_of(config: Mapping[str, str]) -> list[dict[str, Any]]:
     masker = Masker([config["connector.class"]])
     return [
         {name: masker.scrub(text, config) if isinstance(text, str) else text for name, text in check.items()}
-        for check in dispatch.preflight(config)
+        for check in dispatch.preflight(config, java=by.may(Verb.JAVA_PLUGINS, config.get("name", "")))
     ]
 
 
@@ -40,7 +41,7 @@ class Preflight(ConnectView):
         if not name:
             raise bad_request("Which connector? Use ?connector=<name>, or PUT a configuration.")
         self.authorise(Verb.VIEW_CONFIG, name)
-        return Response({"connector": name, "checks": checks_of(reading.connector(name).settings)})
+        return Response({"connector": name, "checks": checks_of(reading.connector(name).settings, self.principal)})
 
     def put(self, request: Request) -> Response:
         """Of the configuration in the body, as it is sent to `/connectors/<name>/config`, with its name in it."""
@@ -48,4 +49,4 @@ class Preflight(ConnectView):
         self.authorise_masks(config)
         name = config.get("name", "")
         complete = writing.with_name(name, unmask(config, writing.read_stored_settings(name)))
-        return Response({"connector": name, "checks": checks_of(complete)})
+        return Response({"connector": name, "checks": checks_of(complete, self.principal)})

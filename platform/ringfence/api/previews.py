@@ -24,12 +24,13 @@ def preview(
     records: int = RECORDS,
     seconds: float = SECONDS,
     fresh: bool = False,
+    java: bool,
     may_see: Callable[[str], bool] = lambda _: True,
 ) -> dict[str, Any]:
     """`tasks`, `records`, `polls`, `ended`, `note`, `took_ms`, `from`; see `engine.previews`. Nothing is committed.
 
     config: complete, with its name and without masks. A 409 while a connector that may run reads the same source; it
-    is named where `may_see` allows.
+    is named where `may_see` allows. java: whether it may be a Java plugin.
     """
     if not 1 <= records <= MOST_RECORDS:
         raise bad_request(f"records must be from 1 to {MOST_RECORDS}.")
@@ -37,7 +38,7 @@ def preview(
         raise bad_request(f"seconds must be above 0 and at most {MOST_SECONDS:g}.")
     masker = _masker(config)
     bounds = {"records": records, "bytes": MOST_BYTES, "seconds": seconds}
-    found = dispatch.preview(config, _secret(masker, config), bounds, fresh=fresh, timeout=seconds + 35.0)
+    found = dispatch.preview(config, _secret(masker, config), bounds, fresh=fresh, java=java, timeout=seconds + 35.0)
     if busy := found.get("busy"):
         raise ConnectError(409, _busy(str(busy), config["name"], may_see))
     return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))

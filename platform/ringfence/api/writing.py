@@ -50,7 +50,7 @@ def validate(config: dict[str, str], by: Principal) -> None:
         shown = ", ".join(f"{key}={value}" for key, value in Masker().mask(config, "").items())
         raise bad_request(f"Connector config {{{shown}}} contains no connector type")
     try:
-        found = dispatch.validate(class_name, config)
+        found = dispatch.validate(class_name, config, java=by.may(Verb.JAVA_PLUGINS, config["name"]))
     except Refused as refused:
         if refused.status == 404:
             raise bad_request(refused.message) from refused  # the class is unknown, not the path

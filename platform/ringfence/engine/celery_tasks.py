@@ -12,6 +12,7 @@ from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
+from ringfence.engine.plugins.java_permission import check_permission
 from ringfence.engine.preflight import client_overrides, report, topic_rules, validation_errors
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors
@@ -89,13 +90,17 @@ def plugins_config_keys(
 
 @task(name="ringfence.plugins.validate")
 def plugins_validate(
-    plugin: str, config: dict[str, str | None], deadline: float, ask_brokers: bool = True
+    plugin: str, config: dict[str, str | None], deadline: float, ask_brokers: bool = True, java: bool = False
 ) -> dict[str, object]:
-    """Kafka Connect's validation object. `ask_brokers`: with what preflight is certain of (`engine.refusals`)."""
+    """Kafka Connect's validation object. `ask_brokers`: with what preflight is certain of (`engine.refusals`). `java`:
+    whether whoever asks may use Java plugins.
+    """
 
     def call() -> dict[str, object]:
         services = _current()
         limit = _in_time(deadline)
+        for name in {plugin, (config.get("connector.class") or plugin).strip()}:
+            check_permission(services.plugins, name, java=java)
         given = {name: value for name, value in config.items() if value is not None}
         asked = services.refusals.ask(given, limit) if ask_brokers else Asked()
         exactly_once = services.config.mode == "enabled"
@@ -124,12 +129,13 @@ def plugins_offsets(connector: str, config: dict[str, str], deadline: float) -> 
 
 
 @task(name="ringfence.plugins.preflight")
-def plugins_preflight(config: dict[str, str], deadline: float) -> dict[str, object]:
-    """The preflight checks of a configuration."""
+def plugins_preflight(config: dict[str, str], deadline: float, java: bool = False) -> dict[str, object]:
+    """The preflight checks of a configuration. `java`: see `plugins_validate`."""
 
     def call() -> dict[str, object]:
         services = _current()
         limit = _in_time(deadline)
+        check_permission(services.plugins, config.get("connector.class", "").strip(), java=java)
 
         def has_offsets(within: Deadline) -> bool | None:
             try:
@@ -257,12 +263,18 @@ def plugins_replay(
 
 @task(name="ringfence.plugins.preview")
 def plugins_preview(
-    config: dict[str, str], secret: list[str], bounds: dict[str, float], fresh: bool, deadline: float
+    config: dict[str, str],
+    secret: list[str],
+    bounds: dict[str, float],
+    fresh: bool,
+    deadline: float,
+    java: bool = False,
 ) -> dict[str, object]:
-    """The first records of a configuration that no task runs (`engine.previews`)."""
+    """The first records of a configuration that no task runs (`engine.previews`). `java`: see `plugins_validate`."""
 
     def call() -> dict[str, object]:
         limit = _in_time(deadline)
+        check_permission(_current().plugins, config.get("connector.class", "").strip(), java=java)
         return _value(_current().previews.preview(config, secret, bounds, limit, fresh=fresh))
 
     return _answer(call)

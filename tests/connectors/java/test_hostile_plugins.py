@@ -1,5 +1,6 @@
 """What a Java plugin does wrong hurts its own task, which then says what happened. Real JVMs, no Kafka."""
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,9 @@ from ringfence.connectors.java.connector import JavaSourceConnector, java_connec
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.process import JavaEnded, JavaFailure
 from ringfence.connectors.java.task import JavaSourceTask, java_task_class
+from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.java_permission import check_permission
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.local.cache import cache_root
@@ -274,3 +278,21 @@ def test_the_connector_answers(plugins: Path) -> None:
     eventually(lambda: context.asked == 1, 30, "it asks for new task configurations")
     assert hostile.task_configs(1)[0]["behaviour"] == "wait", "it starts again in a new process"
     hostile.stop()
+
+
+def test_a_java_plugin_takes_a_permission_of_its_own(plugins: Path) -> None:
+    java = runtime.current()
+    assert java is not None
+    host = PluginHost(
+        environment={runtime.ENVIRONMENT: json.dumps(java.as_settings())}, call_processes=1, call_seconds=60
+    )
+    try:
+        for name in (CLASS, "Hostile"):
+            with pytest.raises(CommandRefused, match="you need the permission java-plugins") as refused:
+                check_permission(host, name, java=False)
+            assert refused.value.status == 403
+            check_permission(host, name, java=True)
+        check_permission(host, "FileStreamSource", java=False)
+        check_permission(host, "org.apache.kafka.connect.file.FileStreamSourceConnector", java=False)  # our twin
+    finally:
+        host.close()

@@ -144,11 +144,13 @@ class Preview(_OfSettings):
             raise bad_request("records must be an integer.")
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not isinstance(fresh, bool):
             raise bad_request("seconds must be a number, fresh true or false.")
+        config = self.complete(object_of(self.json_body(), "The request body").get("config"))
         found = previews.preview(
-            self.complete(object_of(self.json_body(), "The request body").get("config")),
+            config,
             records=records,
             seconds=float(seconds),
             fresh=fresh,
+            java=self.principal.may(Verb.JAVA_PLUGINS, config["name"]),
             may_see=lambda name: self.principal.may(Verb.VIEW, name),
         )
         return Response(found)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from ringfence.connectors.installed import installed_state
+from ringfence.connectors.java import runtime as java_runtime
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.live import LiveConnectors, Offsets
 from ringfence.engine.plugins.pool import CallPool
@@ -122,6 +123,12 @@ class PluginHost:
             "list[object]", self._calls.call("exactly_once_support", {"config": dict(config)}, self._limit(timeout))
         )
         return str(answer[0]), bool(answer[1])
+
+    def is_java(self, plugin: str, timeout: float | None = None) -> bool:
+        """Whether a name means a Java plugin. Raises `UnknownPlugin`."""
+        if java_runtime.ENVIRONMENT not in (self._environment or {}):
+            return False
+        return bool(self._calls.call("is_java", {"plugin": plugin}, self._limit(timeout)))
 
     def find_slot(self, config: Mapping[str, str], timeout: float | None = None) -> str | None:
         """The replication slot that a first snapshot of Debezium would find; see `JavaSourceConnector.find_slot`."""

@@ -80,6 +80,10 @@ class Operations:
         """What the connector says of itself with this configuration, see `validation.support_of`."""
         return validation.support_of(validation.find_for(self._registry, config), self._resolve(config).config)
 
+    def is_java(self, plugin: str) -> bool:
+        """Whether a name means a Java plugin."""
+        return validation.is_java(validation.find(self._registry, plugin))
+
     def find_slot(self, config: Mapping[str, str]) -> str | None:
         """See `JavaSourceConnector.find_slot`; None for any other connector."""
         connector = validation.find_for(self._registry, config).cls()

@@ -35,7 +35,8 @@ def form_context(
     masker = Masker([draft.class_name])
     try:
         if draft.class_name:
-            validation = dispatch.validate(draft.class_name, settings, ask_brokers=ask_brokers)
+            java = principal_of(request).may(Verb.JAVA_PLUGINS, settings.get("name", ""))
+            validation = dispatch.validate(draft.class_name, settings, java=java, ask_brokers=ask_brokers)
             writing.remember_secrets(draft.class_name, validation)
             masker = Masker([draft.class_name])
             validation = topic_grants.add_to(validation, settings, principal_of(request))

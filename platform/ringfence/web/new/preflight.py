@@ -12,6 +12,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import previews
@@ -52,9 +53,9 @@ def _look(check: Mapping[str, Any]) -> Badge:
     return REFUSES if check.get("decides") else LOOKS.get(check["result"], LOOKS["unknown"])
 
 
-def checks_context(complete: dict[str, str]) -> dict[str, Any]:
+def checks_context(complete: dict[str, str], by: Principal) -> dict[str, Any]:
     """The checks of a complete configuration, for the template. Raises Refused."""
-    found = checks_of(complete)
+    found = checks_of(complete, by)
     troubles = sum(check["result"] != "ok" for check in found)
     return {"checks": [(_look(check), check) for check in found], "troubles": troubles}
 
@@ -63,7 +64,9 @@ def checks_context(complete: dict[str, str]) -> dict[str, Any]:
 @require_POST
 def preflight(request: HttpRequest) -> HttpResponse:
     """The checks of what the form holds, or of pasted text."""
-    return _part(request, "preflight", lambda: checks_context(complete(request, read_posted(request))))
+    return _part(
+        request, "preflight", lambda: checks_context(complete(request, read_posted(request)), principal_of(request))
+    )
 
 
 @requires(POST=somewhere(Verb.EDIT))
@@ -74,8 +77,9 @@ def preview(request: HttpRequest) -> HttpResponse:
     def context() -> dict[str, Any]:
         config = complete(request, read_posted(request))
         fresh = request.POST.get("begin") == "fresh"
-        may_see = principal_of(request).may
-        found = previews.preview(config, fresh=fresh, may_see=lambda name: may_see(Verb.VIEW, name))
+        may = principal_of(request).may
+        java = may(Verb.JAVA_PLUGINS, config["name"])
+        found = previews.preview(config, fresh=fresh, java=java, may_see=lambda name: may(Verb.VIEW, name))
         return {"found": found, "rows": [_row(record) for record in found["records"]], "ended": ENDED[found["ended"]]}
 
     return _part(request, "new_preview", context)
