@@ -12,9 +12,10 @@ from typing import Any
 
 from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import Rest, segment
-from ringfence.fencing.topics.record_failures import error_of
 
 PAUSE_SECONDS = 0.3
+_RECORD_NOTE = "Failed on a record: "
+"""So begins the line that workers put behind a trace to name the record."""
 
 Attempts = Mapping[int, tuple[int, int]]
 """(generation, attempt) of each task."""
@@ -133,4 +134,10 @@ def causes(status: Any) -> Iterable[str]:
 
 def cause(state: Any) -> str:
     """The line of a trace that says why."""
-    return error_of(str(state.get("trace") or ""))
+    return _read_error(str(state.get("trace") or ""))
+
+
+def _read_error(trace: str) -> str:
+    """The line of a trace that says what went wrong, "" for an empty one."""
+    lines = [line.strip() for line in trace.strip().splitlines() if not line.startswith(_RECORD_NOTE)]
+    return lines[-1] if lines else ""
