@@ -1,5 +1,6 @@
 """The pages about share groups: what they show, for whom, and while Kafka is away."""
 
+import re
 from typing import Any
 
 import pytest
@@ -113,3 +114,25 @@ def test_a_ledgers_ranges() -> None:
     told: list[Any] = [(piece.first, piece.last, piece.state) for piece in pieces]
     assert told == [(10, 11, "open"), (12, 13, "done"), (14, 19, "open")]
     assert cut == 1
+
+
+def test_the_console_shows_numbers_before_it_moves_a_group(queue: FakeLeader, client: Client) -> None:
+    client.get("/ui/share-groups")
+    address = "/console/share-groups/payments/alter/?to=earliest&topic=t"
+    shown = text(client.get(address))
+    assert re.search(r"60\D{1,40}offsets that are processed again", shown)
+    assert "t-0, from 100" in shown
+    assert not [each for each in queue.asked if "owners" in each[2]]
+    refused = client.post(address, {"reason": "again", "confirm": "other"})
+    assert refused.status_code == 400
+    done = client.post(address, {"reason": "again", "confirm": "payments"})
+    assert "60 offsets are processed again" in text(done)
+    kind, _, body = queue.asked[-2]
+    assert (kind, body["act"]["to"], body["reason"]) == ("share_group", "earliest", "again")
+    assert "app (10.0.0.7)" in text(client.get("/console/share-groups/busy/delete/"))
+    assert "must be STOPPED" in text(client.get("/console/share-groups/g-team-a/delete-offsets/?topic=t"))
+    assert client.get("/console/share-groups/payments/alter/?to=nowhere").status_code == 404
+    assert client.get("/console/share-groups/payments/alter/?to=time&at=2025-03-01T12:00:00Z").status_code == 200
+    answers = {"setting": "share.record.lock.duration.ms", "value": "", "reason": "default"}
+    assert client.post("/console/share-groups/payments/settings/", answers).status_code == 200
+    assert queue.asked[-1][2]["act"]["settings"] == {"share.record.lock.duration.ms": None}

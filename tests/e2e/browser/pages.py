@@ -57,6 +57,7 @@ PAGES = {
     "console, audit entry": "/console/audit/auditentry/1/change/",
     "console, fence": f"{_CONSOLE}/fence/",
     "console, fence one id": f"{_CONSOLE}/transactions/0/fence/",
+    "console, move a share group": "/console/share-groups/{group}/alter/?to=earliest",
     "console, hand-over": "/console/leader/hand-over/",
 }
 """A name and an address each; `{running}` and the like are the scene's connectors."""
@@ -97,6 +98,9 @@ NO_PAGES = frozenset(
         "console/connectors/<name:name>/tasks/<int:task>/restart/",
         "console/grants/<int:number>/take/",
         "console/tokens/<int:number>/revoke/",
+        "console/share-groups/<name:name>/delete/",
+        "console/share-groups/<name:name>/delete-offsets/",
+        "console/share-groups/<name:name>/settings/",
         "console/waiting/<name:number>/",
         "console/workers/<name:name>/drain/",
         "console/workers/<name:name>/undrain/",

@@ -169,4 +169,5 @@ def one(readers: Readers, who: Principal, group: str, seen: Seen) -> dict[str, A
         "ledger": ledger_lines(ledger, answer.get("partitions", [])) if connectors else [],
         "partitions": broker_lines(answer, ledger, ours=bool(connectors)) if answer else [],
         "may": readers.verbs_on(who, group),
+        "topics": sorted({each["topic"] for each in answer.get("partitions", [])}),
     }

@@ -1,0 +1,170 @@
+"""Heavy acts on share groups: the numbers of a dry run first, then reason and name."""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path
+from django.views.decorators.http import require_http_methods
+
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api.share_groups import acts, last_seen
+from ringfence.api.share_groups.acts import Foreseen
+from ringfence.api.share_groups.readers import Readers
+from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
+from ringfence.dispatch import Refused
+from ringfence.fencing.share.group_moves import Wish
+
+_both = require_http_methods(["GET", "POST"])
+_CHANGES = requires(GET=somewhere(Verb.SHARE_GROUPS), POST=somewhere(Verb.SHARE_GROUPS).writing())
+_LISTED = 30
+
+
+def _act_page(
+    request: HttpRequest, name: str, act: Mapping[str, Any], title: str, button: str, says: list[str]
+) -> HttpResponse:
+    readers = _readers(request, name, offsets=True)
+    try:
+        foreseen = acts.foresee(readers, name, act)
+    except Refused as refused:
+        raise Http404(refused.message) from refused
+    warnings = [foreseen.refusal] if foreseen.refusal else []
+    for connector in foreseen.connectors:
+        says.append(
+            f"Connector {connector} reads this group: its ledger is moved, too, after a snapshot of its offsets."
+        )
+    sheet = ConfirmPage(
+        title, button, _page(name), says, _effects(foreseen), name, _connector(readers, name), warnings=warnings
+    )
+
+    def carry_out(values: dict[str, Any]) -> ActionResult:
+        done = acts.carry_out(request, readers, name, act, values["reason"])
+        unsure = [f"{one.move.topic}-{one.move.partition}" for one in done.moves if not one.sure]
+        text = f"Done: {done.again:,} offsets are processed again, {done.skipped:,} are skipped."
+        lines = [f"The leader of {place} may deliver some records from before first." for place in unsure]
+        return ActionResult(text, lines)
+
+    return run(request, sheet, carry_out)
+
+
+def _effects(foreseen: Foreseen) -> list[Impact]:
+    effects = [
+        Impact(f"{foreseen.again:,}", "offsets that are processed again"),
+        Impact(f"{foreseen.skipped:,}", "offsets that are never processed"),
+    ]
+    for one in foreseen.moves[:_LISTED]:
+        start = "not begun" if one.move.start < 0 else f"{one.move.start:,}"
+        to = "forgotten" if one.move.forgets else f"{one.move.to:,}"
+        counts = f"{one.again:,} again, {one.skipped:,} skipped"
+        effects.append(Impact(to, f"{one.move.topic}-{one.move.partition}, from {start}", counts))
+    if len(foreseen.moves) > _LISTED:
+        effects.append(Impact(f"{len(foreseen.moves) - _LISTED:,}", "partitions more"))
+    return effects
+
+
+def _readers(request: HttpRequest, name: str, *, offsets: bool) -> Readers:
+    try:
+        readers = last_seen.readers_now()
+    except Refused as refused:
+        raise Http404(refused.message) from refused
+    readers.authorise_act(request, name, offsets=offsets)
+    return readers
+
+
+def _page(name: str) -> str:
+    return f"/ui/share-groups/{quote(name, safe='')}"
+
+
+def _connector(readers: Readers, name: str) -> str:
+    """Whom the audit entry is about."""
+    return next(iter(readers.of(name)), "")
+
+
+@_CHANGES
+@_both
+def alter(request: HttpRequest, name: str) -> HttpResponse:
+    """`?topic=&to=earliest|latest|offset|time&at=`: begin elsewhere."""
+    topic, to, at = (request.GET.get(key, "") for key in ("topic", "to", "at"))
+    try:
+        wish = parse_wish(to, at)
+    except ValueError as error:
+        raise Http404(str(error)) from error
+    act = {"kind": "alter", "to": wish.as_json(), "topics": [topic] if topic else None, "partitions": None}
+    where = f" in {topic}" if topic else ""
+    place = to if wish.place else f"{to} {at}"
+    says = [f"The group begins at {place}{where}. Nobody may be in it in the meantime."]
+    return _act_page(request, name, act, f"Move share group {name}", "Move it", says)
+
+
+def parse_wish(to: str, at: str) -> Wish:
+    """What a form says. Raises ValueError with what is wrong."""
+    if to == "time":
+        parsed = dt.datetime.fromisoformat(at)
+        zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+        return Wish.parse({"time_ms": int(zoned.timestamp() * 1000)})
+    if to == "offset":
+        return Wish.parse({"offset": int(at)})
+    return Wish.parse(to)
+
+
+@_CHANGES
+@_both
+def forget(request: HttpRequest, name: str) -> HttpResponse:
+    """`?topic=`: forget where the group is in a topic."""
+    topic = request.GET.get("topic", "")
+    if not topic:
+        raise Http404("Offsets are forgotten by topic: ?topic=")
+    says = [f"The group forgets {topic}, and begins there as its settings say when somebody reads it again."]
+    act = {"kind": "delete_offsets", "topics": [topic]}
+    return _act_page(request, name, act, f"Delete the offsets of share group {name}", "Delete them", says)
+
+
+@_CHANGES
+@_both
+def delete(request: HttpRequest, name: str) -> HttpResponse:
+    """The group itself."""
+    says = ["The group and its offsets are deleted. It is there again as soon as somebody joins it."]
+    return _act_page(request, name, {"kind": "delete"}, f"Delete share group {name}", "Delete it", says)
+
+
+class SettingForm(ReasonForm):
+    """One setting and its value."""
+
+    setting = forms.CharField(max_length=200, label="Setting", help_text="share.record.lock.duration.ms, for example.")
+    value = forms.CharField(max_length=200, label="Value", required=False, help_text="Empty takes the broker's again.")
+    field_order = ("setting", "value", "reason")
+
+
+@_CHANGES
+@_both
+def configure(request: HttpRequest, name: str) -> HttpResponse:
+    """A setting of the group."""
+    readers = _readers(request, name, offsets=False)
+    says = ["The brokers take it over at once. A connector sets its own group's settings when its tasks start."]
+    sheet = ConfirmPage(
+        f"Change a setting of share group {name}",
+        "Change it",
+        _page(name),
+        says,
+        connector=_connector(readers, name),
+        form=SettingForm,
+    )
+
+    def carry_out(values: dict[str, Any]) -> ActionResult:
+        setting, value = values["setting"].strip(), values["value"].strip()
+        acts.configure(request, readers, name, {setting: value or None}, values["reason"])
+        return ActionResult(f"{setting} is {value or 'as the broker has it'} now.")
+
+    return run(request, sheet, carry_out)
+
+
+urls = [
+    path("share-groups/<name:name>/alter/", alter),
+    path("share-groups/<name:name>/delete-offsets/", forget),
+    path("share-groups/<name:name>/delete/", delete),
+    path("share-groups/<name:name>/settings/", configure),
+]
