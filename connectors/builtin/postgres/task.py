@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 import psycopg
 
-from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceRecord, SourceTask
+from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.capture import captured_tables
 from ringfence.connectors.builtin.postgres.opening import Opened, open_slot, prepare_publication
@@ -94,7 +94,10 @@ class PostgresSourceTask(SourceTask):
             records = self._snapshot.poll()
             if records is None and self._snapshot.state is not None and self._opened is not None:
                 assert self._setup is not None
-                self._stream(self._snapshot.state.new_contained(self._setup.session.query, self._opened.start.lsn))
+                try:
+                    self._stream(self._snapshot.state.new_contained(self._setup.session.query, self._opened.start.lsn))
+                except psycopg.Error as error:
+                    raise RetriableError(f"The stream cannot begin now: {one_line(error)}.") from error
                 self._snapshot = None
             return records
         self.context.wait(_IDLE_SECONDS)

@@ -158,9 +158,10 @@ class ReadingPhase:
         try:
             return self._poll()
         except RetriableError as error:
-            raise self._interrupt(error) from error
+            raise self._interrupt(error) from None
         except psycopg.OperationalError as error:
-            raise self._interrupt(RetriableError(f"The database server does not answer: {one_line(error)}.")) from error
+            lost = RetriableError(f"The database server does not answer: {one_line(error)}.")
+            raise self._interrupt(lost) from None
         except psycopg.Error as error:
             self.close()
             raise ConnectorError(f"The rows of a table cannot be read: {one_line(error)}.") from error

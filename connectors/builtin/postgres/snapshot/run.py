@@ -67,6 +67,14 @@ class SnapshotRun:
 
     def poll(self) -> Sequence[SourceRecord] | None:
         """The next records; None where there are none just now. Raises `ConnectorError`."""
+        try:
+            return self._poll()
+        except ConnectorError as error:
+            if isinstance(error.__cause__, psycopg.OperationalError):  # a server that restarts
+                raise RetriableError(str(error)) from error
+            raise
+
+    def _poll(self) -> Sequence[SourceRecord] | None:
         if self._phase is None:
             if self._number == 0:
                 return self._plan()
