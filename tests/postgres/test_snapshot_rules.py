@@ -51,7 +51,10 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("kind", KEYS)
+QUICK = ("integer", "text, in the order of the database", "two columns", "an index as identity")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[] if kind in QUICK else pytest.mark.slow) for kind in KEYS])
 def test_ranges_by_any_key_hold_each_row_once_and_changes_are_told_once(database: Database, kind: str) -> None:
     column, value = KEYS[kind]
     more = ", other" if "other" in column else ""
