@@ -1,9 +1,11 @@
 """A workload of versioned rows in transactions of many sizes, and the check that each change arrived once, in order."""
 
+import itertools
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -40,26 +42,31 @@ class Workload:
             thread.start()
 
     def _write(self, stand: Stand, seed: int, n: int) -> None:
-        choice, next_id = random.Random(seed * 100 + n), 1_000_000 * (n + 1)
-        with psycopg.connect(stand.dsn, autocommit=True) as connection:
-            while not self._stop.is_set():
-                with connection.transaction():
-                    for _ in range(choice.choice(_SIZES)):
-                        row, what = choice.randint(0, self._rows // 2 - 1) * 2 + n + 1, choice.random()
-                        other = choice.randint(0, self._rows // 2 - 1) * 2 + n + 1
-                        if choice.random() < self._moves and other != row:
-                            connection.execute("DELETE FROM accounts WHERE id = %s", [other])
-                            connection.execute("UPDATE accounts SET id = %s WHERE id = %s", [other, row])
-                        elif what < 0.7:
-                            connection.execute("UPDATE accounts SET v = v + 1 WHERE id = %s", [row])
-                        elif what < 0.85:
-                            next_id += 1
-                            connection.execute("INSERT INTO accounts VALUES (%s, 0, 'new', 'z')", [next_id])
-                        else:
-                            connection.execute("DELETE FROM accounts WHERE id = %s", [row])
-                    if choice.random() < 0.05:
-                        raise psycopg.Rollback
-                time.sleep(self._pause)
+        choice, ids = random.Random(seed * 100 + n), itertools.count(1_000_000 * (n + 1) + 1)
+        while not self._stop.is_set():
+            # A server that restarts: whether the last transaction was made, the table tells in the end.
+            with suppress(psycopg.OperationalError), psycopg.connect(stand.dsn, autocommit=True) as connection:
+                while not self._stop.is_set():
+                    with connection.transaction():
+                        self._change(connection, choice, ids, n)
+                        if choice.random() < 0.05:
+                            raise psycopg.Rollback
+                    time.sleep(self._pause)
+            time.sleep(self._pause)
+
+    def _change(self, connection: "psycopg.Connection[Any]", choice: random.Random, ids: Iterator[int], n: int) -> None:
+        for _ in range(choice.choice(_SIZES)):
+            row, what = choice.randint(0, self._rows // 2 - 1) * 2 + n + 1, choice.random()
+            other = choice.randint(0, self._rows // 2 - 1) * 2 + n + 1
+            if choice.random() < self._moves and other != row:
+                connection.execute("DELETE FROM accounts WHERE id = %s", [other])
+                connection.execute("UPDATE accounts SET id = %s WHERE id = %s", [other, row])
+            elif what < 0.7:
+                connection.execute("UPDATE accounts SET v = v + 1 WHERE id = %s", [row])
+            elif what < 0.85:
+                connection.execute("INSERT INTO accounts VALUES (%s, 0, 'new', 'z')", [next(ids)])
+            else:
+                connection.execute("DELETE FROM accounts WHERE id = %s", [row])
 
     def end(self) -> None:
         self._stop.set()

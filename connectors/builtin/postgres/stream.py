@@ -40,6 +40,8 @@ class Stream:
         self._lock = threading.Lock()
         self.server_end = start
         """How far the server has written, as its newest message says."""
+        self.asked = False
+        """Whether the server has asked how far we are. One that shuts down waits until that is `server_end`."""
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         name = '"' + publication.replace('"', '""') + '"'
@@ -93,6 +95,7 @@ class Stream:
                     elif kind == _KEEPALIVE:
                         self.server_end = max(self.server_end, int.from_bytes(data[1:9], "big"))
                         if data[17]:
+                            self.asked = True
                             self._send()
             except psycopg.OperationalError as error:
                 raise RetriableError(f"The replication stream has ended: {one_line(error)}.") from error

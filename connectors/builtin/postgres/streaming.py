@@ -11,6 +11,7 @@ from ringfence.connectors.api import (
     ConnectorError,
     OffsetRecord,
     RetriableError,
+    SourceOffset,
     SourceRecord,
     SourceTaskContext,
 )
@@ -33,6 +34,8 @@ _GROUP_SECONDS: Final = 0.1
 """Source transactions share a Kafka transaction for at most so long while more of them arrive."""
 _QUIET_SECONDS: Final = 60.0
 """Between commits of the position where `heartbeat.interval.ms` is 0."""
+_ANSWER_SECONDS: Final = 5.0
+"""Between commits of the position because the server asks for it: one that shuts down waits for the answer."""
 
 
 class Streaming:
@@ -67,6 +70,7 @@ class Streaming:
         query = parsed[names.HEARTBEAT_QUERY]
         self._beat_query = str(query) if query is not None else None
         self._beat_at = time.monotonic() + self._beat_seconds
+        self._answered_at = 0.0
         self._opened_at: float | None = None
         """Since when records are handed over that no commit was asked for."""
         self._torn = False
@@ -174,14 +178,21 @@ class Streaming:
 
     def _heartbeat(self, reader: TransactionReader, stream: Stream, now: float) -> Sequence[SourceRecord] | None:
         """Commit the position where nothing that is read has changed: the server holds its log back until then."""
-        if now < self._beat_at or reader.inside or self._opened_at is not None:
+        if reader.inside or self._opened_at is not None:
+            return None
+        if stream.asked and stream.server_end > reader.end and now - self._answered_at >= _ANSWER_SECONDS:
+            stream.asked, self._answered_at = False, now
+            return self._commit_position(reader.heartbeat(stream.server_end))
+        if now < self._beat_at:
             return None
         self._beat_at = now + self._beat_seconds
         if self._beats and self._beat_query is not None:
             self._setup.session.query(self._beat_query)
         if stream.server_end <= reader.end and not self._beats:
             return None
-        offset = reader.heartbeat(stream.server_end)
+        return self._commit_position(reader.heartbeat(stream.server_end))
+
+    def _commit_position(self, offset: SourceOffset) -> Sequence[SourceRecord]:
         self._request_commit()
         return [self._maker.heartbeat(offset) if self._beats else OffsetRecord(self._partition, offset)]
 
