@@ -13,7 +13,7 @@ from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS
 from ringfence.connectors.egress import Refused
 from ringfence.connectors.kafka_settings.java_names import Role, servers
 from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
-from ringfence.engine.preflight import findings, hanging_rights
+from ringfence.engine.preflight import findings, hanging_rights, share_checks
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.findings import Check, Result
 from ringfence.fencing.errors import FencingError, Invalid
@@ -120,6 +120,8 @@ def checks(asker: Asker) -> Iterator[Check]:
         except FencingError as error:
             silent[login] = error
             yield _unknown_check(principal, error, asker.config)
+    if share_checks.concerns(asker.config):
+        yield from share_checks.checks(asker.config, worker)
 
 
 def _overrides(role: str, config: Mapping[str, str]) -> str:

@@ -1,0 +1,195 @@
+"""Preflight of a connector that reads through a share group: what its input's brokers can do and allow.
+
+Asked with the login of the connector's own input cluster (`source.cluster.`, `source.consumer.`). Nothing is changed:
+fencing/kafka/share_probes.py.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from ringfence.connectors.builtin.kafka_source import settings as names
+from ringfence.connectors.builtin.kafka_source.cluster import source_settings
+from ringfence.connectors.kafka_settings import share_group
+from ringfence.connectors.topic_durability import UNCLEAN_ELECTION
+from ringfence.engine.preflight import findings
+from ringfence.engine.preflight.client_overrides import has_placeholder
+from ringfence.engine.preflight.findings import Check, Result
+from ringfence.fencing.clock import SYSTEM_CLOCK
+from ringfence.fencing.errors import FencingError, Invalid
+from ringfence.fencing.kafka.client_pool import ClientPool
+from ringfence.fencing.kafka.probes import Permission
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.share_groups import ShareGroupMember
+from ringfence.fencing.kafka.share_probes import FEATURE, ShareProber, find_overdue
+from ringfence.fencing.share.settings import ShareSettings
+from ringfence.worker_config import WorkerConfig
+
+_CLASSES: Final = frozenset({"ShareGroupSource", "ShareGroupSourceConnector"})
+_WHO: Final = "source"
+_SHOWN: Final = 5
+_MOST_TOPICS: Final = 20
+_RETENTION: Final = "retention.ms"
+_SHARE_OF_RETENTION: Final = 0.5
+_LEVEL: Final = 1
+
+_probers = ClientPool(ShareProber)
+
+
+def concerns(config: Mapping[str, str]) -> bool:
+    """Whether the connector is a ShareGroupSource."""
+    return config.get("connector.class", "").strip().rpartition(".")[2] in _CLASSES
+
+
+def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
+    """All of them, each as soon as it is answered."""
+    clients = {key: value for key, value in config.items() if key.startswith(("source.", "target."))}
+    if any(has_placeholder(value) for value in clients.values()):
+        text = "Settings of the source's clients come from a configuration provider, and are read by the tasks only."
+        yield Check("source connection", Result.UNKNOWN, text, "Compare with docs/share-groups.md.")
+        return
+    found = source_settings(config)
+    servers = found.settings.get("bootstrap.servers", "")
+    if found.errors or not servers:
+        return  # validation says what is wrong with them
+    try:
+        settings = ShareSettings.of(config)
+    except Invalid:
+        return  # here, too
+    others = {key: value for key, value in found.settings.items() if key != "bootstrap.servers"}
+    connection = Connection(servers, others, f"ringfence-preflight-{config.get('name', '')}")
+    group = share_group.group_of(worker.group_id, config.get("name", ""), config.get(share_group.GROUP))
+    try:
+        with _probers.lease(connection) as prober:
+            yield (version := judge_version(prober.share_version()))
+            if version.result is Result.FAILED:
+                return
+            yield from _check_group(prober, group, f"{worker.group_id}-{config.get('name', '')}", settings)
+            topics = [each for part in config.get(names.TOPICS, "").split(",") if (each := part.strip())]
+            # Patterns are matched by the tasks; those that are names are checked.
+            for topic in [each for each in topics if re.fullmatch(r"[\w.-]+", each)][:_MOST_TOPICS]:
+                yield from _check_topic(prober, topic, settings)
+            if prober.describe_group(group) is not Permission.NO:
+                yield from _check_overdue(prober, connection, group)
+    except FencingError as error:
+        remedy = "Check the address, the security settings and the credentials of the source cluster."
+        yield Check("source connection", Result.UNKNOWN, str(error), remedy, names.SOURCE_SERVERS)
+
+
+def _check_group(prober: ShareProber, group: str, client_ids: str, settings: ShareSettings) -> Iterator[Check]:
+    key = share_group.GROUP
+    describe = prober.describe_group(group)
+    yield findings.check_granted(_WHO, "Describe", "Group", {group: describe}, key)
+    yield findings.check_granted(_WHO, "Read", "Group", {group: prober.read_group(group)}, key)
+    may, problem = prober.alter_group(group, settings.of_group)
+    yield findings.check_granted(_WHO, "AlterConfigs", "Group", {group: may}, key)
+    if problem:
+        text = f"The brokers do not take the settings of share group {group}: {problem}"
+        remedy = "Correct the share.* settings, or the brokers' limits (group.share.min.*, group.share.max.*)."
+        yield Check("share group settings", Result.FAILED, text, remedy, share_group.LOCK_MS, decides=True)
+    if describe is Permission.NO:
+        return
+    if (kind := prober.kind_of(group)) not in ("", "share"):
+        yield judge_kind(group, kind)
+        return
+    found = prober.describe([group]).get(group)
+    yield judge_members(group, found.members if found is not None else (), client_ids)
+
+
+def _check_topic(prober: ShareProber, topic: str, settings: ShareSettings) -> Iterator[Check]:
+    seen = prober.topic(topic)
+    if seen.exists is False:
+        text = f"{topic} is not there yet. It is read from its beginning once it is."
+        yield Check(f"input topic {topic}", Result.OK, text, key=names.TOPICS)
+        return
+    yield findings.check_granted(_WHO, "Read", "Topic", {topic: seen.read}, names.TOPICS)
+    unclean, retention = (prober.topic_setting(topic, name) for name in (UNCLEAN_ELECTION, _RETENTION))
+    yield judge_election(topic, unclean, seen.replicas)
+    yield judge_retention(topic, retention, settings.sweep_after_s)
+
+
+def _check_overdue(prober: ShareProber, connection: Connection, group: str) -> Iterator[Check]:
+    """Records that wait for longer than half of their topic's retention."""
+    starts = [one for one in prober.starts([group]).get(group, []) if one.offset >= 0 and one.lag > 0]
+    for topic in sorted({one.topic for one in starts}):
+        retention = prober.topic_setting(topic, _RETENTION)
+        if retention is None or int(retention) < 0:
+            continue
+        since = int(SYSTEM_CLOCK.wall() * 1000 - int(retention) * _SHARE_OF_RETENTION)
+        waiting = {(topic, one.partition): one.offset for one in starts if one.topic == topic}
+        if overdue := find_overdue(connection, waiting, since):
+            yield judge_overdue(topic, [number for _, number in overdue], int(retention))
+
+
+def judge_version(level: int) -> Check:
+    """level: of share.version; 0 where it is not finalised."""
+    if level >= _LEVEL:
+        return Check("share groups", Result.OK, f"{FEATURE} is {level}.", key=names.SOURCE_SERVERS)
+    text = f"The source's brokers have no share groups: {FEATURE} is not finalised."
+    remedy = f"Upgrade them to Kafka 4.2 or newer, then: kafka-features.sh upgrade --feature {FEATURE}={_LEVEL}"
+    return Check("share groups", Result.FAILED, text, remedy, names.SOURCE_SERVERS, decides=True)
+
+
+def judge_kind(group: str, kind: str) -> Check:
+    """A group of another type has the name."""
+    text = f"There is a {kind} group of the name {group}, and a share group needs a name of its own."
+    remedy = f"Set {share_group.GROUP} to another name."
+    return Check("share group type", Result.FAILED, text, remedy, share_group.GROUP, decides=True)
+
+
+def judge_members(group: str, members: Sequence[ShareGroupMember], client_ids: str) -> Check:
+    """client_ids: what our tasks' begin with, before their number."""
+    name, key = "share group members", share_group.GROUP
+    ours = re.compile(re.escape(client_ids) + r"-\d+")
+    foreign = [one for one in members if not ours.fullmatch(one.client_id)]
+    if not foreign:
+        return Check(name, Result.OK, f"Nobody but this connector's tasks is in share group {group}.", key=key)
+    shown = ", ".join(f"{one.client_id} at {one.host}" for one in foreign[:_SHOWN])
+    more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
+    text = (
+        f"Share group {group} has other members: {shown}{more}. Both would process its records, as this connector "
+        "reads from the topics what others accept."
+    )
+    remedy = f"Set {key} to a group that nobody else uses, or end these clients."
+    return Check(name, Result.FAILED, text, remedy, key, decides=True)
+
+
+def judge_election(topic: str, unclean: str | None, replicas: int) -> Check:
+    """unclean: the topic's unclean.leader.election.enable, None where it could not be read."""
+    name, key = f"input topic {topic} elections", names.TOPICS
+    if unclean == "true" and replicas != 1:
+        text = (
+            f"{topic} has {UNCLEAN_ELECTION}=true: a replica that lags may lead. Records that were processed are gone "
+            "then, and others take their offsets."
+        )
+        return Check(name, Result.FAILED, text, f"Set {UNCLEAN_ELECTION}=false on topic {topic}.", key)
+    if unclean is None:
+        text = f"The source's principal may not ask for the settings of {topic}."
+        return Check(name, Result.UNKNOWN, text, f"Grant it DescribeConfigs on topic {topic}.", key)
+    return Check(name, Result.OK, f"{topic} keeps its offsets when a broker is lost.", key=key)
+
+
+def judge_retention(topic: str, retention_ms: str | None, sweep_after_s: float) -> Check:
+    """Whether the sweep comes before the records expire."""
+    name, key = f"input topic {topic} retention", share_group.SWEEP_AFTER_MS
+    if retention_ms is None:
+        text = f"The source's principal may not ask for the settings of {topic}."
+        return Check(name, Result.UNKNOWN, text, f"Grant it DescribeConfigs on topic {topic}.", key)
+    if 0 <= int(retention_ms) <= sweep_after_s * 1000:
+        text = (
+            f"{topic} keeps records for {int(retention_ms) / 1000:g} s, and what no task has committed is read again "
+            f"after {sweep_after_s:g} s: it may be gone by then."
+        )
+        return Check(name, Result.FAILED, text, f"Raise {_RETENTION} on topic {topic}, or lower {key}.", key)
+    return Check(name, Result.OK, f"{topic} keeps records for longer than the sweep waits.", key=key)
+
+
+def judge_overdue(topic: str, partitions: Sequence[int], retention_ms: int) -> Check:
+    """Partitions whose oldest waiting record is older than half of the retention."""
+    shown = ", ".join(map(str, sorted(partitions)[:_SHOWN]))
+    text = (
+        f"{topic} keeps records for {retention_ms / 1000:g} s, and the oldest that wait in partition {shown} have "
+        "waited for more than half of that: they may expire before they are processed."
+    )
+    remedy = f"Raise {_RETENTION} on topic {topic}, or let more tasks work on it (tasks.max)."
+    return Check(f"input topic {topic} lag", Result.FAILED, text, remedy, names.TOPICS)
