@@ -98,3 +98,34 @@ def test_a_queue_through_its_life(platform: Up) -> None:
     up.rest.expect(202, "PUT", f"/connectors/{name}/resume")
     await_records(800, times=3)
     up.rest.settled(204, "DELETE", f"/connectors/{name}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_group_is_moved_with_its_connectors_ledger(platform: Up) -> None:
+    up, name = platform, unique("moved")
+    topic, target = f"{name}-in", f"out.{name}-in"
+    create_topics(up.connection, [TopicSpec(topic), TopicSpec(target)], Deadline.after(30))
+    write(up, topic, range(200))
+    up.rest.create(name, settings(up, topic, 2))
+    eventually(lambda: len(visible(up, target)) == 200, 90, "all records", pause=0.5)
+    groups = up.rest.expect(200, "GET", "/api/v1/share-groups")["results"]
+    (group,) = [each["group"] for each in groups if each["connectors"] == [name]]
+    offsets = f"/api/v1/share-groups/{group}/offsets"
+    body = {"to": {"offset": 150}, "reason": "again"}
+    assert up.rest.call("PATCH", offsets, body).status_code in (400, 409)
+    told = up.rest.expect(200, "PATCH", offsets, {**body, "dry_run": True})
+    assert "must be STOPPED" in told["refusal"]
+    up.rest.settled(204, "PUT", f"/connectors/{name}/stop")
+    empty = lambda: not up.rest.expect(200, "GET", f"/api/v1/share-groups/{group}")["members"]  # noqa: E731
+    eventually(empty, 60, "nobody in the group", pause=0.5)
+    done = up.rest.expect(200, "PATCH", offsets, body)
+    assert (done["again"], done["skipped"], done["partitions"][0]["sure"]) == (50, 0, True)
+    shown = up.rest.expect(200, "GET", offsets)
+    assert (shown["ledger"][0]["low"], shown["partitions"][0]["start"]) == (150, 150)
+    up.rest.expect(202, "PUT", f"/connectors/{name}/resume")
+    eventually(lambda: visible(up, target).total() >= 250, 90, "the moved records", pause=0.5)
+    found = visible(up, target)
+    assert {int(value) for value, times in found.items() if times == 2} == set(range(150, 200))
+    assert max(found.values()) == 2
+    up.rest.settled(204, "DELETE", f"/connectors/{name}")
