@@ -2,10 +2,10 @@
 (() => {
   "use strict";
   const POLL = 5000;     // between two looks while the stream is away
-  const SILENT = 40000;  // the server tells something every 15 s: longer silence is a connection that died unseen
+  const SILENT = 10000;  // the server tells something every 3 s: longer silence is a server or connection that died unseen
   const live = document.getElementById("live");
-  const PATIENCE = 3 * POLL;  // without any answer for so long, what is shown is called stale
-  const state = { open: false, lost: false, lostAt: 0, heard: Date.now(), polled: 0, answered: 0, at: "", atUntil: 0, missed: false, held: false };
+  const PATIENCE = 13000;  // without any answer for so long, what is shown is called stale
+  const state = { open: false, lost: false, heard: Date.now(), polled: 0, answered: 0, at: "", atUntil: 0, missed: false, held: false };
 
   const show = (name, word, title) => {
     if (!live) return;
@@ -21,7 +21,7 @@
     if (!state.lost) {
       if (state.held) show("held", "Waiting", "Something has changed. It is shown once you have finished here.");
       else show("on", "Live", "Changes are shown as they happen");
-    } else if (Math.max(state.answered, state.lostAt) > Date.now() - PATIENCE) show("lost", "Reconnecting", `The stream is away; asked anew every ${POLL / 1000} s`);
+    } else if (Math.max(state.answered, state.heard) > Date.now() - PATIENCE) show("lost", "Reconnecting", `The stream is away; asked anew every ${POLL / 1000} s`);
     else show("stale", `Stale since ${clock(Math.max(state.heard, state.answered))}`, "The server does not answer. This is what was known last.");
   };
   const refresh = () => document.body.dispatchEvent(new CustomEvent("ringfence-refresh"));
@@ -44,7 +44,7 @@
     if (again) refresh();
   });
   const away = () => {
-    if (!state.lost) Object.assign(state, { lost: true, lostAt: Date.now() });
+    if (!state.lost) state.lost = true;
     tell();
   };
   const answered = () => {

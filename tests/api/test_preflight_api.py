@@ -3,7 +3,10 @@
 from django.test import Client
 
 from ringfence.dispatch import Refused
+from ringfence.fencing.ids import Incarnation, WorkerId
+from ringfence.fencing.topics.status import WorkerRecord
 from tests.support.leader import FakeLeader
+from tests.support.topics import connector
 
 JSON = "application/json"
 CONFIG = {"name": "c", "connector.class": "VerifiableSource", "topic": "t", "pin": "hunter2"}
@@ -14,7 +17,7 @@ def test_a_configuration_is_checked_and_nothing_is_created(client: Client, leade
     assert answer.status_code == 200
     body = answer.json()
     assert body["connector"] == "c"
-    assert [check["result"] for check in body["checks"]] == ["ok", "failed"]
+    assert [check["result"] for check in body["checks"]] == ["ok", "failed", "failed"]
     assert [kind for kind, _, _ in leader.asked] == ["preflight"]
     assert "hunter2" not in answer.content.decode()
 
@@ -44,3 +47,21 @@ def test_credentials_in_overrides_are_never_shown(client: Client, leader: FakeLe
     client.put("/connectors/c/config", {**CONFIG, **secret}, content_type=JSON)
     shown = client.get("/connectors/c/config").json()
     assert {shown[name] for name in secret} == {"[hidden]"}
+
+
+def test_too_few_slots_are_told_before_the_start(client: Client, leader: FakeLeader) -> None:
+    def say(config: dict[str, str]) -> tuple[str, str, str]:
+        check = client.put("/api/v1/preflight", config, content_type=JSON).json()["checks"][-1]
+        return check["result"], check["message"], check["remedy"]
+
+    leader.config.config(connector("first"))
+    leader.start("first", tasks=2)
+    leader.status.status(WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 3, "1", 1))
+    leader.project()
+    assert say(CONFIG)[:2] == ("ok", "2 of 3 in use.")
+    result, message, remedy = say({**CONFIG, "tasks.max": "2"})
+    assert (result, message.split(":")[0]) == ("failed", "Only 1 free for up to 2 more tasks")
+    assert "add a worker" in remedy
+    assert say({**CONFIG, "name": "first", "tasks.max": "3"})[0] == "ok", "it has two already"
+    leader.start("first", tasks=3)
+    assert say(CONFIG)[1].startswith("No free slot: 3 of 3 in use.")

@@ -20,7 +20,7 @@ _PATIENCE = 30.0
 def _outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     database.migrate()
     database.empty()
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(live, "RENEWAL_SECONDS", 0.2)
     fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
         yield

@@ -18,10 +18,10 @@ from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import Refused
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.topics.status import LeaderRecord, State, WorkerRecord
+from ringfence.projection.health_reasons import reason
+from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.minutes import EVERYTHING, ITSELF, minute_of
 from ringfence.projection.models import Connector, Event, HangingTransaction, Minute, Task
-from ringfence.web.health_reasons import reason
-from ringfence.web.known_health import KnownHealth
 from ringfence.web.lists import pages as lists
 from ringfence.web.lists.overview import overview
 from ringfence.web.lists.rows import rows_of

@@ -29,3 +29,17 @@ def test_a_connector_without_a_slot(client: Client, leader: FakeLeader, page: st
     shown = text(client.get(page))
     assert "Waits for a slot: 2 of 2 in use" in shown
     assert ("add a worker" in shown) is page.endswith("late")
+
+
+@pytest.mark.parametrize(("slots", "waits"), [(2, True), (3, False)])
+def test_a_restart_that_finds_no_slot_says_so(client: Client, leader: FakeLeader, slots: int, waits: bool) -> None:
+    leader.config.config(connector("first"), connector("late"))
+    leader.start("first", tasks=2)
+    leader.start("late")
+    leader.status.status(WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", slots, "1", 1))
+    leader.report("late", 0, State.FAILED, trace="ValueError: the old one", why="failed", next_ms=5, ended=True)
+    page = text(client.get("/ui/connectors/late"))
+    assert ("Its automatic restart is due and waits for a slot" in page) is waits
+    assert ("Waits for a slot: 2 of 2 in use" in page) is waits
+    assert ("Waits for a slot" in text(client.get("/ui/connectors"))) is waits
+    assert client.get("/api/v1/connectors/late").json()["reason"].startswith("Waits for a slot") is waits

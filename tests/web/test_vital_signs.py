@@ -79,6 +79,18 @@ def test_no_worker_reports(client: Client, flights: FakeLeader) -> None:
     assert ",UNKNOWN,It was healthy at" in text(client.get("/ui/connectors.csv"))
 
 
+def test_api_command_line_and_metrics_say_what_the_pages_say(client: Client, flights: FakeLeader) -> None:
+    beats("worker-1", 30)
+    write(30)
+    listed = client.get("/api/v1/connectors").json()["results"]
+    assert {one["health"] for one in listed} == {"UNKNOWN"}
+    assert client.get("/api/v1/connectors?health=HEALTHY").json()["results"] == []
+    one = client.get("/api/v1/connectors/flights").json()
+    assert (one["health"], one["reason"][:17]) == ("UNKNOWN", "It was healthy at")
+    told = text(client.get("/metrics"))
+    assert 'ringfence_connector_health{connector="flights",health="unknown"} 1' in told
+
+
 def test_a_connector_on_a_silent_worker_is_unknown_and_another_is_not(client: Client, flights: FakeLeader) -> None:
     beats("worker-1", ALWAYS)
     beats("worker-2", 30)

@@ -26,8 +26,8 @@ from ringfence.console.waiting import take_back, waiting
 from ringfence.dispatch import Refused
 from ringfence.heartbeats.look import look
 from ringfence.history import old_generations
+from ringfence.projection.known_health import known_health, leader_of
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
-from ringfence.web.known_health import known_health, leader_of
 from ringfence.web.state_badges import look_of
 
 _PAGE = 50

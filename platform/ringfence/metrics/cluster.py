@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Final
 
 from ringfence.metrics.text import Family, Kind, Sample, labels
+from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.models import Connector, Startups, Task, Worker
 
 CONNECTOR_FIELDS: Final = (
@@ -21,7 +22,7 @@ _SHOWN_STATES = ("RUNNING", "PAUSED", "FAILED", "UNASSIGNED", "RESTARTING")
 Families = list[tuple[Family, list[Sample]]]
 
 
-def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
+def connectors(rows: Sequence[Connector], tasks: Iterable[Task], known: KnownHealth) -> Families:
     """Of each connector, and of its tasks' states."""
     labelled = {row.name: labels({"connector": row.name}) for row in rows}
     states = [
@@ -73,10 +74,10 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task]) -> Families:
             Family(
                 "ringfence_connector_health",
                 _G,
-                "1 for the connector's health, in the label `health`: the last word that the database has.",
-                "it is unhealthy, degraded or stalled",
+                "1 for the connector's health, in the label `health`; unknown where nobody can tell now.",
+                "it is unhealthy, degraded, stalled or unknown",
             ),
-            [(labels({"connector": row.name, "health": row.health.lower()}), 1.0) for row in rows],
+            [(labels({"connector": row.name, "health": known.health_of(row).lower()}), 1.0) for row in rows],
         ),
         (
             Family(

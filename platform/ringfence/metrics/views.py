@@ -15,6 +15,7 @@ from ringfence.metrics import cluster, connect_tasks, own_tasks, source
 from ringfence.metrics.task_view import FIELDS, TaskView
 from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
+from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector, Startups, Task, Worker
 
 _CLOCKS = Family(
@@ -63,7 +64,7 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
     ]
     members, startups = list(Worker.objects.order_by("worker")), list(Startups.objects.all())
     families = [
-        *cluster.connectors(connectors, shown),
+        *cluster.connectors(connectors, shown, known_health()),
         (_STATUS, status),
         *(
             (family, [(label, found) for label, view in views if (found := value(view)) is not None])

@@ -1,6 +1,7 @@
 """Why a connector's health is what it is: one plain line without any of its settings."""
 
 from ringfence.projection.health import Health
+from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.models import Connector
 
 
@@ -13,6 +14,11 @@ def bad_records(dead_letters: int, skipped: int) -> str:
     letters = f"{dead_letters:,} dead letter{'s' if dead_letters != 1 else ''}" if dead_letters else ""
     skips = f"{skipped:,} record{'s' if skipped != 1 else ''} skipped" if skipped else ""
     return ", ".join(filter(None, (letters, skips)))
+
+
+def reason(connector: Connector, known: KnownHealth, waits: str = "") -> str:
+    """ "" where the word says it all. `waits`: for a slot, in words."""
+    return known.doubt(connector) or waits or reason_of_health(connector)
 
 
 def reason_of_health(connector: Connector) -> str:

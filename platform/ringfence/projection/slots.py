@@ -1,12 +1,19 @@
 """How many tasks the workers have room for, and how much of it is taken."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Sum
+from django.db.models import Q, QuerySet, Sum
 
 from ringfence.fencing.topics.status import NO_SLOT
+from ringfence.projection.health import Health
 from ringfence.projection.models import DrainedWorker, Task, Worker
 
+_WAITS = Q(why=NO_SLOT, state="UNASSIGNED")
+MAY_WAIT = frozenset({Health.STARTING, Health.RESTARTING, Health.DEGRADED, Health.UNHEALTHY})
+_DUE_MS = 5_000
+"""A restart that is due is placed within a second or two, where there is room."""
 REMEDY = "Stop a connector that is not needed, add a worker, or give the workers more slots"
 
 
@@ -18,6 +25,10 @@ class Slots:
     total: int
 
     @property
+    def full(self) -> bool:
+        return self.used >= self.total
+
+    @property
     def waits(self) -> str:
         """What a task without a place waits for."""
         return f"Waits for a slot: {self.used} of {self.total} in use"
@@ -27,15 +38,37 @@ def count_slots() -> Slots:
     """As of now; three small queries."""
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
     taking = Worker.objects.exclude(worker__in=drained) if drained else Worker.objects.all()
-    placed = Task.objects.filter(known=True).exclude(worker="").exclude(why=NO_SLOT).exclude(state="FAILED")
-    return Slots(placed.count(), taking.aggregate(sum=Sum("slots"))["sum"] or 0)
+    return Slots(_find_placed().count(), taking.aggregate(sum=Sum("slots"))["sum"] or 0)
+
+
+def count_placed(connector: str) -> int:
+    """The slots that the connector's own tasks have."""
+    return _find_placed().filter(connector=connector).count()
+
+
+def _find_placed() -> QuerySet[Task]:
+    return Task.objects.filter(known=True).exclude(worker="").exclude(why=NO_SLOT).exclude(state="FAILED")
 
 
 def find_waiting(connectors: list[str]) -> dict[str, str]:
     """Of these connectors, those with a task that waits for a slot: what it waits for."""
-    rows = Task.objects.filter(connector__in=connectors, known=True, why=NO_SLOT, state="UNASSIGNED")
-    names = set(rows.values_list("connector", flat=True))
-    if not names:
+    rows = Task.objects.filter(connector__in=connectors, known=True).filter(_WAITS | _is_due(int(time.time() * 1000)))
+    told = set(rows.values_list("connector", "why"))
+    if not told:
         return {}
-    waits = count_slots().waits
-    return dict.fromkeys(names, waits)
+    slots = count_slots()
+    return {name: slots.waits for name, why in told if why == NO_SLOT or slots.full}
+
+
+def waits_for_slot(tasks: Sequence[Task], now_ms: int) -> Slots | None:
+    """The slots, where one of these tasks waits for one: it was never placed, or its automatic restart is due."""
+    due = [task for task in tasks if task.state == "FAILED" and 0 < task.next_restart_ms < now_ms - _DUE_MS]
+    placeless = any(task.why == NO_SLOT for task in tasks)
+    if not (due or placeless):
+        return None
+    slots = count_slots()
+    return slots if placeless or slots.full else None
+
+
+def _is_due(now_ms: int) -> Q:
+    return Q(state="FAILED", next_restart_ms__gt=0, next_restart_ms__lt=now_ms - _DUE_MS)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ringfence.projection.health import Health
+from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.models import Connector
-from ringfence.web.known_health import KnownHealth
 
 
 class Severity(StrEnum):

@@ -16,8 +16,8 @@ from ringfence.access.verbs import Verb
 from ringfence.fencing.modes import lagging
 from ringfence.heartbeats.look import look
 from ringfence.history.models import ConfigVersion
+from ringfence.projection.known_health import leader_of
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
-from ringfence.web.known_health import leader_of
 
 View = Callable[..., HttpResponse]
 

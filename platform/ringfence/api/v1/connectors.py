@@ -1,7 +1,5 @@
 """`/api/v1/connectors`: how each connector is, its generations with their fencing rounds, its tasks and attempts."""
 
-import json
-import time
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
@@ -14,15 +12,14 @@ from rest_framework.response import Response
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.topic_grants import may_look_at
 from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, contains, equal, flag, number, since, until
+from ringfence.api.v1.listing import ListView, contains, equal, flag, since, until
 from ringfence.http.errors import not_found
 from ringfence.http.masking import Masker
-from ringfence.projection import record_totals
-from ringfence.projection.health_reasons import reason_of_health
-from ringfence.projection.models import Connector, Event, GenerationRow, RecordTotals, Task
-from ringfence.projection.source_metrics import metrics_of
+from ringfence.projection.health_reasons import reason
+from ringfence.projection.known_health import known_health
+from ringfence.projection.models import Connector, GenerationRow
+from ringfence.projection.slots import MAY_WAIT, find_waiting
 
 
 class ConnectorShape(serializers.Serializer[Any]):
@@ -30,7 +27,7 @@ class ConnectorShape(serializers.Serializer[Any]):
     plugin = serializers.CharField(source="class_name")
     type = serializers.CharField()
     version = serializers.CharField()
-    health = serializers.CharField()
+    health = serializers.CharField(source="now_health")
     state = serializers.CharField()
     target = serializers.CharField()
     worker = serializers.CharField()
@@ -44,15 +41,22 @@ class ConnectorShape(serializers.Serializer[Any]):
     fencing_rounds = serializers.IntegerField(source="rounds_total")
     fenced_ids = serializers.IntegerField(source="fenced_total")
     since_ms = serializers.IntegerField()
-    reason = serializers.SerializerMethodField()
+    reason = serializers.CharField(source="now_reason")
     records_total = serializers.IntegerField()
     skipped_total = serializers.IntegerField()
     dead_letters_total = serializers.IntegerField()
     aborted_records_total = serializers.IntegerField()
     last_commit_ms = serializers.IntegerField()
 
-    def get_reason(self, row: Connector) -> str:
-        return reason_of_health(row)
+
+def _as_known(rows: Iterable[Connector]) -> list[Connector]:
+    """With the health that may be claimed now, and why it is so."""
+    found, known = list(rows), known_health()
+    waiting = find_waiting([row.name for row in found if row.health in MAY_WAIT])
+    for row in found:
+        row.now_health = known.health_of(row)  # type: ignore[attr-defined]
+        row.now_reason = reason(row, known, waiting.get(row.name, ""))  # type: ignore[attr-defined]
+    return found
 
 
 class Connectors(ListView):
@@ -63,7 +67,7 @@ class Connectors(ListView):
     filters = {
         "search": contains("name"),
         "state": equal("state"),
-        "health": equal("health"),
+        "health": equal("now_health"),
         "target": equal("target"),
         "plugin": equal("class_name"),
         "worker": equal("worker"),
@@ -79,10 +83,11 @@ class Connectors(ListView):
     }
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        return Connector.objects.filter(self.principal.query(), known=True)
+        seen = Connector.objects.filter(self.principal.query(), known=True)
+        return seen.annotate(now_health=known_health().column)
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
-        return list(rows)
+        return _as_known(rows)
 
 
 class ConnectorDetail(V1View):
@@ -91,7 +96,7 @@ class ConnectorDetail(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        return Response(ConnectorShape(reading.connector(name)).data)
+        return Response(ConnectorShape(_as_known([reading.connector(name)])[0]).data)
 
 
 class OfConnector(ListView):
@@ -189,124 +194,3 @@ class Generation(V1View):
             raise not_found(f"Connector {name} has no generation {number}")
         message = Masker([connector.class_name]).scrub(row.message, connector.settings)
         return Response(GenerationShape(_generation(row, connector, message)).data)
-
-
-class SourceMetricShape(serializers.Serializer[Any]):
-    """What a task's plugin measures at its source; `limit`: above it is a problem, null where there is no limit."""
-
-    name = serializers.CharField()
-    unit = serializers.CharField()
-    description = serializers.CharField()
-    labels = serializers.DictField(child=serializers.CharField())
-    value = serializers.FloatField()
-    limit = serializers.FloatField(allow_null=True)
-    remedy = serializers.CharField()
-
-
-class FailedRecordShape(serializers.Serializer[Any]):
-    """The record that failed a task. `alias`: of the transform, "" for a converter; `settings`: those that say what it
-    does; `value`: its beginning, null without `view-data` for its topic."""
-
-    stage = serializers.CharField()
-    class_name = serializers.CharField()
-    alias = serializers.CharField()
-    settings = serializers.ListField(child=serializers.CharField())
-    topic = serializers.CharField()
-    source_partition = serializers.CharField(source="partition")
-    source_offset = serializers.CharField(source="offset")
-    value = serializers.CharField(allow_null=True)
-
-
-class TaskShape(serializers.Serializer[Any]):
-    """`open_records`, `open_since_ms`: of the transaction that is open now, 0 for none."""
-
-    task = serializers.IntegerField(source="number")
-    state = serializers.CharField()
-    worker = serializers.CharField()
-    generation = serializers.IntegerField()
-    attempt = serializers.IntegerField()
-    restarts = serializers.IntegerField()
-    next_restart_ms = serializers.IntegerField()
-    since_ms = serializers.IntegerField()
-    why = serializers.CharField()
-    trace = serializers.CharField()
-    failed_record = FailedRecordShape(allow_null=True)
-    producer_id = serializers.IntegerField()
-    epoch = serializers.IntegerField()
-    open_records = serializers.IntegerField()
-    open_since_ms = serializers.IntegerField()
-    last_commit_ms = serializers.IntegerField()
-    records_total = serializers.IntegerField()
-    rate = serializers.FloatField()
-    transactions = serializers.IntegerField()
-    aborted = serializers.IntegerField()
-    source_metrics = SourceMetricShape(many=True)
-
-
-class Tasks(OfConnector):
-    """The tasks of the newest generation, as they are now."""
-
-    access = {"GET": on_connector(Verb.VIEW)}
-    shape = TaskShape
-    filters = {"state": equal("state"), "worker": equal("worker")}
-    orders = {"task": "number", "state": "state", "rate": "rate", "attempt": "attempt", "since_ms": "since_ms"}
-
-    def rows_of(self, connector: Connector) -> QuerySet[Any]:
-        return Task.objects.filter(connector=connector.name, known=True)
-
-    def serialize(self, rows: Iterable[Any]) -> list[Any]:
-        found, recorded = list(rows), record_totals.of_tasks([self.connector.name])
-        now = int(time.time() * 1000)
-        for row in found:
-            row.trace, row.why = self.scrub(row.trace), self.scrub(row.why)
-            totals = recorded.get((row.connector, row.number)) or RecordTotals()
-            row.records_total, row.last_commit_ms = totals.records, totals.last_commit_ms
-            row.source_metrics = list(metrics_of([row], now))
-            row.failed_record = self._failed_record(row)
-        return found
-
-    def _failed_record(self, row: Task) -> dict[str, Any] | None:
-        found = row.record_failure if row.state == "FAILED" else None
-        if found is None:
-            return None
-        who, name = self.principal, row.connector
-        may_see = who.may(Verb.VIEW_DATA, name) and may_look_at(found.topic, name, who)
-        return {**found.fields(), **({} if may_see else {"value": None})}
-
-
-class AttemptShape(serializers.Serializer[Any]):
-    """One step of one attempt: placed, started, the stages, how it ended."""
-
-    time_ms = serializers.IntegerField()
-    task = serializers.IntegerField()
-    generation = serializers.IntegerField()
-    attempt = serializers.IntegerField()
-    worker = serializers.CharField()
-    stage = serializers.CharField()
-    message = serializers.CharField()
-
-
-class Attempts(OfConnector):
-    """What the attempts of a connector's tasks went through, newest first, as long as events are kept."""
-
-    access = {"GET": on_connector(Verb.VIEW)}
-    shape = AttemptShape
-    filters = {"task": number("task"), "since": since("time_ms"), "until": until("time_ms")}
-    orders = {"time_ms": "time_ms", "task": "task"}
-    newest_first = True
-
-    def rows_of(self, connector: Connector) -> QuerySet[Any]:
-        return Event.objects.filter(connector=connector.name, type="task", task__isnull=False)
-
-    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        blank = {"generation": -1, "attempt": 0, "worker": "", "stage": "", "message": ""}
-        return [
-            {
-                **{name: body.get(name, otherwise) for name, otherwise in blank.items()},
-                "message": self.scrub(str(body.get("message") or "")),
-                "time_ms": row.time_ms,
-                "task": row.task,
-            }
-            for row in rows
-            for body in [json.loads(row.body)]
-        ]

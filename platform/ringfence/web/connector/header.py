@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ringfence.alerts.models import Incident
-from ringfence.fencing.topics.status import NO_SLOT
 from ringfence.http.masking import Masker
 from ringfence.projection.health_reasons import bad_records
+from ringfence.projection.known_health import known_health, leader_of
 from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
-from ringfence.projection.slots import REMEDY, count_slots
+from ringfence.projection.slots import REMEDY, waits_for_slot
 from ringfence.web.connector.traces import Failure, cause_of, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
-from ringfence.web.known_health import known_health, leader_of
 from ringfence.web.lists.query import rate_of
 from ringfence.web.state_badges import look_of
 
@@ -65,7 +64,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "last_commit_ms": connector.last_commit_ms,
         "offset_count": SourceOffset.objects.filter(connector=connector.name).count(),
         "leader": leader_of(known.vitals, ClusterInfo.objects.values_list("leader", flat=True).first() or ""),
-        "slots": count_slots() if any(task.why == NO_SLOT for task in tasks) else None,
+        "slots": waits_for_slot(tasks, now),
         "slots_remedy": REMEDY,
         "incidents": list(Incident.objects.filter(connector=connector.name, resolved_ms=0).order_by("pk")[:5]),
         "now_ms": now,

@@ -15,14 +15,13 @@ from ringfence.clocks import apart, clocks
 from ringfence.fencing.modes import lagging
 from ringfence.http.masking import Masker
 from ringfence.projection.health import Health
-from ringfence.projection.health_reasons import bad_records
+from ringfence.projection.health_reasons import bad_records, reason
+from ringfence.projection.known_health import KnownHealth, known_health, leader_of
 from ringfence.projection.minutes import EVERYTHING, SHOWN, minute_of
 from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Minute, Task, Worker
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import EventView, event_view
 from ringfence.web.connector.traces import Cause, cause_of
-from ringfence.web.health_reasons import reason
-from ringfence.web.known_health import KnownHealth, known_health, leader_of
 from ringfence.web.lists.rows import LIVE_MS
 from ringfence.web.sparklines import Line, line
 from ringfence.web.state_badges import GROUPS, HEALTH, Badge, look_of

@@ -19,8 +19,8 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
+from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector
-from ringfence.web.known_health import known_health
 from ringfence.web.lists.overview import overview
 from ringfence.web.lists.query import PAGE_SIZE, choose, listing
 from ringfence.web.lists.rows import rows_of

@@ -14,8 +14,8 @@ from django.db.models.functions import Coalesce
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.projection.health import Health
+from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector, Task
-from ringfence.web.known_health import known_health
 from ringfence.web.lists.rows import LIVE_MS, rate_of, rows_of
 from ringfence.web.state_badges import GROUPS, HEALTH
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from ringfence.projection.health import Health
-from ringfence.projection.health_reasons import bad_records
+from ringfence.projection.health_reasons import bad_records, reason
+from ringfence.projection.known_health import KnownHealth, known_health
 from ringfence.projection.minutes import hours
 from ringfence.projection.models import Connector, Task
-from ringfence.projection.slots import find_waiting
+from ringfence.projection.slots import MAY_WAIT, find_waiting
 from ringfence.web.connector.heatmap import Strip, strip
-from ringfence.web.health_reasons import reason
-from ringfence.web.known_health import KnownHealth, known_health
 from ringfence.web.sparklines import Line, line, rates
 from ringfence.web.state_badges import Badge, look_of
 
@@ -43,7 +41,7 @@ def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
     for task in tasks.only("connector", "rate", "reported_ms", "recent"):
         of[task.connector].append(task)
     drawn = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
-    waiting = find_waiting([one.name for one in connectors if one.health in (Health.STARTING, Health.RESTARTING)])
+    waiting = find_waiting([one.name for one in connectors if one.health in MAY_WAIT])
     return [_row(one, of[one.name], drawn[one.name], now_ms, known, waiting.get(one.name, "")) for one in connectors]
 
 

@@ -41,13 +41,17 @@ from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice,
 from ringfence.projection.models import TopicPosition
 from ringfence.web.live.rate_control import RateControl
 
-HEARTBEAT_SECONDS = 15.0
+BEAT_SECONDS = 3.0
+"""A page that has heard nothing for three of them says so (`SILENT` in live.js), well within 15 seconds."""
+RENEWAL_SECONDS = 15.0
+"""The right to a stream is asked for again so often."""
 TICK_SECONDS = 10.0
 """Lists and the overview are fetched again so often where nothing changes: what was reported grows old by itself. Told
 from here and not asked for by each page's own clock, so that all of them get one and the same part."""
 SPREAD_SECONDS = 0.015
 """For each open page: over so long they are told of what is no hurry and concerns all of them. The page of a connector
 costs about that, and whoever waits for a change of state is not to wait behind two hundred of them."""
+BEAT = "event: beat\ndata: .\n\n"
 MANY = 60
 """More names than this are not told one by one: a page shows fifty."""
 _POLL_SECONDS = 2.0
@@ -242,8 +246,7 @@ async def _always() -> Principal:
 async def stream(name: str | None, who: Principal = EVERYBODY_HERE, renew: Renew = _always) -> AsyncIterator[str]:
     """The events of one page, as the pace allows. `renew`: what may be seen now, None for nothing any more.
 
-    It is asked before each heartbeat, and before an event when the last answer is as old as that; the stream ends with
-    the right to it.
+    It is asked every `RENEWAL_SECONDS`, before the next event; the stream ends with the right to it.
     """
     listener, here, loop = Listener(name, who), hub(), asyncio.get_running_loop()
     told_at = -math.inf
@@ -254,23 +257,26 @@ async def stream(name: str | None, who: Principal = EVERYBODY_HERE, renew: Renew
         while True:
             told = True
             try:
-                await asyncio.wait_for(listener.changed.wait(), HEARTBEAT_SECONDS)
+                await asyncio.wait_for(listener.changed.wait(), min(BEAT_SECONDS, RENEWAL_SECONDS))
             except TimeoutError:
                 told = False
-            if not told or loop.time() - asked_at >= HEARTBEAT_SECONDS:
+            if loop.time() - asked_at >= RENEWAL_SECONDS:
                 now = await renew()
                 if now is None:
                     return
                 listener.who, asked_at = now, loop.time()
             if not told:
-                yield "event: beat\ndata: .\n\n"
+                yield BEAT
                 continue
             if not listener.urgent.is_set():
                 # Lists are told together, since they get one and the same part.
                 spread = 0.0 if name is None else random.random() * SPREAD_SECONDS * len(here)  # noqa: S311
-                pause = max(spread, told_at + here.pace.numbers_s(len(here)) - loop.time())
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(listener.urgent.wait(), pause)
+                until = max(loop.time() + spread, told_at + here.pace.numbers_s(len(here)))
+                while (left := until - loop.time()) > 0 and not listener.urgent.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(listener.urgent.wait(), min(left, BEAT_SECONDS))
+                    if left > BEAT_SECONDS and not listener.urgent.is_set():
+                        yield BEAT
             yield listener.take()
             told_at = loop.time()
             here.pace.count_event()

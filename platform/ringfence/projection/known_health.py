@@ -1,6 +1,7 @@
 """Health as far as it is known: the projection's word, unless what it says is old or its worker is silent.
 
-A page that shows the last known state as the present one is wrong when it matters most.
+Pages, API, command line and metrics all ask here. To show the last known state as the present one is wrong when it
+matters most.
 """
 
 from dataclasses import dataclass, field
