@@ -51,6 +51,7 @@ COMMANDS = (
     Command("transactions", "ringfence.commands.transactions", "transactional ids as Kafka knows them, over REST"),
     Command("dead-letters", "ringfence.commands.dead_letters", "records that failed, and their replay, over REST"),
     Command("share", "ringfence.commands.share", "share groups: list, move, configure, delete, over REST"),
+    Command("alerts", "ringfence.commands.alerts", "incidents and silences, over REST"),
     Command("workers", "ringfence.commands.workers", "the workers and their leader, over REST"),
     Command("plugins", "ringfence.commands.plugins", "installed plugins and their settings, over REST"),
     Command("contexts", "ringfence.commands.contexts", "servers and tokens for the commands over REST"),

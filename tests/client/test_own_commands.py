@@ -197,6 +197,23 @@ def test_workers_and_their_leader(two: FakeLeader, capsys: Captured) -> None:
     assert answer(capsys, "workers", "leader")["leader"] == "w1"
 
 
+def test_incidents_are_acknowledged_and_silenced(two: FakeLeader, capsys: Captured) -> None:
+    from ringfence.alerts.models import Incident
+
+    one = Incident.objects.create(rule_name="r", kind="failed", subject="a", connector="a", summary="S", opened_ms=5)
+    assert cli.main(["alerts", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[1:3] == ["a", "r"]
+    assert cli.main(["alerts", "acknowledge", str(one.pk)]) == 0
+    assert "acknowledged by" in capsys.readouterr().out
+    assert cli.main(["alerts", "silence", "--connector", "a", "--hours", "2", "--reason", "upgrade"]) == 0
+    assert "a: silenced until" in capsys.readouterr().out
+    (silence,) = answer(capsys, "alerts", "silences")
+    assert (silence["connector"], silence["why"]) == ("a", "upgrade")
+    assert cli.main(["alerts", "unsilence", str(silence["id"])]) == 0
+    assert cli.main(["alerts", "silence", "--everything", "--hours", "999", "--reason", "x"]) == Exit.INVALID
+    assert cli.main(["alerts", "acknowledge", "999"]) == Exit.NOT_FOUND
+
+
 def test_events_are_shown_once_and_in_their_order(two: FakeLeader, capsys: Captured) -> None:
     topic = Topic()
 

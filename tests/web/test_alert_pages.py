@@ -240,6 +240,39 @@ def test_who_may_not_operate_a_connector_neither_acknowledges_nor_silences_it(
                 given = {"hours": "1", "why": "x"}
                 answer = client.post(f"/ui/alerts/incidents/{one.pk}/{act}", given, headers=headers)
                 assert answer.status_code == status, (one.connector, act)
+            answer = client.post(
+                f"{API}/incidents/{one.pk}/acknowledgement", content_type="application/json", headers=headers
+            )
+            assert answer.status_code == status, one.connector
+            body = {"connector": one.connector, "hours": 1, "reason": "x"}
+            answer = client.post(f"{API}/silences", body, content_type="application/json", headers=headers)
+            assert answer.status_code == 403, one.connector
+        assert client.delete(f"{API}/silences/{silence.pk}", headers=headers).status_code == 403
         assert client.post(f"/ui/alerts/silences/{silence.pk}/end", headers=headers).status_code == 403
     assert not Incident.objects.exclude(acknowledged_ms=0).exists()
     assert Silence.objects.count() == 1
+
+
+def test_the_api_acknowledges_and_silences(client: Client, leader: FakeLeader) -> None:
+    now = deliveries.now_ms()
+    one = Incident.objects.create(
+        rule_name="r", kind="failed", subject="team-a", connector="team-a", summary="s", opened_ms=now
+    )
+    at, json_type = f"{API}/incidents/{one.pk}", "application/json"
+    assert client.get(at).json()["acknowledged_ms"] == 0
+    assert client.post(f"{at}/acknowledgement", content_type=json_type).json()["acknowledged_ms"] >= now
+    assert client.post(f"{API}/incidents/999/acknowledgement", content_type=json_type).status_code == 404
+    silences = f"{API}/silences"
+    right = {"connector": "team-a", "hours": 2, "reason": "a planned outage"}
+    for wrong in ({"hours": 0}, {"hours": True}, {"hours": 169}, {"reason": " "}, {"connector": 7}, {"more": 1}):
+        answer = client.post(silences, {**right, **wrong}, content_type=json_type)
+        assert answer.status_code == 400, wrong
+    made = client.post(silences, right, content_type=json_type)
+    assert made.status_code == 201
+    assert [each["why"] for each in client.get(silences).json()["results"]] == ["a planned outage"]
+    assert client.delete(f"{silences}/{made.json()['id']}").status_code == 204
+    assert client.get(silences).json()["results"] == []
+    assert client.delete(f"{silences}/{made.json()['id']}").status_code == 404
+    actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+    done = [each for each in actions if each in ("acknowledge incident", "silence alerts", "end silence of alerts")]
+    assert done == ["acknowledge incident", "silence alerts", "end silence of alerts"], actions

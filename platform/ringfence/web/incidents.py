@@ -7,16 +7,14 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import principal_of
-from ringfence.access.principal import Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.alerts import silences
+from ringfence.alerts import handling, silences
 from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Delivery, Incident, Silence
 from ringfence.audit.trail import note, tell
 
-_HOUR_MS = 3_600_000
 _WRITES = requires(POST=somewhere(Verb.OPERATE).writing())
 
 
@@ -35,7 +33,7 @@ def _make_context(request: HttpRequest, one: Incident) -> dict[str, object]:
         "incident": one,
         "silences": silences.in_force(now_ms()).filter(Q(connector=one.connector) | Q(connector="")),
         "deliveries": Delivery.objects.filter(incident=one).order_by("pk") if who.may_everywhere(Verb.VIEW) else (),
-        "may_operate": _may_operate(who, one.connector),
+        "may_operate": handling.may_operate(who, one.connector),
     }
 
 
@@ -44,10 +42,6 @@ def _find(request: HttpRequest, number: int) -> Incident:
     if one is None:
         raise Http404(f"There is no incident {number}")
     return one
-
-
-def _may_operate(who: Principal, connector: str) -> bool:
-    return who.may(Verb.OPERATE, connector) if connector else who.may_everywhere(Verb.OPERATE)
 
 
 def _refuse(request: HttpRequest, status: int, text: str) -> HttpResponse:
@@ -62,12 +56,9 @@ def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
     """Somebody is on it: the badge counts it no more. The first one counts."""
     one = _find(request, number)
     who = principal_of(request)
-    if not _may_operate(who, one.connector):
+    if not handling.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
-    if not one.acknowledged_ms:
-        one.acknowledged_ms, one.acknowledged_by = now_ms(), who.name
-        one.save(update_fields=["acknowledged_ms", "acknowledged_by"])
-        after = {"incident": one.pk, "connector": one.connector, "acknowledged_by": one.acknowledged_by}
+    if (after := handling.acknowledge(one, who)) is not None:
         tell(request, before=None, after=after, action="acknowledge incident")
     return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
 
@@ -77,21 +68,14 @@ def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
 def silence(request: HttpRequest, number: int) -> HttpResponse:
     """Send nothing about the incident's connector for some hours: `hours`, `why`."""
     one = _find(request, number)
-    who, hours, why = principal_of(request), request.POST.get("hours", ""), request.POST.get("why", "").strip()
-    if not _may_operate(who, one.connector):
+    who, hours, why = principal_of(request), request.POST.get("hours", ""), request.POST.get("why", "")
+    if not handling.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
-    if not (hours.isascii() and hours.isdigit() and 0 < int(hours) <= silences.LONGEST_HOURS):
-        return _refuse(
-            request, 400, f"hours must be an integer from 1 to {silences.LONGEST_HOURS}. Nothing was silenced."
-        )
-    if not why or len(why) > 1000:
-        return _refuse(request, 400, "Say why, in up to 1,000 characters. Nothing was silenced.")
-    now = now_ms()
-    made = Silence.objects.create(
-        connector=one.connector, until_ms=now + int(hours) * _HOUR_MS, created_ms=now, user=who.name, why=why
-    )
-    after = {"connector": made.connector, "until_ms": made.until_ms, "why": why}
-    tell(request, before=None, after=after, action="silence alerts")
+    try:
+        made = handling.silence(one.connector, hours, why, who)
+    except ValueError as error:
+        return _refuse(request, 400, str(error))
+    tell(request, before=None, after=handling.facts(made), action="silence alerts")
     return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
 
 
@@ -102,9 +86,8 @@ def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     found = Silence.objects.filter(pk=number).first()
     if found is None:
         raise Http404("It is gone")
-    if not _may_operate(principal_of(request), found.connector):
+    if not handling.may_operate(principal_of(request), found.connector):
         return _refuse(request, 403, "You need the operate permission on what is silenced.")
-    before = {"connector": found.connector, "until_ms": found.until_ms, "why": found.why}
-    tell(request, before=before, after=None, action="end silence of alerts")
-    Silence.objects.filter(pk=number, ended_ms=0).update(ended_ms=now_ms())
+    tell(request, before=handling.facts(found), after=None, action="end silence of alerts")
+    handling.end(found)
     return HttpResponseRedirect("/ui/alerts#silences")

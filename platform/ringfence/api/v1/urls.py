@@ -10,6 +10,7 @@ from ringfence.api.v1 import (
     creating,
     dead_letters,
     history,
+    incidents,
     logs,
     offsets,
     previews,
@@ -79,5 +80,9 @@ urlpatterns = [
     _route("api/v1/alerts/destinations/<int:number>", alerts.AlertDestination),
     _route("api/v1/alerts/destinations/<int:number>/test", alerts.AlertDestinationTest),
     _route("api/v1/alerts/incidents", alerts.AlertIncidents),
+    _route("api/v1/alerts/incidents/<int:number>", incidents.AlertIncident),
+    _route("api/v1/alerts/incidents/<int:number>/acknowledgement", incidents.AlertIncidentAcknowledgement),
+    _route("api/v1/alerts/silences", incidents.AlertSilences),
+    _route("api/v1/alerts/silences/<int:number>", incidents.AlertSilence),
     _route("api/v1/alerts/deliveries", alerts.AlertDeliveries),
 ]

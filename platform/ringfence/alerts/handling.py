@@ -1,0 +1,51 @@
+"""What people do about incidents: acknowledge one, silence a connector, end a silence. For pages, API and client."""
+
+from collections.abc import Mapping
+
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
+from ringfence.alerts.deliveries import now_ms
+from ringfence.alerts.models import Incident, Silence
+from ringfence.alerts.silences import LONGEST_HOURS
+
+_HOUR_MS = 3_600_000
+_LONGEST_WHY = 1000
+
+
+def may_operate(who: Principal, connector: str) -> bool:
+    """Whether `who` may act on what concerns the connector ("": all of them, and the cluster)."""
+    return who.may(Verb.OPERATE, connector) if connector else who.may_everywhere(Verb.OPERATE)
+
+
+def acknowledge(one: Incident, who: Principal) -> Mapping[str, object] | None:
+    """Somebody is on it: the badge counts it no more. Answers what the audit trail keeps, None where somebody else was
+    first: that one counts."""
+    if one.acknowledged_ms:
+        return None
+    one.acknowledged_ms, one.acknowledged_by = now_ms(), who.name
+    one.save(update_fields=["acknowledged_ms", "acknowledged_by"])
+    return {"incident": one.pk, "connector": one.connector, "acknowledged_by": one.acknowledged_by}
+
+
+def silence(connector: str, hours: object, why: object, who: Principal) -> Silence:
+    """Send nothing about the connector for so long. Raises ValueError for what is not right."""
+    text = str(hours)
+    if isinstance(hours, bool) or not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= LONGEST_HOURS):
+        raise ValueError(f"hours must be an integer from 1 to {LONGEST_HOURS}. Nothing was silenced.")
+    reason = why.strip() if isinstance(why, str) else ""
+    if not reason or len(reason) > _LONGEST_WHY:
+        raise ValueError("Say why, in up to 1,000 characters. Nothing was silenced.")
+    now = now_ms()
+    return Silence.objects.create(
+        connector=connector, until_ms=now + int(text) * _HOUR_MS, created_ms=now, user=who.name, why=reason
+    )
+
+
+def facts(one: Silence) -> dict[str, object]:
+    """For the audit trail."""
+    return {"connector": one.connector, "until_ms": one.until_ms, "why": one.why}
+
+
+def end(one: Silence) -> None:
+    """Messages go out again, also the first ones of incidents that are still open."""
+    Silence.objects.filter(pk=one.pk, ended_ms=0).update(ended_ms=now_ms())

@@ -1,0 +1,134 @@
+"""`/api/v1/alerts/incidents/<number>` and `/silences`: to acknowledge an incident, to silence a connector."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.authorise import Forbidden
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
+from ringfence.alerts import handling, silences
+from ringfence.alerts.deliveries import now_ms
+from ringfence.alerts.listing import incidents
+from ringfence.alerts.models import Incident
+from ringfence.api.v1.alerts import IncidentShape
+from ringfence.api.v1.base import V1View
+from ringfence.api.v1.listing import ListView, equal
+from ringfence.audit.trail import tell
+from ringfence.http.errors import bad_request, not_found
+
+_READS, _WRITES = somewhere(Verb.VIEW), somewhere(Verb.OPERATE).writing()
+
+
+class SilenceShape(serializers.Serializer[Any]):
+    """`connector`: "" for all of them and the cluster; `until_ms`: nothing is sent until then."""
+
+    id = serializers.IntegerField(read_only=True)
+    connector = serializers.CharField(allow_blank=True)
+    until_ms = serializers.IntegerField()
+    created_ms = serializers.IntegerField()
+    user = serializers.CharField()
+    why = serializers.CharField()
+
+
+class SilenceRequestShape(serializers.Serializer[Any]):
+    """`hours`: at most a week; `reason`: for those who look at the page, and for the audit trail."""
+
+    connector = serializers.CharField(allow_blank=True)
+    hours = serializers.IntegerField(min_value=1, max_value=silences.LONGEST_HOURS)
+    reason = serializers.CharField()
+
+
+class _OnIncidents(V1View):
+    def require_operate(self, connector: str) -> None:
+        """Raises Forbidden. The audit entry is about the incident or silence, not about the connector."""
+        if not handling.may_operate(self.principal, connector):
+            raise Forbidden(self.principal, Verb.OPERATE, connector or None)
+
+
+class AlertIncident(_OnIncidents):
+    """One incident, open or resolved."""
+
+    access = {"GET": _READS}
+    shape = IncidentShape
+
+    def get(self, request: Request, number: int) -> Response:
+        self.parse_parameters()
+        return Response(IncidentShape(_incident(self, number)).data)
+
+
+class AlertIncidentAcknowledgement(_OnIncidents):
+    """Somebody is on it. The first one counts; later ones change nothing."""
+
+    access = {"POST": _WRITES}
+    shape = IncidentShape
+
+    def post(self, request: Request, number: int) -> Response:
+        self.parse_parameters()
+        one = _incident(self, number)
+        self.require_operate(one.connector)
+        if (after := handling.acknowledge(one, self.principal)) is not None:
+            tell(request._request, before=None, after=after, action="acknowledge incident")
+        return Response(IncidentShape(one).data)
+
+
+class AlertSilences(ListView, _OnIncidents):
+    """The silences in force; POST makes one."""
+
+    access = {"GET": _READS, "POST": _WRITES}
+    shape = SilenceShape
+    takes = {"POST": SilenceRequestShape}
+    codes = {"POST": 201}
+    filters = {"connector": equal("connector")}
+    orders = {"until_ms": "until_ms", "created_ms": "created_ms"}
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        found = silences.in_force(now_ms())
+        if self.principal.may_everywhere(Verb.VIEW):
+            return found
+        return found.filter(Q(connector="") | self.principal.query(Verb.VIEW, "connector"))
+
+    def serialize(self, rows: Iterable[Any]) -> list[Any]:
+        return list(rows)
+
+    def post(self, request: Request) -> Response:
+        self.parse_parameters()
+        fields = self.parse_fields("connector", "hours", "reason")
+        connector = fields.get("connector")
+        if not isinstance(connector, str):
+            raise bad_request('connector must be the name of one, or "" for all of them and the cluster.')
+        self.require_operate(connector)
+        try:
+            made = handling.silence(connector, fields.get("hours"), fields.get("reason"), self.principal)
+        except ValueError as error:
+            raise bad_request(str(error)) from error
+        tell(request._request, before=None, after=handling.facts(made), action="silence alerts")
+        return Response(SilenceShape(made).data, status=201)
+
+
+class AlertSilence(_OnIncidents):
+    """DELETE ends it: messages go out again."""
+
+    access = {"DELETE": _WRITES}
+    shape = SilenceShape
+
+    def delete(self, request: Request, number: int) -> Response:
+        self.parse_parameters()
+        found = silences.in_force(now_ms()).filter(pk=number).first()
+        if found is None:
+            raise not_found(f"No silence {number} is in force: GET /api/v1/alerts/silences lists them")
+        self.require_operate(found.connector)
+        tell(request._request, before=handling.facts(found), after=None, action="end silence of alerts")
+        handling.end(found)
+        return Response(status=204)
+
+
+def _incident(view: V1View, number: int) -> Incident:
+    one = incidents(view.principal).filter(pk=number).first()
+    if one is None:
+        raise not_found(f"There is no incident {number}: GET /api/v1/alerts/incidents lists them")
+    return one
