@@ -8,39 +8,39 @@ a transaction is decoded in the same order each time. `txId` and `ts_usec` are f
 from typing import Final, NamedTuple
 
 from ringfence.connectors.api import ConnectorError, SourceOffset
+from ringfence.connectors.builtin.postgres.debezium_offsets import PROCESSED, Delivered, read_delivered
 
 LSN: Final = "lsn_commit"
 XID: Final = "xid"
 SEQ: Final = "seq"
 SYSTEM: Final = "system_id"
-_DEBEZIUM: Final = "lsn_proc"
 
 
 class Position(NamedTuple):
-    """`xid`, `seq`: of a split transaction, the first behind `lsn`; 0 where the position is between two."""
+    """`xid`, `seq`: of a split transaction, the first behind `lsn`; 0 where the position is between two.
+
+    debezium: what Debezium has delivered of it, where the offset is one of Debezium's.
+    """
 
     lsn: int
     xid: int = 0
     seq: int = 0
     system: str | None = None
+    debezium: Delivered | None = None
 
 
 def position_of(offset: SourceOffset) -> Position:
     """Raises `ConnectorError` for an offset that is not this connector's."""
+    debezium = read_delivered(offset) if PROCESSED in offset else None
     numbers = [offset.get(LSN), offset.get(XID, 0), offset.get(SEQ, 0)]
     if any(not isinstance(number, int) or isinstance(number, bool) or number < 0 for number in numbers):
         raise ConnectorError(
             f"The offset {dict(offset)} must have a position in the write-ahead log under {LSN!r}, as an integer. "
             "Stop the connector and alter or reset its offsets."
         )
-    if _DEBEZIUM in offset:
-        raise ConnectorError(
-            "The offset was written by Debezium, which counts within transactions in another way. See docs/postgres.md "
-            "for how to take over a connector of Debezium's."
-        )
     system = offset.get(SYSTEM)
     lsn, xid, seq = (number for number in numbers if isinstance(number, int))
-    return Position(lsn, xid, seq, system if isinstance(system, str) else None)
+    return Position(lsn, xid, seq, system if isinstance(system, str) else None, debezium)
 
 
 def between(lsn: int, system: str, xid: int, time_us: int) -> SourceOffset:

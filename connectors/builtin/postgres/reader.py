@@ -9,6 +9,7 @@ from typing import Final
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord
 from ringfence.connectors.builtin.postgres import offsets
+from ringfence.connectors.builtin.postgres.debezium_offsets import SharedPosition
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import Position, between, within
 from ringfence.connectors.builtin.postgres.pgoutput import (
@@ -63,6 +64,7 @@ class TransactionReader:
         self._decoders: dict[int, Reading] = {}
         self._tables: dict[int, Table | None] = {}
         self._skip = (start.xid, start.seq)
+        self._debezium = SharedPosition(start.debezium) if start.debezium is not None else None
         self._transaction: SourceTransaction | None = None
         self._begins_at: SourceOffset = {offsets.LSN: start.lsn, offsets.SYSTEM: system}
         self._before = "null"
@@ -125,7 +127,7 @@ class TransactionReader:
         transaction = self._transaction
         assert transaction is not None
         table = self._tables[int.from_bytes(message[1:5], "big")]
-        out = self._out(transaction)
+        out = self._out(transaction, lsn)
         if table is not None:
             change = decode(message, self._decoders)
             assert isinstance(change, Change)
@@ -136,11 +138,13 @@ class TransactionReader:
                 change = remainder
             self._maker.change(out, table, change, lsn, transaction)
 
-    def _out(self, transaction: SourceTransaction) -> list[SourceRecord]:
+    def _out(self, transaction: SourceTransaction, lsn: int) -> list[SourceRecord]:
         """Count a change of the transaction. Where its records go: away, if they were handed over before."""
         transaction.changes += 1
         xid, seq = self._skip
         if xid == transaction.begin.xid and transaction.changes <= seq:
+            return []
+        if self._debezium is not None and self._debezium.skips(transaction.begin.xid, lsn, transaction.changes):
             return []
         return self.records
 
@@ -184,7 +188,7 @@ class TransactionReader:
     def _truncate(self, lsn: int, event: Truncate) -> None:
         transaction = self._transaction
         assert transaction is not None
-        out = self._out(transaction)
+        out = self._out(transaction, lsn)
         for oid in event.relations:
             table = self._tables[oid]
             if table is None:
@@ -202,7 +206,7 @@ class TransactionReader:
         if message.transactional:
             transaction = self._transaction
             assert transaction is not None
-            out = self._out(transaction)
+            out = self._out(transaction, message.lsn)
             if wanted:
                 self._maker.message(out, message, transaction)
         elif wanted:
@@ -219,8 +223,9 @@ class TransactionReader:
         transaction = self._transaction
         assert transaction is not None
         xid = transaction.begin.xid
-        self._maker.end(self._out(transaction), transaction)
+        self._maker.end(self._out(transaction, commit.end_lsn), transaction)
         self._transaction = None
+        self._debezium = None if self._debezium is not None and self._debezium.is_over(xid) else self._debezium
         self._before = f'"{commit.end_lsn}"'
         if xid == self._skip[0]:
             self._skip = (0, 0)
