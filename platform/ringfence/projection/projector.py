@@ -32,6 +32,7 @@ from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, 
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.heartbeats.freshness import FreshnessWatch
 from ringfence.projection import bad_records, config_rows, event_rows, offset_rows, positions, status_rows, topic_memory
+from ringfence.projection.backlog import AT_ONCE, Backlog
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.models import ClusterInfo
 from ringfence.projection.positions import Stand, Superseded
@@ -46,8 +47,7 @@ Notify = Callable[[Notice], None]
 
 _WAIT_SECONDS = 0.05
 _BATCH = 500
-_OFFSETS_BATCH = 10_000
-"""Of the offsets topic, where many records of a batch are of the same source partition, and one row each."""
+_YIELD_SECONDS = 0.2
 _PRUNE_SECONDS = 300.0
 _IDLE_MOVE_SECONDS = 0.25
 _STALL_SECONDS = 15.0
@@ -238,6 +238,7 @@ class Projector:
         config_topic = self._config.config_topic
         end = end_offsets(connection_, config_topic, [0], Deadline.after(30))[0]
         compared = busy = False
+        backlog = Backlog()
         watch = TopicWatch(connection_, {one.topic: one.topic_id for _, one in logs.values()}, _WATCH_SECONDS)
         partitions = {reader.topic: reader.partitions for reader, _ in logs.values()}
         freshness = FreshnessWatch(lambda: StableEnds(connection_, partitions))
@@ -257,10 +258,16 @@ class Projector:
                 idle_at = now + _IDLE_MOVE_SECONDS
             wait, busy = 0.0 if busy else _WAIT_SECONDS, False
             for role, (reader, projection) in logs.items():
-                limit = _OFFSETS_BATCH if role == "offsets" else _BATCH
+                limit = AT_ONCE if role == "offsets" else _BATCH
                 before = reader.ahead
-                records = reader.follow(wait if role == "config" else 0.0, limit)
-                busy = busy or len(records) >= limit // 2  # more is there: nobody waits
+                records: Sequence[Record] = reader.follow(wait if role == "config" else 0.0, limit)
+                more = len(records) >= limit // 2  # is there: nobody waits
+                busy = busy or more
+                if role == "offsets" and (more or backlog):
+                    backlog.add(records, time.monotonic())
+                    if more and not backlog.is_due(time.monotonic()):
+                        continue
+                    records = backlog.take()
                 reached = reader.positions
                 # Markers move the position without a record: a waiter of the config topic wants to know at once.
                 if records or ((role == "config" or move_idle) and projection.behind(reached)):
@@ -271,6 +278,10 @@ class Projector:
                     ahead = [one for one in reader.ahead if one.offset >= reached[one.partition]]
                     touched[role] |= projection.show(ahead, reached)
                     changed = True
+            if backlog:
+                stop.wait(
+                    min(time.monotonic() - now, _YIELD_SECONDS)
+                )  # half of the time belongs to who starts connectors
             freshness.look({(one.topic, p): at for reader, one in logs.values() for p, at in reader.positions.items()})
             if changed:
                 self._recover()

@@ -1,0 +1,57 @@
+"""A long offsets topic, folded before any of it becomes rows. Pure.
+
+A worker that has much to read would otherwise write the row of each source partition again and again, in the process
+that validates and starts connectors. Of each key the newest record counts, and of each minute of an attempt the newest
+header that tells what was committed: `offset_rows` makes the same rows of these.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ringfence.fencing.offsets.record_counts import HEADER
+from ringfence.projection.records import Record
+
+AT_ONCE: Final = 2_000
+"""Records of one reading, between which other threads of the process get their turn."""
+_MOST: Final = 50_000
+_SECONDS: Final = 10.0
+_COUNTS: Final = b',"records"'
+
+
+class Backlog:
+    """Of records that came one after another and are not written yet. The caller keeps the position before them."""
+
+    def __init__(self) -> None:
+        self._newest: dict[bytes | None, tuple[int, Record]] = {}
+        self._told: dict[tuple[bytes, bytes, int], tuple[int, Record]] = {}
+        self._count = 0
+        self._since = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._newest)
+
+    def add(self, records: Iterable[Record], now: float) -> None:
+        """The next records; `now` in seconds of a clock that only goes forward."""
+        if not self._newest:
+            self._since = now
+        newest, told, number = self._newest, self._told, self._count - 1
+        for number, record in enumerate(records, self._count):
+            key = record.key
+            newest[key] = number, record
+            if not record.headers or key is None:
+                continue
+            for name, value in record.headers:
+                if name == HEADER and value is not None:
+                    attempt, _, _ = value.partition(_COUNTS)
+                    told[key, attempt, record.timestamp_ms // 60_000] = number, record
+        self._count = number + 1
+
+    def is_due(self, now: float) -> bool:
+        """Whether it has grown, or waited, long enough."""
+        return len(self._newest) + len(self._told) >= _MOST or (bool(self) and now - self._since >= _SECONDS)
+
+    def take(self) -> list[Record]:
+        """What counts, in the order in which it came; it is empty afterwards."""
+        kept = dict([*self._told.values(), *self._newest.values()])
+        self._newest, self._told = {}, {}
+        return [kept[number] for number in sorted(kept)]

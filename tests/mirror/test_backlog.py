@@ -1,0 +1,65 @@
+"""A long offsets topic makes the same rows folded as record by record."""
+
+from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
+from ringfence.projection.backlog import Backlog
+from ringfence.projection.models import Minute, RecordTotals, SourceOffset
+from ringfence.projection.projector import Projection
+from tests.mirror.test_projection import project, running
+from tests.support import database
+from tests.support.topics import Topic
+
+MINUTE_MS = 60_000
+
+
+def long_topic() -> Topic:
+    """Two attempts of a task over three minutes, a deleted offset, a key spelled twice, and keys of nobody's."""
+    topic = Topic()
+    for number in range(600):
+        attempt, done = (1, number + 1) if number < 400 else (2, number - 399)
+        told = AttemptCounts(0, 3, attempt, RecordCounts(done * 10, done // 7)) if number % 3 else None
+        topic.offset("c", {"file": f"f{number % 4}"}, {"at": number}, told, 1_000 + number * MINUTE_MS // 200)
+    topic.offset("c", {"file": "f1"}, None)
+    topic.raw(b'["c", {"file" : "f2"}]', b'{"at":9000}')
+    topic.raw(b"else", b"{}")
+    topic.raw(None, b"{}")
+    return topic
+
+
+def rows() -> tuple[object, ...]:
+    offsets = sorted(SourceOffset.objects.values_list("connector", "partition", "offset", "updated_ms"))
+    totals = list(RecordTotals.objects.values_list("connector", "task", "records", "skipped", "attempts"))
+    minutes = sorted(Minute.objects.values_list("connector", "minute", "records"))
+    return offsets, totals, minutes
+
+
+def test_folded_it_makes_the_same_rows() -> None:
+    topic = long_topic()
+    running(1)
+    project("offsets", topic)
+    expected = rows()
+    assert len(expected[0]) == 3  # type: ignore[arg-type]
+    database.empty()
+    running(1)
+    backlog = Backlog()
+    for at in range(0, len(topic.records), 50):
+        backlog.add(topic.records[at : at + 50], 0.0)
+    folded = backlog.take()
+    assert len(folded) < 40, "of 604 records"
+    assert not backlog
+    Projection("offsets", "offsets-topic", "id-1").apply(folded, topic.end)
+    assert rows() == expected
+
+
+def test_it_is_written_in_time() -> None:
+    backlog, topic = Backlog(), long_topic()
+    assert not backlog.is_due(1e9), "there is nothing"
+    backlog.add(topic.records[:10], 100.0)
+    backlog.add(topic.records[10:20], 109.0)
+    assert not backlog.is_due(109.0)
+    assert backlog.is_due(110.5)
+    many = Topic()
+    for number in range(60_000):
+        many.raw(b"%d" % number, b"{}")
+    backlog.take()
+    backlog.add(many.records, 200.0)
+    assert backlog.is_due(200.0), "memory is bounded"
