@@ -36,6 +36,7 @@ _OPERATIONS = {
     "Write": AclOperation.WRITE,
     "Create": AclOperation.CREATE,
     "Describe": AclOperation.DESCRIBE,
+    "Alter": AclOperation.ALTER,
     "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
     "ClusterAction": AclOperation.CLUSTER_ACTION,
 }

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from confluent_kafka import KafkaException
 
+from ringfence.connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.preflight.findings import Result
@@ -172,6 +174,20 @@ def test_connectors_may_not_write_what_is_the_platforms(guarded: Guarded, tmp_pa
         assert {topic for topic, may in told.items() if may is Permission.NO} == set(INTERNAL)
         assert prober.write_ids(["connect-cluster-ringfence"]) == {"connect-cluster-ringfence": Permission.NO}
         assert prober.topic("connect-configs").read is Permission.NO
+
+
+def test_connectors_may_add_partitions_to_their_topics_only(guarded: Guarded, tmp_path: Path) -> None:
+    """KafkaSource does so at the target, where its source has got more."""
+    config = guarded.worker(tmp_path)
+    connection = connection_of(Role.PRODUCER, config.connection(), config.settings, {})
+    cluster = Cluster(connection.librdkafka())  # type: ignore[arg-type]
+    cluster.create({"team-grown": TopicDefinition(1, {})}, 1)
+    eventually(lambda: "team-grown" in cluster.topics(), 20, "the topic", pause=0.3)
+    cluster.grow({"team-grown": 3})
+    eventually(lambda: cluster.topics()["team-grown"] == 3, 20, "three partitions", pause=0.3)
+    for topic in (*INTERNAL, "connect-offsets"):
+        with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+            cluster.grow({topic: 50})
 
 
 def test_nobody_gets_in_by_another_way(guarded: Guarded) -> None:
