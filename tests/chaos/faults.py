@@ -11,6 +11,9 @@ import random
 import signal
 import threading
 import time
+from collections.abc import Callable
+
+import httpx
 
 from ringfence.local.errors import LocalError
 from tests.chaos.frozen_workers import FrozenWorkers
@@ -26,8 +29,13 @@ _ASLEEP_S = (2.0, 15.0)
 class Faults:
     """`run` until the time is over; then everything is whole again. `log` tells it in order."""
 
-    def __init__(self, proxied: Proxied, up: Up, seed: int, group: str) -> None:
-        """group: requests of transactional ids of this group are caught."""
+    def __init__(
+        self, proxied: Proxied, up: Up, seed: int, group: str, have_leader_write: Callable[[], object]
+    ) -> None:
+        """group: requests of transactional ids of this group are caught. have_leader_write: has the leader write
+        something harmless; called on a thread, and may fail.
+        """
+        self._have_leader_write = have_leader_write
         self._proxied = proxied
         self._up = up
         self._frozen = FrozenWorkers(up, self._say)
@@ -38,11 +46,13 @@ class Faults:
         self.delivered = 0
         self.broker_kills = 0
         self.worker_kills = 0
+        self.delivered_of_leader = 0
 
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         acts = [self._hold, self._hold, self._hold, self._cut, self._silence, self._kill_broker]
-        acts += [self._kill_worker, self._freeze_worker]
+        acts += [self._kill_worker, self._freeze_worker, self._hold_leader]
+        self._hold_leader()
         self._kill_broker()
         self._kill_worker()
         while time.monotonic() < end:
@@ -70,6 +80,28 @@ class Faults:
         timer.daemon = True
         self._late.append(timer)
         timer.start()
+
+    def _hold_leader(self) -> None:
+        """Requests of the leader's own transactional id, which it would send for a command."""
+        api = self._chance.choice(_APIS)
+        self._say(f"hold {api.name} of the leader")
+        trap = self._proxied.proxy.set_trap(
+            lambda request: request.api == api and request.names(f"connect-cluster-{self._group}"), Fate.HOLD, 1
+        )
+        threading.Thread(target=self._ask_leader, daemon=True).start()
+        timer = threading.Timer(self._chance.uniform(0.5, _LATEST_S), self._deliver_of_leader, [trap])
+        timer.daemon = True
+        self._late.append(timer)
+        timer.start()
+
+    def _ask_leader(self) -> None:
+        with contextlib.suppress(httpx.HTTPError, AssertionError):  # it may be away just now
+            self._have_leader_write()
+
+    def _deliver_of_leader(self, trap: Trap) -> None:
+        before = self.delivered
+        self._deliver(trap)
+        self.delivered_of_leader += self.delivered - before
 
     def _deliver(self, trap: Trap) -> None:
         trap.left = 0

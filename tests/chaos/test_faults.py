@@ -76,7 +76,9 @@ def play(up: Behind, proxied: Proxied, seed: int, seconds: float) -> None:
     print(f"Seed {seed}, {seconds:g} s", flush=True)
     try:
         flow.create()
-        faults = Faults(proxied, up, seed, GROUP)
+        level = f"/api/v1/connectors/{flow.name}/log-level"
+        ask = {"level": "DEBUG", "minutes": 1}
+        faults = Faults(proxied, up, seed, GROUP, lambda: up.rest.call("PUT", level, ask))
         faults.run(seconds)
         began = time.monotonic()
         flow.await_states("RUNNING", LOOK_SECONDS)
@@ -84,7 +86,8 @@ def play(up: Behind, proxied: Proxied, seed: int, seconds: float) -> None:
         took = flow.await_progress(since=began, timeout=LOOK_SECONDS)
         print(
             f"Seed {seed}: {faults.broker_kills} SIGKILLs to the broker, {faults.worker_kills} to workers, "
-            f"{faults.delivered} late requests; RUNNING after {running:.1f} s, records of all tasks after {took:.1f} s "
+            f"{faults.delivered} late requests, {faults.delivered_of_leader} of them the leader's; "
+            f"RUNNING after {running:.1f} s, records of all tasks after {took:.1f} s "
             f"(limit {up.limit:.0f} s)",
             flush=True,
         )
