@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fenced, FencingError, NotLeader, Retriable
 from ringfence.fencing.ids import leader_transactional_id
+from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.membership import GroupMetadata
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
@@ -27,6 +28,7 @@ from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConfigRecord, encode
+from ringfence.fencing.topics.stamps import Stamper
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +55,14 @@ class Term:
         metadata: GroupMetadata,
         owns: Callable[[], bool],
         clock: Clock = SYSTEM_CLOCK,
+        *,
+        stamper: Stamper | None = None,
+        on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
     ) -> None:
-        """`owns`: whether this member still owns the partition, as far as it knows."""
+        """`owns`: whether this member still owns the partition, as far as it knows. stamper: says who wrote a record.
+        on_records: sees all records of the config topic, each once.
+        """
+        self._stamper = stamper
         self._connection = connection
         self._group_id = group_id
         self._topic = config_topic
@@ -63,7 +71,7 @@ class Term:
         self._clock = clock
         self._producer: TransactionalProducer | None = None
         self._claimed = False  # a claim that failed midway leaves a producer that may not write
-        self._log = ConfigLog(connection, config_topic)
+        self._log = ConfigLog(connection, config_topic, on_records=on_records)
         self._over: str | None = None
         self.in_doubt = False
         """The last write failed after its commit was asked for, and nobody has looked what became of it."""
@@ -141,12 +149,15 @@ class Term:
         producer.begin()
         try:
             with kafka_errors("writing the config topic"):
+                at = self._log.position
                 for record in records:
                     if isinstance(record, TopicRecord):
                         producer.produce(record.topic, record.value, record.key, log_partition_of(record.key))
                         continue
                     key, value = encode(record)
-                    producer.produce(self._topic, value, key, 0)
+                    stamp = () if self._stamper is None else self._stamper.headers(self._topic, key, value, at)
+                    producer.produce(self._topic, value, key, 0, None, None, 0, list(stamp))
+                    at += 1
             producer.send_offsets([(self._topic, 0, self._log.position)], self._metadata.raw, deadline)
             self.in_doubt = self.in_doubt or bool(records)
             producer.commit(deadline)

@@ -1,7 +1,7 @@
 """The config topic, folded: what every worker and the leader hold in memory."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable, Unreadable
@@ -63,7 +63,15 @@ class ConfigLog:
     so later fences first, after this reader's own init, and so ends what the reader began without knowing.
     """
 
-    def __init__(self, connection: Connection, topic: str, deadline: Deadline | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        deadline: Deadline | None = None,
+        on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
+    ) -> None:
+        """on_records: sees all records in their order, each once."""
+        self._on_records = on_records
         self.topic = topic
         self.state = ClusterState()
         self._stable = ClusterState()  # without what the log holds ahead of its position, so that it may come again
@@ -96,10 +104,12 @@ class ConfigLog:
     def _take(self, records: Iterable[LogRecord]) -> None:
         began = self._log.positions
         try:
-            self._stable = fold(self._stable, records, self.topic)
+            taken = list(records)
         except Retriable:
             self._log.restart(began)  # what was read in vain comes again
             raise
+        self._on_records(taken)
+        self._stable = fold(self._stable, taken, self.topic)
         ahead = [record for record in self._log.ahead if record.offset >= self.position]
         self.state = fold(self._stable, ahead, self.topic)
 

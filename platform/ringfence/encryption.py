@@ -43,6 +43,7 @@ class Purpose(StrEnum):
 
     DATABASE = "database"
     MESSAGES = "messages"
+    STAMPS = "stamps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +174,18 @@ def decrypt_text(text: str, about: str) -> str:
         return keyring().decrypt(Purpose.DATABASE, text, about).decode("utf-8", "surrogatepass")
     except ValueError as error:
         raise NoKey(f"A stored value of {about} cannot be decrypted: {error}") from error
+
+
+class StampSeal:
+    """Signs and checks the stamps of the config topic (`fencing.topics.stamps`), under a subkey of their own."""
+
+    def sign(self, data: str) -> str:
+        """An authentication tag over the data. Raises `NoKey`."""
+        return keyring().encrypt(Purpose.STAMPS, b"", data)
+
+    def is_valid(self, data: str, signature: str) -> bool:
+        """False also where the key is not known any more."""
+        try:
+            return keyring().decrypt(Purpose.STAMPS, signature, data) == b""
+        except (NoKey, ValueError):
+            return False

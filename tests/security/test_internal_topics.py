@@ -1,5 +1,6 @@
 """The platform's own topics are nobody's target or source: not by name, and not by a transform."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.worker_config import WorkerConfig
 from tests.security.site import Site
 from tests.support.names import unique
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -116,3 +118,24 @@ def test_a_session_key_that_cannot_be_read_stops_nothing(site: Site, lines: Path
         site.running(name)
         assert site.boss.call("GET", "/health").status_code == 200
         site.editor.expect(204, "DELETE", f"/connectors/{name}")
+
+
+def test_a_foreign_record_in_the_config_topic_is_told(site: Site, lines: Path) -> None:
+    """With the workers' own login, which ACLs do not stop: it counts, and the log and the audit trail say so."""
+    config = {"connector.class": FILE, "file": str(lines), "topic": "team-a-lines"}
+    name = site.create(site.editor, **config)
+    site.running(name)
+    forged = json.dumps({"properties": {**config, "name": name, "tasks.max": "1", "topic": "team-a-forged"}}).encode()
+    producer = PlainProducer(site.up.connection)
+    producer.write("connect-configs", [(f"connector-{name}".encode(), forged)], Deadline.after(20))
+    producer.close()
+
+    def told() -> bool:
+        found = site.boss.expect(200, "GET", "/api/v1/audit?action=write+to+the+config+topic")
+        return f"key connector-{name}: no leader of this cluster wrote that record" in json.dumps(found)
+
+    eventually(told, 60, "the audit trail says so", pause=0.3)
+    log = site.up.log("worker-1")
+    assert log.count(f"key connector-{name}: no leader of this cluster wrote") == 1, "once, and none of our own"
+    assert log.count("no leader of this cluster wrote") == log.count("(it has no stamp)")
+    site.editor.expect(204, "DELETE", f"/connectors/{name}")

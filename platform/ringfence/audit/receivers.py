@@ -15,3 +15,16 @@ def record_ended_transaction(connector: str, by: str, message: str, **_: object)
         connector=connector,
         message=message,
     )
+
+
+def record_foreign_record(connector: str, message: str, **_: object) -> None:
+    """The receiver of `foreign_record_found`."""
+    trail.record(
+        "write to the config topic",
+        user="unknown",
+        via="Kafka",
+        address="",
+        outcome=Outcome.DONE,
+        connector=connector,
+        message=message,
+    )

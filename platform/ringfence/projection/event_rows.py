@@ -12,6 +12,7 @@ from ringfence.projection.minutes import Minutes
 from ringfence.projection.models import Connector, Event, GenerationRow, pack
 from ringfence.projection.progress import number, text
 from ringfence.projection.records import Record
+from ringfence.projection.signals import foreign_record_found
 
 KEPT_MS = 7 * 24 * 3600 * 1000
 
@@ -29,6 +30,10 @@ def write(records: Sequence[Record]) -> set[str]:
             _mark_forced(report)
         if report["type"] == "hanging":
             hanging_rows.write(report)
+        if report["type"] == "foreign":
+            foreign_record_found.send(
+                sender=None, connector=text(report, "connector"), message=text(report, "message")[:1000]
+            )
     history.write()
     if history.bad:
         bad_records.look(int(time.time() * 1000), history.bad)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from ringfence.encryption import StampSeal
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.commands import Plan, restart
@@ -38,7 +39,9 @@ from ringfence.fencing.leader.round_plan import Round
 from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import connector_of
 from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.stamps import Foreign, Stamper, StampWatch
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds, dumps, offsets_key
 from ringfence.worker_config import WorkerConfig
@@ -99,6 +102,7 @@ class Leader:
         self.ready = threading.Event()
         """Set while this worker leads and takes commands."""
         self.failure: str | None = None
+        self._foreign: set[int] = set()
         self._turned_at = 0.0
 
     def leads_now(self) -> bool:
@@ -244,7 +248,17 @@ class Leader:
             return
         seat = self._seat
         assert seat is not None
-        term = Term(self._connection, self._config.group_id, self._config.config_topic, metadata, lambda: seat.owns)
+        seal, topic = StampSeal(), self._config.config_topic
+        watch = StampWatch(topic, seal)
+        term = Term(
+            self._connection,
+            self._config.group_id,
+            topic,
+            metadata,
+            lambda: seat.owns,
+            stamper=Stamper(seal, f"{self._worker.worker}/{self._worker.incarnation}/{metadata.generation}"),
+            on_records=lambda records: self._tell_foreign(watch.look(records)),
+        )
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))
             self._status.refresh(Deadline.after(20))
@@ -321,6 +335,21 @@ class Leader:
         left = [one.describe() for one in found if not one.ended]
         message = f"{len(left)} left" if left else "none"
         self._reporter.event("hanging", stage="found", hanging=left, message=message)
+
+    def _tell_foreign(self, found: list[Foreign]) -> None:
+        """Once for each worker that leads: nothing else remembers it."""
+        topic = self._config.config_topic
+        for one in found:
+            if one.offset in self._foreign:
+                continue
+            self._foreign.add(one.offset)
+            text = (
+                f"Topic {topic}, offset {one.offset}, key {one.key}: no leader of this cluster wrote that record "
+                f"({one.why}). It counts nevertheless. Look who may write to the topic, and correct what it says"
+            )
+            log.error("%s", text)
+            connector = connector_of(one.key.encode()) or ""
+            self._reporter.event("foreign", connector, offset=one.offset, key=one.key, message=text)
 
     def _tell_upgrade(self, name: ConnectorName, text: str) -> None:
         self._reporter.event("command", name, kind="start", outcome="done", user="", offset=-1, message=text)

@@ -1,0 +1,101 @@
+"""Who wrote a record of the config topic: a header that only a leader of this cluster can make. Pure.
+
+Kafka Connect and earlier versions read keys and values only, so the topic stays readable to them. A stamp holds a
+message authentication code over topic, key, value, the writer, and the offset that the writer expected; a record that
+was written a second time elsewhere in the topic is told by that offset.
+
+Readers do not refuse a record without a stamp. All of them would have to decide alike, also tasks, which hold no key,
+and a refused record would still have removed the one before it, by compaction. So the leader tells people, and only
+Kafka's ACLs keep others out. Records that stand before the first valid stamp are not judged: they are of an earlier
+version, of Kafka Connect, or under a key that was taken away.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ringfence.fencing.kafka.consumer import LogRecord
+
+HEADER: Final = "ringfence.stamp"
+_SLACK: Final = 10_000
+"""How far behind the offset that its writer expected a record may stand: others wrote in between, or aborted."""
+
+
+class Seal(Protocol):
+    """The keys, wherever they are."""
+
+    def sign(self, data: str) -> str: ...
+
+    def is_valid(self, data: str, signature: str) -> bool: ...
+
+
+Headers = list[tuple[str, bytes]]
+
+
+class Stamper:
+    """What a leader writes with."""
+
+    def __init__(self, seal: Seal, writer: str) -> None:
+        self._seal = seal
+        self._writer = writer
+
+    def headers(self, topic: str, key: bytes, value: bytes | None, at: int) -> Headers:
+        """Of a record that is expected at this offset."""
+        signature = self._seal.sign(_digest(topic, key, value, self._writer, at))
+        told = {"by": self._writer, "at": at, "mac": signature}
+        return [(HEADER, json.dumps(told, separators=(",", ":")).encode())]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A record that no leader of this cluster has written there. why: for people."""
+
+    offset: int
+    key: str
+    why: str
+
+
+class StampWatch:
+    """Looks at the topic's records in their order, each once."""
+
+    def __init__(self, topic: str, seal: Seal) -> None:
+        self._topic = topic
+        self._seal = seal
+        self._first: int | None = None
+
+    def look(self, records: Iterable[LogRecord]) -> list[Foreign]:
+        """Those that somebody else has written."""
+        found = []
+        for record in records:
+            why = self._judge(record)
+            if not why:
+                self._first = record.offset if self._first is None else self._first
+            elif self._first is not None:
+                key = (record.key or b"").decode("utf-8", "replace")[:200]
+                found.append(Foreign(record.offset, key, why))
+        return found
+
+    def _judge(self, record: LogRecord) -> str:
+        header = next((value for name, value in record.headers if name == HEADER), None)
+        if header is None:
+            return "it has no stamp"
+        try:
+            told = json.loads(header)
+            by, at, mac = str(told["by"]), int(told["at"]), str(told["mac"])
+        except (ValueError, KeyError, TypeError):
+            return "its stamp cannot be read"
+        if not self._seal.is_valid(_digest(self._topic, record.key or b"", record.value, by, at), mac):
+            return "its stamp is not one of this cluster's keys"
+        if not at <= record.offset <= at + _SLACK:
+            return f"it is a copy of what {by} wrote at offset {at}"
+        return ""
+
+
+def _digest(topic: str, key: bytes, value: bytes | None, writer: str, at: int) -> str:
+    parts: Sequence[bytes] = (topic.encode(), key, b"0" if value is None else b"1" + value, writer.encode(), b"%d" % at)
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(len(part).to_bytes(8, "big") + part)
+    return found.hexdigest()
