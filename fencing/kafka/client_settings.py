@@ -20,6 +20,7 @@ from ringfence.connectors.kafka_settings.java_names import (
     servers,
 )
 from ringfence.connectors.kafka_settings.security import overlay
+from ringfence.connectors.pinned_files import pin_client_files
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.settings import Connection
 
@@ -30,8 +31,16 @@ Settings = Mapping[str, str]
 
 
 def effective(role: Role, worker_settings: Settings, connector_config: Settings) -> Translated:
-    """Both layers of one role, translated; with what is wrong with them."""
-    return merge(role, [(f"{role}.", worker_settings), (f"{role}.override.", connector_config)])
+    """Both layers of one role, translated; with what is wrong with them.
+
+    Files that the connector names are read here and now: a client opens what was judged.
+    """
+    prefix = f"{role}.override."
+    mine = {name: value for name, value in connector_config.items() if name.startswith(prefix)}
+    settings, unreadable = pin_client_files(mine)
+    found = merge(role, [(f"{role}.", worker_settings), (prefix, settings)])
+    found.errors.update(unreadable)
+    return found
 
 
 def too_few_acks(worker_settings: Settings, connector_config: Settings) -> dict[str, str]:

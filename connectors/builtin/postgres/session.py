@@ -8,9 +8,10 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from ringfence.connectors import egress, files, worker_limits
+from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
 from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.pinned_files import pin
 
 CONNECT_SECONDS: Final = 10
 _NO_FILE: Final = os.devnull + "/none"
@@ -82,8 +83,12 @@ class Server:
     def _root_file(self) -> str:
         if self._root is None:
             return "" if self._ssl in ("verify-ca", "verify-full") else _NO_FILE
-        files.check(str(self._root))
-        return str(self._root)
+        try:
+            return pin(str(self._root))
+        except (OSError, ValueError) as error:
+            raise ConnectorError(
+                f"File {self._root} cannot be read: {one_line(error)}. Check {names.SSL_ROOT}."
+            ) from error
 
 
 def one_line(error: Exception) -> str:

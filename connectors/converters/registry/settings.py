@@ -19,6 +19,7 @@ from ringfence.connectors.api import (
     Schema,
 )
 from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.connectors.pinned_files import pin
 
 EXTRA: Final = "pip install 'ringfence[schema-registry]', on the workers and where the tasks run"
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
@@ -192,7 +193,7 @@ def client_config(settings: ParsedConfig) -> dict[str, Any]:
         "ssl.certificate.location": settings["schema.registry.ssl.keystore.location"],
         "ssl.key.location": settings["schema.registry.ssl.key.location"],
     }
-    config |= {name: value for name, value in files.items() if value is not None}
+    config |= {name: pin(str(path)) for name, path in files.items() if path is not None}
     if settings["schema.registry.ssl.key.password"] is not None:
         config["ssl.key.password"] = settings.password("schema.registry.ssl.key.password")
     return config
