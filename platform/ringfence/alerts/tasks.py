@@ -8,6 +8,7 @@ from typing import Any
 from kombu.exceptions import OperationalError as BrokerError
 from redis import RedisError
 
+from ringfence import django_apps
 from ringfence.celery import app
 
 NAME = "ringfence.alerts.deliver"
@@ -21,9 +22,7 @@ _task: Callable[..., Callable[[Callable[[int], str]], Any]] = app.task  # Celery
 @_task(name=NAME, ignore_result=True)
 def deliver(delivery: int) -> str:
     """Once, if it is still due. What came of it stands in the database; only the number stands in Redis."""
-    import django
-
-    django.setup()
+    django_apps.load()
     from ringfence.alerts.deliveries import attempt
 
     return attempt(delivery)
@@ -39,9 +38,7 @@ def hand(delivery: int) -> None:
 
 def watch(holder: str, leads_here: threading.Event, stop: threading.Event) -> None:
     """The thread: until `stop`."""
-    import django
-
-    django.setup()
+    django_apps.load()
     from ringfence.alerts.evaluation import Evaluator
 
     Evaluator(holder, hand, lambda: leads_here.is_set() or _somebody_leads()).run(stop)
@@ -49,9 +46,7 @@ def watch(holder: str, leads_here: threading.Event, stop: threading.Event) -> No
 
 def watch_alone(holder: str, stop: threading.Event) -> None:
     """The same without Celery, for a worker that waits for a lost topic: what is due is sent on this very thread."""
-    import django
-
-    django.setup()
+    django_apps.load()
     from ringfence.alerts.deliveries import attempt
     from ringfence.alerts.evaluation import Evaluator
 

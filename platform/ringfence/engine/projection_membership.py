@@ -2,6 +2,7 @@
 
 import threading
 
+from ringfence import django_apps
 from ringfence.fencing.ids import member_client_id
 from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.topics.status import WorkerRecord
@@ -21,9 +22,7 @@ class ProjectionMembership:
 
     def run(self, stop: threading.Event) -> None:
         """Until `stop`."""
-        import django
-
-        django.setup()
+        django_apps.load()
         seat = GroupMembership(
             self._config.connection(self._client_id),
             f"{self._config.group_id}-projection",

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from ringfence import django_apps
 from ringfence.alerts.tasks import watch_alone
 from ringfence.engine.platform_topics import ensure_topics, specs
 from ringfence.fencing.clock import Deadline
@@ -26,6 +27,7 @@ from ringfence.worker_config import WorkerConfig
 log = logging.getLogger(__name__)
 
 _KAFKA_SECONDS = 60.0
+_PATIENCE_SECONDS = 180.0
 _LOOK_SECONDS = 2.0
 _TICK_SECONDS = 0.25
 
@@ -39,8 +41,11 @@ class TopicGuard:
         self._incarnation = incarnation
 
     def open(self, stop: threading.Event) -> TopicIds:
-        """The topics, when they are there for certain. While one is lost: says so and waits, until SIGTERM."""
-        over, alerts = threading.Event(), None
+        """The topics, when they are there for certain. While one is lost: says so and waits, until SIGTERM.
+
+        Raises `Retriable` where Kafka does not answer for three minutes.
+        """
+        over, alerts, patience = threading.Event(), None, Deadline.after(_PATIENCE_SECONDS)
         try:
             while True:
                 try:
@@ -53,9 +58,10 @@ class TopicGuard:
                         alerts.start()
                     _tell(str(lost))
                 except Retriable as error:
-                    if alerts is None:
+                    # To end and be started again takes longer than to wait for a broker that is being started.
+                    if alerts is None and patience.expired:
                         raise
-                    log.info("%s", error)
+                    log.info("The worker waits for its topics: %s", error)
                 stop.wait(_LOOK_SECONDS)
         finally:
             over.set()
@@ -107,9 +113,7 @@ class TopicGuard:
 
 
 def _set_up() -> None:
-    import django
-
-    django.setup()
+    django_apps.load()
 
 
 def _tell(reason: str) -> None:

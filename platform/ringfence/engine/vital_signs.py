@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 
+from ringfence import django_apps
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import cluster_id
@@ -16,9 +17,7 @@ def run_heartbeat(
     worker: WorkerRecord, connection: Connection, leads: Callable[[], bool], stop: threading.Event
 ) -> None:
     """The thread: until `stop`."""
-    import django
-
-    django.setup()
+    django_apps.load()
     from ringfence.heartbeats.beating import Beating, Probing
     from ringfence.heartbeats.look import probe_redis
 
