@@ -7,8 +7,8 @@ configurations name. A plugin's own code can read whatever the operating system 
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW
@@ -31,6 +31,7 @@ class WorkerLimits:
     cluster_id: of the worker's Kafka cluster, "" where it is not known; topics: the workers' own there. egress: where
     connections may go (`connectors.egress`); home: the addresses of the worker's Kafka, which need no permission.
     write_roots: those of the roots in which connectors may delete and move files.
+    offsets: connectors' own offsets topics, as this process was told last (`tell_offsets_topics`).
     """
 
     roots: tuple[str, ...] = ()
@@ -40,9 +41,10 @@ class WorkerLimits:
     egress: str = DEFAULT
     home: str = ""
     write_roots: tuple[str, ...] = ()
+    offsets: frozenset[str] = field(default_factory=frozenset)
 
     def as_settings(self) -> dict[str, str]:
-        """The inverse of `of_settings`."""
+        """The inverse of `of_settings`; without the offsets topics, which change while processes run."""
         told = {
             FILE_ROOTS: self.roots,
             WRITE_ROOTS: self.write_roots,
@@ -57,8 +59,8 @@ class WorkerLimits:
         }
 
     def internal(self, topic: str) -> bool:
-        """Whether the topic of the worker's cluster is Kafka's or the workers' own."""
-        return topic.startswith("__") or topic in self.topics
+        """Whether the topic of the worker's cluster is Kafka's, the workers' or an offsets topic of a connector."""
+        return topic.startswith("__") or topic in self.topics or topic in self.offsets
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -100,3 +102,11 @@ def current() -> WorkerLimits:
     if not _current:
         declare(of_environment(os.environ))
     return _current[0]
+
+
+def tell_offsets_topics(topics: Iterable[str]) -> None:
+    """The offsets topics that connectors have now; for this process. `current` is another object when they change."""
+    known = current()
+    told = frozenset(topics)
+    if told != known.offsets:
+        declare(replace(known, offsets=told))

@@ -46,6 +46,17 @@ class SourceConnectorContext(Protocol):
         """True in a preview: nothing may be changed anywhere, neither at the source nor at the target."""
         ...
 
+    def why_closed(self, topic: str) -> str:
+        """Why the connector may not write to the topic, for people; "" where it may.
+
+        Ask before you create or change a topic: records to a closed one fail the task.
+        """
+        ...
+
+    def warn(self, text: str) -> None:
+        """Tell people, in the worker's log and on the connector's page."""
+        ...
+
     def request_task_reconfiguration(self) -> None:
         """The source has changed (a new table, a removed file): ask `task_configs` again, soon. From any thread."""
         ...

@@ -6,7 +6,7 @@ transaction last.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Final, Protocol
 
@@ -147,6 +147,12 @@ class RecordPath:
         if isinstance(batch, RecordBatch):
             return self._prepare_raw(batch)
         return self._prepare_records(batch)
+
+    def check_again(self, topics: Iterable[str]) -> None:
+        """Raise `ConnectorError` where a record that is not committed yet went to a topic that is closed by now."""
+        if self._access() is not self._judged_by:
+            for topic in topics:
+                self._check_open(topic)
 
     def _check_topic(self, topic: str) -> None:
         self._check_open(topic)

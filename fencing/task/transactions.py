@@ -175,6 +175,7 @@ class Transactions:
 
     def start_commit(self) -> None:
         """Produce the offsets, and commit on the other thread. `settle` tells how it went."""
+        self._path.check_again(self._topics)
         self._begin()
         if self.group is not None:
             self._start_commit_of_group(self.group)

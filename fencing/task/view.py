@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
+from ringfence.connectors import worker_limits
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable, TopicLost, Unreadable
 from ringfence.fencing.kafka.admin import topic_ids
@@ -175,6 +176,7 @@ class TaskView:
         access = replace(self._access, offsets=self._offsets_topics.names, grant=state.topic_grant)
         if access != self._access:
             self._access = access
+            worker_limits.tell_offsets_topics(access.offsets)  # for tasks that read Kafka
         before, self._state = self._state.log_level, state
         if state.log_level != before:
             self._on_level(state.log_level)

@@ -14,14 +14,34 @@ Groups = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class TopicGrantRecord(ConnectorScopedRecord):
-    """`topic-grant-<c>`: patterns None is a tombstone, which means all topics but internal ones. user: whose it is."""
+    """`topic-grant-<c>`: patterns None is a tombstone, which means all topics but internal ones; () means the same.
+
+    user: whose it is; the leader writes another one when that account's grants change. token: the limit of the token
+    that it was saved with; None in records of earlier versions, which do not say.
+    """
 
     connector: ConnectorName
     patterns: Groups | None
     user: str = ""
+    token: Groups | None = None
 
     def covers(self, topic: str) -> bool:
         return all(any(matches(pattern, topic) for pattern in group) for group in self.patterns or ())
+
+    def follow(self, granted: Iterable[str]) -> "TopicGrantRecord":
+        """The same as it is now that the account is granted these topics for the connector."""
+        now = limits([tuple(granted), *(self.token if self.token is not None else self.patterns or ())])
+        return replace(self, patterns=tuple(dict.fromkeys(now)))
+
+    def refusal(self, topic: str) -> str:
+        """Why no record may go there, for people; "" where it may."""
+        if self.covers(topic):
+            return ""
+        return (
+            f"{topic} is not among the topics that {self.user or 'the editor of this connector'} may write "
+            f"to ({self}). Name another topic, or have an administrator grant this one and save the "
+            "configuration again"
+        )
 
     PREFIXES = ("topic-grant-",)
 
@@ -31,11 +51,8 @@ class TopicGrantRecord(ConnectorScopedRecord):
             return None
         if value is None:
             return cls(ConnectorName(rest), None)
-        groups = value["patterns"]
-        if not isinstance(groups, list) or not all(isinstance(group, list) for group in groups):
-            raise TypeError("patterns must be a list of lists")
-        found = tuple(tuple(str(pattern) for pattern in group) for group in groups)
-        return cls(ConnectorName(rest), found, str(value.get("user", "")))
+        token = _groups(value["token"]) if "token" in value else None
+        return cls(ConnectorName(rest), _groups(value["patterns"]), str(value.get("user", "")), token)
 
     @property
     def owner(self) -> ConnectorName:
@@ -47,13 +64,20 @@ class TopicGrantRecord(ConnectorScopedRecord):
     def to_value(self) -> Fields | None:
         if self.patterns is None:
             return None
-        return {"patterns": [list(group) for group in self.patterns], "user": self.user}
+        told: Fields = {"patterns": [list(group) for group in self.patterns], "user": self.user}
+        return told if self.token is None else {**told, "token": [list(group) for group in self.token]}
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         return replace(state, topic_grant=None if self.patterns is None else self)
 
     def __str__(self) -> str:
         return describe(self.patterns or ())
+
+
+def _groups(value: object) -> Groups:
+    if not isinstance(value, list) or not all(isinstance(group, list) for group in value):
+        raise TypeError("patterns must be a list of lists")
+    return tuple(tuple(str(pattern) for pattern in group) for group in value)
 
 
 def describe(groups: Groups) -> str:

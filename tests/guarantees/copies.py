@@ -36,6 +36,12 @@ class Context:
     def offset_reader(self) -> OffsetReader:
         raise AssertionError("not used")
 
+    def why_closed(self, topic: str) -> str:
+        return ""
+
+    def warn(self, text: str) -> None:
+        pass
+
     def request_task_reconfiguration(self) -> None:
         self.asked.set()
 

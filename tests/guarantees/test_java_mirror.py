@@ -43,6 +43,12 @@ class Context:
     def raise_error(self, error: Exception) -> None:
         raise AssertionError("not expected") from error
 
+    def why_closed(self, topic: str) -> str:
+        return ""
+
+    def warn(self, text: str) -> None:
+        pass
+
 
 @pytest.fixture
 def stage(broker: Broker) -> Iterator[Stage]:

@@ -1,5 +1,6 @@
 """The Kafka clients of KafkaSource: one cluster's topics, and a consumer of given partitions."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +20,10 @@ from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.kafka_source import settings as names
 from ringfence.connectors.kafka_settings.java_names import Role, Translated, merge, servers
+from ringfence.connectors.pinned_files import pin_client_files
 from ringfence.connectors.topic_durability import add_min_isr
+
+logger = logging.getLogger(__name__)
 
 SOURCE_PREFIX: Final = "source.cluster."
 CONSUMER_PREFIX: Final = "source.consumer."
@@ -39,20 +43,23 @@ _LOGS: Final = {"log_level": "0"}
 Partitions = Sequence[tuple[str, int]]
 
 
-def _clients(config: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in config.items() if name not in _OWN}
+def _clients(config: Mapping[str, str], *prefixes: str) -> dict[str, str]:
+    return {name: value for name, value in config.items() if name.startswith(prefixes) and name not in _OWN}
 
 
 def source_settings(config: Mapping[str, str]) -> Translated:
     """librdkafka's settings of the source's clients, and what is wrong, by the name of the connector's setting."""
-    settings = _clients(config)
+    settings, unreadable = pin_client_files(_clients(config, SOURCE_PREFIX, CONSUMER_PREFIX))
     found = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
+    found.errors.update(unreadable)
     return _judge_egress(found, names.SOURCE_SERVERS)
 
 
 def target_settings(config: Mapping[str, str]) -> Translated:
     """The same of the target's admin client. The worker's own Kafka is nearly always the target: it needs no entry."""
-    found = merge(Role.ADMIN, [(TARGET_PREFIX, _clients(config))])
+    settings, unreadable = pin_client_files(_clients(config, TARGET_PREFIX))
+    found = merge(Role.ADMIN, [(TARGET_PREFIX, settings)])
+    found.errors.update(unreadable)
     home = worker_limits.current().home
     if home and servers(found.settings.get("bootstrap.servers", "")) == servers(home):
         return found
@@ -186,12 +193,38 @@ def consumer(settings: Mapping[str, str], isolation: str) -> Consumer:
     )
 
 
-def check_open(settings: Mapping[str, str], topics: Sequence[str]) -> None:
-    """The connector gives no internal topics to its tasks; a task of another version of it might.
+NOT_READ: Final = "{} is an internal topic of Kafka, of the workers or of a connector's source offsets"
 
-    Raises `ConnectorError`, `KafkaException`.
+
+class ReadableTopics:
+    """Which of a task's topics may be read, as it stands now.
+
+    The connector gives no internal topics to its tasks, but a topic may become another connector's offsets topic.
+
+    Raises `ConnectorError` where an internal topic is named in the configuration, and `KafkaException`.
     """
-    limits = worker_limits.current()
-    closed = [topic for topic in topics if limits.internal(topic)]
-    if closed and Cluster(settings).cluster_id() == limits.cluster_id:
-        raise ConnectorError(f"{closed[0]} is an internal topic of Kafka or of the workers: it is not read.")
+
+    def __init__(self, settings: Mapping[str, str], named: Iterable[str], topics: Iterable[str]) -> None:
+        self._settings = settings
+        self._named = {one.strip() for one in named}
+        self._topics = set(topics)
+        self._judged_by: worker_limits.WorkerLimits | None = None
+        self._here: bool | None = None
+        self.closed: frozenset[str] = frozenset()
+
+    def check(self) -> frozenset[str]:
+        """Those that a pattern matches and that are not read any more since the last call; warned of."""
+        limits = worker_limits.current()
+        if limits is self._judged_by:
+            return frozenset()
+        closed = {topic for topic in self._topics if limits.internal(topic)}
+        if closed and self._here is None:
+            self._here = Cluster(self._settings).cluster_id() == limits.cluster_id
+        closed = closed if self._here else set()
+        for topic in sorted(closed & self._named):
+            raise ConnectorError(f"{NOT_READ.format(topic)}: it is not read. Remove it from {names.TOPICS}")
+        self._judged_by = limits
+        new, self.closed = frozenset(closed - self.closed), self.closed | closed
+        for topic in sorted(new):
+            logger.warning("%s: its records are left out", NOT_READ.format(topic))
+        return new

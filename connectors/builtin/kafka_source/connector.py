@@ -20,6 +20,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.kafka_source import settings as names
 from ringfence.connectors.builtin.kafka_source.cluster import (
+    NOT_READ,
     Cluster,
     TopicDefinition,
     source_settings,
@@ -63,6 +64,7 @@ class KafkaSourceConnector(SourceConnector):
         self._source = Cluster(validate(source_settings(config)))
         self._target = Cluster(validate(target_settings(config)))
         self._known: dict[str, int] | None = None
+        self._left_out: dict[str, str] = {}
         self._stopping = threading.Event()
         self._watch = threading.Thread(target=self._watch_topics, name="topics", daemon=True)
         self._watch.start()
@@ -95,21 +97,33 @@ class KafkaSourceConnector(SourceConnector):
         ]
 
     def _choose_topics(self) -> dict[str, int]:
+        """What is to be read. Raises `ConnectorError` where a closed topic is named; leaves out those that a pattern
+        matches: else whoever can make a topic could stop everybody who reads by patterns.
+        """
         wanted, excluded = (Names(_list(self._parsed, key)) for key in (names.TOPICS, names.TOPICS_EXCLUDE))
         found = choose_topics(self._source.topics(), wanted, excluded, self._renaming)
-        closed = self._internal_topic_errors(found)
-        if closed:
-            logger.warning("Left out, as they are internal topics of Kafka or of the workers: %s", ", ".join(closed))
+        closed = self._closed_topics(found)
+        for topic in _list(self._parsed, names.TOPICS):
+            if topic in closed:
+                raise ConnectorError(f"{names.TOPICS}: {closed[topic]}. Remove {topic} from the setting")
+        if closed != self._left_out:
+            self._left_out = closed
+            if closed:
+                self.context.warn(
+                    f"Topics that match are left out: {'; '.join(closed[each] for each in sorted(closed))}"
+                )
         return {topic: count for topic, count in found.items() if topic not in closed}
 
-    def _internal_topic_errors(self, topics: Mapping[str, int]) -> list[str]:
-        """Internal topics among them: of the worker's cluster as a source, by their name as a target."""
+    def _closed_topics(self, topics: Mapping[str, int]) -> dict[str, str]:
+        """Why some of them are neither read nor created at the target."""
         limits = current()
-        closed = {topic for topic in topics if limits.internal(self._renaming.target(topic))}
+        closed = {
+            topic: reason for topic in topics if (reason := self.context.why_closed(self._renaming.target(topic)))
+        }
         suspects = {topic for topic in topics if limits.internal(topic)}
         if suspects and self._source.cluster_id() == limits.cluster_id:
-            closed |= suspects
-        return sorted(closed)
+            closed |= {topic: NOT_READ.format(topic) for topic in suspects}
+        return closed
 
     def _prepare_target(self, topics: Mapping[str, int]) -> None:
         """Create what is missing, with the source's partitions and settings; give more partitions to what has fewer."""
@@ -139,6 +153,9 @@ class KafkaSourceConnector(SourceConnector):
                 found = self._choose_topics()
             except KafkaException as error:
                 logger.warning("The source's topics cannot be listed, it is tried again: %s", _words(error))
+                continue
+            except ConnectorError as error:  # the task that reads it says so, too, and fails
+                logger.warning("%s", error)
                 continue
             if self._known is not None and found != self._known:
                 logger.info("The topics to read have changed: %s", sorted(found))
@@ -172,8 +189,7 @@ class KafkaSourceConnector(SourceConnector):
             wanted = (part.strip() for part in config.get(names.TOPICS, "").split(","))
             if closed := [topic for topic in wanted if current().internal(topic)]:
                 errors[names.TOPICS] = [
-                    f"{names.TOPICS}: {closed[0]} is an internal topic of Kafka or of the workers, which connectors do "
-                    "not read. Remove it."
+                    f"{names.TOPICS}: {NOT_READ.format(closed[0])}, which connectors do not read. Remove it."
                 ]
         one = len(ids) == 2 and len(set(ids.values())) == 1
         if config.get(names.ASSIGNMENT) == names.GROUP:

@@ -20,7 +20,13 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.kafka_source import settings
-from ringfence.connectors.builtin.kafka_source.cluster import Cluster, check_open, consumer, source_settings, validate
+from ringfence.connectors.builtin.kafka_source.cluster import (
+    Cluster,
+    ReadableTopics,
+    consumer,
+    source_settings,
+    validate,
+)
 from ringfence.connectors.builtin.kafka_source.runs import Run, by_partition, of_messages, of_records
 from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF
 from ringfence.connectors.builtin.kafka_source.topics import Renaming, check_other_offsets, starting_offset
@@ -51,16 +57,16 @@ class KafkaSourceTask(SourceTask):
         self._batch_size = parsed.integer(settings.BATCH_SIZE)
         self._wait_s = parsed.integer(settings.POLL_MS) / 1000
         self._raw_headers = config.get(HEADER_CONVERTER, "").rpartition(".")[2] == _RAW_HEADERS
-        self._ready: deque[RecordBatch | list[SourceRecord]] = deque()
+        self._ready: deque[tuple[str, RecordBatch | list[SourceRecord]]] = deque()
         self._rename = functools.partial(target_of, parsed)
         self._targets: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
         assignment = parsed.string(settings.ASSIGNMENT)
         share = share_of(config)
-        try:
-            check_open(self._settings, sorted({topic for topic, _ in share}))
-        except KafkaException as error:
-            raise _error_to_raise(error.args[0], "The source cluster cannot be looked at") from error
+        named = config.get(settings.TOPICS, "").split(",")
+        self._readable = ReadableTopics(self._settings, named, {topic for topic, _ in share})
+        closed = self._find_closed()
+        share = [one for one in share if one[0] not in closed]
         delivered = {one: parse_offset(self.context.offset_reader.offset(self._partition(one))) for one in share}
         grouped = self._group_offsets(assignment, group_of(config), delivered)
         if assignment == settings.GROUP:
@@ -74,7 +80,8 @@ class KafkaSourceTask(SourceTask):
             logger.info("Reading %d partitions with consumer group %s", len(share), group_of(config))
             return
         self._consumer = consumer(self._settings, parsed.string(settings.ISOLATION))
-        self._go_on(delivered)
+        if share:
+            self._go_on(delivered)
         logger.info("Reading %d partitions", len(share))
 
     def _partition(self, one: tuple[str, int]) -> dict[str, object]:
@@ -118,14 +125,36 @@ class KafkaSourceTask(SourceTask):
             places.append(TopicPartition(topic, partition, offset))
         self._consumer.incremental_assign(places)
 
+    def _find_closed(self) -> frozenset[str]:
+        try:
+            return self._readable.check()
+        except KafkaException as error:
+            raise _error_to_raise(error.args[0], "The source cluster cannot be looked at") from error
+
+    def _leave_out(self, closed: frozenset[str]) -> None:
+        """Nothing more of these topics, not even what was read already."""
+        if self._group is not None:
+            raise ConnectorError(
+                f"The topics to read have changed: {', '.join(sorted(closed))} holds source offsets now. The task "
+                "starts again without it"
+            )
+        assert self._consumer is not None
+        gone = [one for one in self._partitions if one[0] in closed]
+        self._consumer.incremental_unassign([TopicPartition(*one) for one in gone])
+        for one in gone:
+            del self._partitions[one]
+        self._ready = deque(each for each in self._ready if each[0] not in closed)
+
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        if closed := self._find_closed():
+            self._leave_out(closed)
         if self._ready:
-            return self._ready.popleft()
+            return self._ready.popleft()[1]
         if self._group is not None:
             records = self._group.poll(self._wait_s, self._batch_size)
             for part in by_partition(records, lambda record: (record.topic, record.partition)):
-                self._ready.append(self._batch(of_records(part)))
-            return self._ready.popleft() if self._ready else None
+                self._gather(of_records(part))
+            return self._ready.popleft()[1] if self._ready else None
         assert self._consumer is not None
         # `consume` waits until it has as many as it may take; for the first one only is there a wait here.
         first = self._consumer.poll(self._wait_s)
@@ -136,10 +165,13 @@ class KafkaSourceTask(SourceTask):
         if failed:
             messages = [message for message in messages if message.error() is None]
         for run in self._runs(messages):
-            self._ready.append(self._batch(of_messages(run)))
+            self._gather(of_messages(run))
         for message in failed:
             self._trouble(message)
-        return self._ready.popleft() if self._ready else None
+        return self._ready.popleft()[1] if self._ready else None
+
+    def _gather(self, run: Run) -> None:
+        self._ready.append((run.topic, self._batch(run)))
 
     def _runs(self, messages: list[Message]) -> list[Sequence[Message]]:
         """Those of each partition; with one partition to read, to look at each of them would be for nothing."""

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from ringfence.connectors.api import RecordBatch, ShareInput, ShareRecord, SourceRecord, SourceTask
+from ringfence.connectors.api import ConnectorError, RecordBatch, ShareInput, ShareRecord, SourceRecord, SourceTask
 from ringfence.connectors.builtin.kafka_source import settings
-from ringfence.connectors.builtin.kafka_source.cluster import check_open, source_settings, validate
+from ringfence.connectors.builtin.kafka_source.cluster import ReadableTopics, source_settings, validate
 from ringfence.connectors.builtin.kafka_source.task import share_of, target_of
 from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF
 from ringfence.connectors.kafka_settings import share_group
@@ -27,13 +27,20 @@ class ShareGroupSourceTask(SourceTask):
         self._targets = {topic: target_of(parsed, topic) for topic in topics}
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
         cluster = validate(source_settings(config))
-        check_open(cluster, topics)
+        self._readable = ReadableTopics(cluster, config.get(settings.TOPICS, "").split(","), topics)
+        closed = self._readable.check()
+        topics = [topic for topic in topics if topic not in closed]
         self._input: ShareInput = self.context.join_share_group(
             config.get(share_group.GROUP), topics, config, cluster=cluster
         )
         logger.info("Reading %s through a share group", ", ".join(topics))
 
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        if closed := self._readable.check():
+            raise ConnectorError(
+                f"The topics to read have changed: {', '.join(sorted(closed))} holds source offsets now. The task "
+                "starts again without it"
+            )
         records = self._input.poll(self._wait_s, self._limit)
         if not records:
             return None

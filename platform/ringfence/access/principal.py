@@ -24,6 +24,8 @@ class Right:
 
 ALL_RIGHTS = Right(frozenset(Verb))
 
+_WITHOUT_ACCOUNT = frozenset({"loopback", "nobody", "server token", "session by server token"})
+
 Eyes = tuple[frozenset[Right], Right]
 
 
@@ -35,6 +37,11 @@ class Principal:
     via: str
     rights: tuple[Right, ...] = ()
     ceiling: Right = ALL_RIGHTS
+
+    @property
+    def account(self) -> str:
+        """The account whose grants these rights are; "" for the server's token, and where nobody logs in."""
+        return "" if self.via in _WITHOUT_ACCOUNT else self.name
 
     @property
     def eyes(self) -> "Eyes":

@@ -14,7 +14,7 @@ from ringfence.connectors.common_settings import is_connector_name
 from ringfence.dispatch import CommandResult, Refused
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import Partition, canonical
-from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
 from ringfence.history import versions
 from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
@@ -77,8 +77,9 @@ def read_stored_settings(name: str) -> dict[str, str]:
 def _write(kind: str, name: str, body: Mapping[str, Any], by: Principal) -> CommandResult:
     """Have a configuration written, with the topics that `by` may have it write to, and keep whose version it is."""
     before = versions.newest_offset(name)
-    grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.name)
-    limited = {"topic_grant": grant.to_value()} if grant.patterns else {}
+    token = limits([by.ceiling.topics])
+    grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.account, token)
+    limited = {"topic_grant": grant.to_value()} if by.account else {}
     result = dispatch.command(kind, name, {**body, **limited}, user=by.name)
     versions.record_author(name, by.name, before, result.offset)
     return result

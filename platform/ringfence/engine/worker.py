@@ -4,18 +4,17 @@ Threads: the leader's (seat, term, reconcile), the launcher's (placements to Spa
 running job, and Celery's own. None of them needs Redis or the database to keep tasks running.
 """
 
-import importlib
 import json
 import logging
 import os
 import secrets
 import signal
+import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ringfence import __version__, encryption
+from ringfence import __version__, django_apps, encryption
 from ringfence.alerts.tasks import watch
 from ringfence.connectors import worker_limits
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
@@ -40,13 +39,13 @@ from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.topic_guard import TopicGuard
 from ringfence.engine.vital_signs import run_heartbeat
+from ringfence.engine.worker_id import await_free_id
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import FencingError, Invalid, Retriable
-from ringfence.fencing.ids import parse_member_client_id
+from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.admin import cluster_id
 from ringfence.fencing.kafka.groups import group_members
 from ringfence.fencing.offsets.view import OffsetsView
-from ringfence.fencing.topics.connector_logs import LogPublisher
+from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.history import keeping
@@ -56,6 +55,7 @@ log = logging.getLogger(__name__)
 
 _KAFKA_SECONDS = 60.0
 _AGAIN_SECONDS = 3.0
+_SWITCH_SECONDS = 0.0005
 
 
 def main(worker_id: str, slots: int, java: JavaRuntime | None = None) -> int:
@@ -68,10 +68,13 @@ def main(worker_id: str, slots: int, java: JavaRuntime | None = None) -> int:
         logging.getLogger(name).setLevel(logging.WARNING)
     # kafka-python tells of each connection, and of each try while a broker is away; the calls say what they suffered.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    # A thread that waits for an answer gets its turn sooner beside those that read topics: each waits that long for the
+    # interpreter, several dozen times in a connector's start.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         config = WorkerConfig.from_environment()
         encryption.require_key()
-        importlib.import_module(os.environ["DJANGO_SETTINGS_MODULE"])  # reads the environment, else when first needed
+        django_apps.load()  # reads the environment, and configures logging: before anything listens to it
         environment = dict(os.environ)
         let_go(os.environ)  # before Spark and plugin processes inherit it
         keeping.check()
@@ -127,16 +130,32 @@ class Worker:
 
     def _work(self, config: WorkerConfig, spark_to_be: "Future[SparkHost]") -> int:
         ids = TopicGuard(config, self._connection, self._incarnation).open(self._stop)
-        self._await_id(Deadline.after(config.number("session.timeout.ms") / 1000 + 5))
+        group, session_s = config.group_id, config.number("session.timeout.ms") / 1000
+        await_free_id(
+            self._id,
+            group,
+            config.config_topic,
+            session_s,
+            lambda: group_members(self._connection, group, Deadline.after(10)),
+            self._stop,
+        )
         reporter = Reporter(self._connection, config.status_topic, config.events_topic)
         LogPublisher(reporter.event, tags={"worker": self._id}).install()
         record = identity(self._id, self._incarnation, config, self._slots, __version__, reporter.now_ms())
         leader: list[Leader] = []
         limits = limits_of(config, cluster_id(self._connection, Deadline.after(_KAFKA_SECONDS)), self._environment)
         worker_limits.declare(limits)  # for preflight and the leader, which go where configurations say
+        launchers: list[Launcher] = []
+        topics = TopicRules(
+            config,
+            lambda: launchers[0].state() if launchers else None,
+            lambda: leader[0].statuses().topics,
+        )
         plugins = PluginHost(
             lambda name: leader[0].reconfigure(name),
             lambda name, error: leader[0].note_error(name, error.trace or error.message),
+            on_warning=_warn,
+            offsets_topics=topics.offsets_topics,
             call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
             environment={
                 PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),
@@ -157,13 +176,14 @@ class Worker:
 
         refusals = ValidationErrors(config, modes)
         launcher = Launcher(config, record, reporter, limits, view, ids, self._java)
-        topics = TopicRules(config, launcher.state, lambda: leader[0].statuses().topics)
+        launchers.append(launcher)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets))
         self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader[0].leads_now, self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader[0].run(self._stop))
+        self._thread("grants", lambda: _follow_grants(leader[0], self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))
         self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
@@ -186,44 +206,9 @@ class Worker:
         reporter.status(record)
         reporter.flush(10)
 
-    def _await_id(self, deadline: Deadline) -> None:
-        """Refuse to work beside a live holder of this id. One that died is listed until its session runs out."""
-        patience = Deadline.after(_KAFKA_SECONDS)
-        while True:
-            try:
-                members = group_members(self._connection, self._config.group_id, Deadline.after(10))
-            except Retriable as error:
-                if patience.expired:
-                    raise
-                log.info("%s", error)
-                continue
-            strangers = [member.client_id for member in members if parse_member_client_id(member.client_id) is None]
-            if strangers:
-                raise Invalid(
-                    f"Group {self._config.group_id} has members that are no Ringfence workers ({strangers[0]}): give "
-                    "this cluster a group.id of its own, or stop them first"
-                )
-            elsewhere = {topic for member in members for topic in member.topics} - {self._config.config_topic}
-            if elsewhere:
-                raise Invalid(
-                    f"Group {self._config.group_id} works on topic {sorted(elsewhere)[0]}, this worker is set to "
-                    f"{self._config.config_topic}: give both the same config.storage.topic, or another group.id"
-                )
-            held = [parsed for member in members if (parsed := parse_member_client_id(member.client_id))]
-            if self._id not in [worker for worker, _ in held]:
-                return
-            if deadline.expired:
-                raise Invalid(
-                    f"A live worker in group {self._config.group_id} already has the id {self._id}: "
-                    "give this one another with --id, or stop that one"
-                )
-            time.sleep(0.1)
-
     def _renew_rows(self) -> None:
         """Once: what is still clear, or under an older key."""
-        import django
-
-        django.setup()
+        django_apps.load()
         from ringfence.encrypted_rows import renew
 
         if count := renew():
@@ -260,3 +245,16 @@ class Worker:
         plugins.close()
         reporter.flush(5)
         log.info("Worker %s has ended", self._id)
+
+
+def _follow_grants(leader: Leader, stop: threading.Event) -> None:
+    django_apps.load()
+    from ringfence.engine.leader.grant_watch import GrantWatch
+
+    GrantWatch(leader.ready.is_set, leader.state, leader.submit).run(stop)
+
+
+def _warn(connector: str, text: str) -> None:
+    """What a connector's instance tells people; also on its page (`LogPublisher`)."""
+    with about(connector):
+        log.warning("Connector %s: %s", connector, text)

@@ -242,6 +242,12 @@ class ConnectorContext:
         self.asked = 0
         self.errors: list[str] = []
 
+    def why_closed(self, topic: str) -> str:
+        return ""
+
+    def warn(self, text: str) -> None:
+        pass
+
     def request_task_reconfiguration(self) -> None:
         self.asked += 1
 

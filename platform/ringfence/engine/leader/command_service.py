@@ -202,7 +202,7 @@ class CommandService:
                 return commands.pause(name), None
             case "resume":
                 stopped = connector.config is not None and connector.target is TargetState.STOPPED
-                tasks = self._tasks(name, connector.config or {}) if stopped else None
+                tasks = self._tasks(name, connector.config or {}, connector.topic_grant) if stopped else None
                 return commands.resume(name, tasks), None
             case "stop":
                 return commands.stop(name), None
@@ -229,10 +229,12 @@ class CommandService:
             case _:
                 raise CommandRefused(400, f"Unknown command {kind!r}")
 
-    def _tasks(self, name: ConnectorName, config: Mapping[str, str]) -> list[dict[str, str]] | None:
+    def _tasks(
+        self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
+    ) -> list[dict[str, str]] | None:
         """The connector's tasks; None where the plugin fails: the connector is then FAILED, with the trace."""
         try:
-            return self._leader.instances.make(name, config)
+            return self._leader.instances.make(name, config, grant)
         except PluginError:
             return None  # the reconcile loop asks again, and puts the trace into the connector's status
 
@@ -245,8 +247,9 @@ class CommandService:
         initial = _INITIAL[str(body.get("initial_state") or "RUNNING").upper()]
         with suppress(PluginError):  # for its status, also where nothing of it starts
             self._plugins.version_of(config.get("connector.class", "").strip())
-        tasks = None if initial is TargetState.STOPPED else self._tasks(name, config)
-        return commands.create(name, config, initial, tasks, _grant(name, body)), {"created": True}
+        grant = _grant(name, body)
+        tasks = None if initial is TargetState.STOPPED else self._tasks(name, config, grant)
+        return commands.create(name, config, initial, tasks, grant), {"created": True}
 
     def _configure(
         self, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any], limit: Deadline
@@ -261,7 +264,7 @@ class CommandService:
         if connector.config == config and connector.unreadable is None:
             return commands.configure(name, config, None, expected, grant), {"created": False, "changed": False}
         stopped = connector.target is TargetState.STOPPED
-        tasks = None if stopped else self._tasks(name, config)
+        tasks = None if stopped else self._tasks(name, config, grant)
         return commands.configure(name, config, tasks, expected, grant), {"created": False, "changed": True}
 
     def _restart(self, name: ConnectorName, connector: ConnectorState, body: Mapping[str, Any]) -> tuple[Plan, object]:

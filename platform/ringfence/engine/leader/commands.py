@@ -53,12 +53,19 @@ def _task_set(name: ConnectorName, tasks: TaskConfigs) -> list[ConfigRecord]:
 
 
 def _grant_records(connector: ConnectorState, grant: TopicGrantRecord | None) -> list[ConfigRecord]:
-    """The record of the topics that the connector may write to, where that changes; None or no patterns: all."""
-    wanted = grant.patterns if grant is not None and grant.patterns else None
-    current = connector.topic_grant.patterns if connector.topic_grant is not None else None
-    if wanted == current:
+    """The record of the topics that the connector may write to, where that changes; None: all."""
+    if grant == connector.topic_grant:
         return []
-    return [TopicGrantRecord(connector.name, wanted, "" if grant is None else grant.user)]
+    return [TopicGrantRecord(connector.name, None) if grant is None else grant]
+
+
+def regrant(before: TopicGrantRecord, after: TopicGrantRecord) -> Plan:
+    """The grants of the account that saved a connector have changed: no new generation, but its tasks learn of it."""
+
+    def plan(state: ClusterState) -> Records:
+        return [after] if state.connector(before.connector).topic_grant == before else []
+
+    return plan
 
 
 def create(

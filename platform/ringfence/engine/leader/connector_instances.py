@@ -18,6 +18,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,9 @@ class Instances:
         self._failed: dict[ConnectorName, tuple[int, str, float, int]] = {}
         self._raised: dict[ConnectorName, tuple[int, str]] = {}
 
-    def make(self, name: ConnectorName, config: Mapping[str, str]) -> list[dict[str, str]]:
+    def make(
+        self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
+    ) -> list[dict[str, str]]:
         """Start an instance in place of the one that runs, and ask for its tasks. Raises `PluginError`."""
         self._offsets.await_view()
         limit = Deadline.after(_OFFSETS_SECONDS)
@@ -68,7 +71,7 @@ class Instances:
         except FencingError as error:
             raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
         pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
-        self._host.start_connector(name, config, pairs)
+        self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
         class_name = config.get("connector.class", "").strip()
         self._host.version_of(class_name)  # asked for here, off the leader's thread
         self._look_for_upgrade(name, class_name)
@@ -92,21 +95,25 @@ class Instances:
             self._restarting.discard(name)
             self._failed.pop(name, None)
 
-    def ask(self, name: ConnectorName, config: Mapping[str, str], config_offset: int) -> None:
+    def ask(self, connector: ConnectorState) -> None:
         """Have the tasks made beside the leader's thread, unless that is under way or failed just now."""
+        name, config_offset = connector.name, connector.config_offset
         with self._lock:
             if name in self._asked:
                 return
             failed = self._failed.get(name)
             if failed is not None and failed[0] == config_offset and time.monotonic() < failed[2]:
                 return
-            future = self._pool.submit(self._make, name, dict(config), config_offset)
+            config = dict(connector.config or {})
+            future = self._pool.submit(self._make, name, config, config_offset, connector.topic_grant)
             self._asked[name] = future
         future.add_done_callback(lambda _: self._wake())
 
-    def _make(self, name: ConnectorName, config: Mapping[str, str], config_offset: int) -> TaskSet:
+    def _make(
+        self, name: ConnectorName, config: Mapping[str, str], config_offset: int, grant: TopicGrantRecord | None
+    ) -> TaskSet:
         try:
-            tasks = self.make(name, config)
+            tasks = self.make(name, config, grant)
         except PluginError as error:
             trace = error.trace or error.message
             with self._lock:

@@ -105,7 +105,7 @@ class Reconciler:
             if connector.target is TargetState.STOPPED:
                 self._write(task_set(name, connector.config_offset, ()))
             else:
-                self._instances.ask(name, connector.config or {}, connector.config_offset)
+                self._instances.ask(connector)
         for round_ in due.rounds:
             if self._rounds.start(round_, self._busy):
                 self._report_round(round_, "fencing", "")
@@ -288,7 +288,7 @@ class Reconciler:
                 continue
             wanted.add(connector.name)
             if not self._instances.runs(connector.name, connector.config_offset):
-                self._instances.ask(connector.name, connector.config or {}, connector.config_offset)
+                self._instances.ask(connector)
         for name in self._instances.running():
             if name not in wanted:
                 self._instances.forget(name)
@@ -354,4 +354,4 @@ class Reconciler:
         """A connector instance asked for new task configurations."""
         connector = self._term.state.connector(name)
         if connector.config is not None and connector.target is not TargetState.STOPPED:
-            self._instances.ask(name, connector.config, connector.config_offset)
+            self._instances.ask(connector)

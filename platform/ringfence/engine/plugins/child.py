@@ -1,8 +1,9 @@
 """The plugin process: reads requests, runs plugin code, writes answers. Started by `process.ChildProcess`.
 
 Protocol: one JSON object a line, over two pipes of its own, so that a plugin may print what it likes.
-Request `{"id", "op", "lane", "args"}`; answer `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`;
-events `{"event": "reconfigure", "connector"}` and `{"event": "failed", "connector", "trace"}`. Requests of one lane run
+Request `{"id", "op", "lane", "args", "offsets_topics"}`; answer `{"id", "result"}` or
+`{"id", "error": {"kind", "message", "trace"}}`; events `{"event": "reconfigure", "connector"}`,
+`{"event": "failed", "connector", "trace"}` and `{"event": "warning", "connector", "text"}`. Requests of one lane run
 one after another, on one thread. A third descriptor is a file for the stacks of a crash.
 
 The process ends with its host: the end of the request pipe ends it at once. Should a plugin hold the interpreter for so
@@ -21,6 +22,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 
+from ringfence.connectors import worker_limits
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java import shared_process
 from ringfence.connectors.plugins import PluginRegistry
@@ -46,6 +48,7 @@ class Child:
         with open(self._requests, encoding="utf-8") as lines:
             for line in lines:
                 request: dict[str, object] = json.loads(line)
+                worker_limits.tell_offsets_topics(request["offsets_topics"])  # type: ignore[arg-type]
                 lane = str(request["lane"])
                 if lane not in self._lanes:
                     self._lanes[lane] = queue.SimpleQueue()

@@ -1,6 +1,6 @@
 """The door to plugin code: validate, key infos, offset checks, and connector instances, each call with a deadline."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import cast
 
 from ringfence.connectors.installed import installed_state
@@ -23,8 +23,10 @@ class PluginHost:
     gets a new one), `PluginCrash` for a process that ended, `UnknownPlugin` and `BadRequest` for the client's mistakes.
 
     on_reconfigure(connector): an instance asked for new task configurations;
-    on_failed(connector, error): an instance could not be started again after its process had ended, or raised an error.
-    Both are called on a thread of the host, and must return at once and not raise.
+    on_failed(connector, error): an instance could not be started again after its process had ended, or raised an error;
+    on_warning(connector, text): what an instance tells people.
+    All are called on a thread of the host, and must return at once and not raise.
+    offsets_topics: the offsets topics of connectors, asked for at each call and told to the plugin process.
     call_seconds: the timeout of calls that come without one.
     environment: variables for the plugin processes, on top of this process's own without the platform's settings.
     """
@@ -37,16 +39,20 @@ class PluginHost:
         call_processes: int = 4,
         call_seconds: float = CALL_SECONDS,
         environment: Mapping[str, str] | None = None,
+        on_warning: Callable[[str, str], None] = lambda _name, _text: None,
+        offsets_topics: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._on_reconfigure = on_reconfigure
         self._on_failed = on_failed
+        self._on_warning = on_warning
+        self._offsets_topics = offsets_topics
         self._environment = environment
         self._installed = installed_state(environment)
         self.call_seconds = call_seconds
         self.known_versions: dict[str, str] = {}
-        self._calls = CallPool(lambda: ChildProcess(environment=environment), call_processes)
+        self._calls = CallPool(self._start_process, call_processes)
         # Apart, so that no validation waits for a preview; and no preview leaves anything of the plugin running.
-        self._previews = CallPool(lambda: ChildProcess(environment=environment), _PREVIEW_PROCESSES, warm=False)
+        self._previews = CallPool(self._start_process, _PREVIEW_PROCESSES, warm=False)
         self._live = LiveConnectors(self._start_instance_process, on_failed)
 
     def _limit(self, timeout: float | None) -> float:
@@ -190,10 +196,19 @@ class PluginHost:
         return cast("list[dict[str, object]]", self._previews.call("replay", args, timeout))
 
     def start_connector(
-        self, name: str, config: Mapping[str, str], offsets: Offsets = (), timeout: float | None = None
+        self,
+        name: str,
+        config: Mapping[str, str],
+        offsets: Offsets = (),
+        timeout: float | None = None,
+        *,
+        grant: Mapping[str, object] | None = None,
     ) -> None:
-        """Start the connector's instance, in place of one that runs; `offsets` are what its offset reader shows."""
-        version = self._live.start(name, config, offsets, self._limit(timeout))
+        """Start the connector's instance, in place of one that runs; `offsets` are what its offset reader shows.
+
+        grant: the value of the record with the topics that it may write to, None for all but internal ones.
+        """
+        version = self._live.start(name, config, offsets, self._limit(timeout), grant)
         self.known_versions[config.get("connector.class", "").strip()] = version
 
     def task_configs(
@@ -220,7 +235,10 @@ class PluginHost:
         self._previews.close()
 
     def _start_instance_process(self, on_end: Callable[[ChildProcess], None]) -> ChildProcess:
-        return ChildProcess(self._event, on_end, self._environment)
+        return ChildProcess(self._event, on_end, self._environment, self._offsets_topics)
+
+    def _start_process(self) -> ChildProcess:
+        return ChildProcess(environment=self._environment, offsets_topics=self._offsets_topics)
 
     def _event(self, message: dict[str, object]) -> None:
         if message.get("event") == "reconfigure":
@@ -228,3 +246,5 @@ class PluginHost:
         elif message.get("event") == "failed":
             trace = str(message["trace"])
             self._on_failed(str(message["connector"]), PluginError(trace.partition("\n")[0], trace))
+        elif message.get("event") == "warning":
+            self._on_warning(str(message["connector"]), str(message["text"]))

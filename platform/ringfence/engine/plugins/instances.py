@@ -2,7 +2,7 @@
 
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
@@ -10,8 +10,10 @@ from ringfence.connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
 from ringfence.connectors.config_providers import Resolved
 from ringfence.connectors.java.process import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
+from ringfence.connectors.worker_limits import current
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.validation import find_for, redactor
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 logger = logging.getLogger(__name__)
 
@@ -43,14 +45,28 @@ class InstanceContext:
         offset_reader: SnapshotReader,
         reconfigure: Callable[[], None] = lambda: None,
         fail: Callable[[str], None] = logger.error,
+        warn: Callable[[str], None] = logger.warning,
+        grant: TopicGrantRecord | None = None,
         *,
         trial: bool = False,
     ) -> None:
-        """`fail` is called with the trace of an error that the connector raises."""
+        """`fail` is called with the trace of an error that the connector raises. grant: the topics that the connector
+        may write to, None for all but internal ones.
+        """
         self.offset_reader = offset_reader
         self.trial = trial
         self._reconfigure = reconfigure
         self._fail = fail
+        self._warn = warn
+        self._grant = grant
+
+    def why_closed(self, topic: str) -> str:
+        if current().internal(topic):
+            return f"{topic} is an internal topic, which takes no records of connectors. Name another topic"
+        return "" if self._grant is None else self._grant.refusal(topic)
+
+    def warn(self, text: str) -> None:
+        self._warn(text)
 
     def request_task_reconfiguration(self) -> None:
         self._reconfigure()
@@ -84,8 +100,13 @@ class Instances:
         self._running: dict[str, _Running] = {}
         self._newest: dict[str, int] = {}
 
-    def start(self, name: str, resolved: Resolved, offsets: Offsets, token: int) -> str:
-        """Start again; an instance that runs under the name is stopped first. The version of the code that runs."""
+    def start(
+        self, name: str, resolved: Resolved, offsets: Offsets, token: int, grant: Mapping[str, object] | None
+    ) -> str:
+        """Start again; an instance that runs under the name is stopped first. The version of the code that runs.
+
+        grant: the value of the connector's record of granted topics, None where it has none.
+        """
         connector_class = find_for(self._registry, resolved.config).cls
         if self._newest.get(name, 0) > token:
             return connector_class.version
@@ -100,7 +121,16 @@ class Instances:
         def fail(trace: str) -> None:
             self._emit({"event": "failed", "connector": name, "trace": secrets(resolved.hide(trace))})
 
-        context = InstanceContext(SnapshotReader(offsets), lambda: self._emit(event), fail)
+        def warn(text: str) -> None:
+            self._emit({"event": "warning", "connector": name, "text": secrets(resolved.hide(text))})
+
+        context = InstanceContext(
+            SnapshotReader(offsets),
+            lambda: self._emit(event),
+            fail,
+            warn,
+            None if grant is None else TopicGrantRecord.parse("", name, dict(grant)),
+        )
         connector.context = context
         try:
             connector.start(dict(resolved.config))

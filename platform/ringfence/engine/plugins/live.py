@@ -29,6 +29,7 @@ _BACKOFF = Backoff(0.5, 30)
 class _Instance:
     config: Mapping[str, str]
     offsets: Offsets
+    grant: Mapping[str, object] | None
     token: int
     child: ChildProcess | None
     """The process that it runs in; None while it waits to be started again."""
@@ -54,12 +55,19 @@ class LiveConnectors:
         self._second_try = threading.Lock()
         self._supervisor: threading.Thread | None = None
 
-    def start(self, name: str, config: Mapping[str, str], offsets: Offsets, timeout: float) -> str:
+    def start(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        offsets: Offsets,
+        timeout: float,
+        grant: Mapping[str, object] | None = None,
+    ) -> str:
         """Start the connector's instance; one that runs under the name is stopped first. The version that runs."""
         deadline = time.monotonic() + timeout
         with self._changed:
             self._instances.pop(name, None)
-            instance = _Instance(dict(config), list(offsets), next(self._tokens), None)
+            instance = _Instance(dict(config), list(offsets), grant, next(self._tokens), None)
         child, version = self._start_anywhere(name, instance, deadline)
         with self._changed:
             instance.child = child if child.alive else None
@@ -238,6 +246,7 @@ def _start_args(name: str, instance: _Instance) -> dict[str, object]:
         "config": dict(instance.config),
         "offsets": _pairs(instance.offsets),
         "token": instance.token,
+        "grant": instance.grant,
     }
 
 

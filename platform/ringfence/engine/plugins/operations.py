@@ -169,9 +169,16 @@ class Operations:
         named = [resolved.config[name] for name in secret if name in resolved.config]
         return Scrubber([*known, *named, *resolved.found.values()])
 
-    def start(self, name: str, config: Mapping[str, str], offsets: Offsets, token: int) -> str:
+    def start(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        offsets: Offsets,
+        token: int,
+        grant: Mapping[str, object] | None = None,
+    ) -> str:
         """The version of the code that was started."""
-        return self._instances.start(name, self._resolve(config), offsets, token)
+        return self._instances.start(name, self._resolve(config), offsets, token, grant)
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
         return self._instances.task_configs(name, max_tasks, offsets)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ringfence.connectors.installed import installed_state
 from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout, from_wire
@@ -40,7 +40,7 @@ class ChildProcess:
     """One process, for any number of calls side by side. Thread-safe.
 
     on_event: called with each event message; on_end: called once, when the process has ended in whatever way. Both on
-    this object's reader thread: they must return at once.
+    this object's reader thread: they must return at once. offsets_topics: of all connectors; each call tells it.
     """
 
     def __init__(
@@ -48,7 +48,9 @@ class ChildProcess:
         on_event: Callable[[dict[str, object]], None] | None = None,
         on_end: Callable[["ChildProcess"], None] | None = None,
         environment: Mapping[str, str] | None = None,
+        offsets_topics: Callable[[], Collection[str]] = tuple,
     ) -> None:
+        self._offsets_topics = offsets_topics
         self._on_event = on_event
         self._on_end = on_end
         self._ids = itertools.count(1)
@@ -107,7 +109,8 @@ class ChildProcess:
             if not self.alive:
                 raise PluginCrash(f"The plugin process had ended before the call of {op}.", alone=False)
             self._pending[number] = answer
-        message = json.dumps({"id": number, "op": op, "lane": lane, "args": args})
+        topics = sorted(self._offsets_topics())
+        message = json.dumps({"id": number, "op": op, "lane": lane, "args": args, "offsets_topics": topics})
         sent = self._send(message.encode() + b"\n", deadline)
         if not sent or not answer.arrived.wait(max(0.0, deadline - time.monotonic())):
             with self._lock:

@@ -21,6 +21,7 @@ Active = Callable[[], Mapping[ConnectorName, Collection[str]]]
 """The topics that connectors have written to since their last reset (KIP-558)."""
 
 TARGETS = ("topic", DEAD_LETTERS)
+_SOURCES = "topics"
 
 
 class TopicRules:
@@ -30,13 +31,22 @@ class TopicRules:
         self._topics = topics_of(worker)
         self._state = state
         self._active = active
+        self._folded: tuple[ClusterState | None, frozenset[str]] = (None, frozenset())
 
     def access(self, connector: str) -> TopicAccess:
         """Which topics the connector may write to, as it stands now."""
         state = self._state()
         if state is None:
             return TopicAccess(self._topics)
-        return TopicAccess(self._topics, offsets_topics(state), state.connector(ConnectorName(connector)).topic_grant)
+        grant = state.connector(ConnectorName(connector)).topic_grant
+        return TopicAccess(self._topics, self.offsets_topics(), grant)
+
+    def offsets_topics(self) -> frozenset[str]:
+        """The offsets topics of all connectors, as far as this worker has read; folded once a state."""
+        state = self._state()
+        if state is not None and state is not self._folded[0]:
+            self._folded = state, offsets_topics(state)
+        return self._folded[1]
 
     def errors_of(self, config: Config) -> dict[str, list[str]]:
         """By the setting that names a topic which takes no records, or that is no place for offsets."""
@@ -64,6 +74,9 @@ class TopicRules:
             named = other.name != config.get("name") and other.config is not None
             if named and any(own in targets(other.config or {}, key) for key in TARGETS):
                 return f"{own} holds the records of another connector: offsets need a topic of their own."
+            # Nor could its connector read it any more.
+            if named and own in targets(other.config or {}, _SOURCES):
+                return f"{own} is read by another connector: offsets need a topic of their own."
         # Else anybody could close a topic to those who write there by a transform, in naming it here.
         if any(own in topics for topics in self._active().values()):
             return (

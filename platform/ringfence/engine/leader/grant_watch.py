@@ -1,0 +1,94 @@
+"""The topics that connectors may write to follow the grants of the accounts that saved them.
+
+Grants are in the database, and what a connector may write to is in the config topic, where its tasks see it. So the
+leader compares the two and writes what differs. An account that is gone or inactive changes nothing: its connectors
+belong to people who stay. Where the database is away, nothing changes either.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+
+from ringfence.access.identify import rights_of
+from ringfence.access.principal import Right
+from ringfence.access.verbs import Verb
+from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.engine.leader.commands import Plan, regrant
+from ringfence.engine.leader.jobs import Written
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+
+log = logging.getLogger(__name__)
+
+_SECONDS: Final = 1.0
+_WRITE_SECONDS: Final = 10.0
+
+Rights = Mapping[str, tuple[Right, ...]]
+"""By the name of the account."""
+
+
+def changes(grants: Iterable[TopicGrantRecord], rights: Rights) -> list[tuple[TopicGrantRecord, TopicGrantRecord]]:
+    """The records that are out of date, each with what it should be. Pure."""
+    found = []
+    for grant in grants:
+        if grant.user not in rights:
+            continue
+        allowed = [right for right in rights[grant.user] if right.allows(Verb.EDIT, grant.connector)]
+        now = grant.follow(topic for right in allowed for topic in right.topics)
+        if now != grant:
+            found.append((grant, now))
+    return found
+
+
+def read_rights(names: Iterable[str]) -> Rights:
+    """Of the active accounts among these."""
+    return {user.get_username(): rights_of(user) for user in User.objects.filter(username__in=names, is_active=True)}
+
+
+class GrantWatch:
+    """Runs on a thread of its own in each worker, and works where that one leads."""
+
+    def __init__(
+        self,
+        leads: Callable[[], bool],
+        state: Callable[[], ClusterState],
+        submit: "Callable[[Plan, Deadline, Callable[[], bool]], Future[Written]]",
+    ) -> None:
+        self._leads = leads
+        self._state = state
+        self._submit = submit
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`."""
+        while not stop.wait(_SECONDS):
+            if not self._leads():
+                continue
+            try:
+                self.look()
+            except (CommandRefused, DatabaseError, TimeoutError) as error:
+                log.info("The topics of grants are compared again: %s", error)
+            finally:
+                close_old_connections()
+
+    def look(self) -> None:
+        """Once. Raises `CommandRefused` where this worker does not lead any more, or the write failed."""
+        grants = [one.topic_grant for one in self._state().existing() if one.topic_grant and one.topic_grant.user]
+        if not grants:
+            return
+        for before, after in changes(grants, read_rights({grant.user for grant in grants})):
+            log.info(
+                "Connector %s may write to %s now, as %s may", after.connector, str(after) or "all topics", after.user
+            )
+            deadline = Deadline.after(_WRITE_SECONDS)
+            self._submit(regrant(before, after), deadline, _is_expired(deadline)).result(_WRITE_SECONDS)
+
+
+def _is_expired(deadline: Deadline) -> Callable[[], bool]:
+    return lambda: deadline.expired
