@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, files, gaps, java, kills, latency, lists, many, pages, share, starts, streams
+from benchmarks import fencing, files, gaps, java, kills, latency, lists, many, pages, postgres, share, starts, streams
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
@@ -30,6 +30,7 @@ _OTHERS = {
     "lists": lists.main,
     "many": many.main,
     "pages": pages.main,
+    "postgres": postgres.main,
     "share": share.main,
     "starts": starts.main,
     "streams": streams.main,

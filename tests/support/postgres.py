@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 _PROGRAMS = ("initdb", "postgres", "pg_isready", "createdb")
 
 
-def _program(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     """On the PATH, or where Debian keeps them."""
     kept = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
     return shutil.which(name) or (str(kept[-1]) if kept else None)
@@ -55,7 +55,7 @@ class Postgres:
         return ["-h", "127.0.0.1", "-p", self._port, "-U", "ringfence"]
 
     def _run(self, name: str, *arguments: str) -> int:
-        asked = [str(_program(name)), *arguments]
+        asked = [str(find_program(name)), *arguments]
         quiet = subprocess.DEVNULL
         return subprocess.run(asked, cwd=self._root, stdout=quiet, stderr=quiet, **self._user).returncode
 
@@ -69,7 +69,7 @@ class Postgres:
 
     def query(self, words: str) -> str:
         """The answer's only value."""
-        asked = [str(_program("psql")), *self._where, "-d", "ringfence", "-Atc", words]
+        asked = [str(find_program("psql")), *self._where, "-d", "ringfence", "-Atc", words]
         done = subprocess.run(asked, cwd=self._root, capture_output=True, text=True, check=False, **self._user)
         assert done.returncode == 0, done.stderr
         return str(done.stdout).strip()
@@ -78,7 +78,7 @@ class Postgres:
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
         settings |= self._settings
         options = [text for key, value in settings.items() for text in ("-c", f"{key}={value}")]
-        asked = [str(_program("postgres")), "-D", str(self._root / "data"), "-p", self._port, *options]
+        asked = [str(find_program("postgres")), "-D", str(self._root / "data"), "-p", self._port, *options]
         file = self._root / "log"
         with file.open("ab") as log:
             self._server = subprocess.Popen(asked, cwd=self._root, stdout=log, stderr=log, **self._user)
@@ -101,7 +101,7 @@ class Postgres:
 
 def missing_programs(*more: str) -> list[str]:
     """Which of PostgreSQL's programs this machine lacks."""
-    return [name for name in (*_PROGRAMS, *more) if _program(name) is None]
+    return [name for name in (*_PROGRAMS, *more) if find_program(name) is None]
 
 
 @contextmanager

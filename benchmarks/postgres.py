@@ -1,0 +1,283 @@
+"""`python -m benchmarks postgres`: PostgresSource beside Debezium's connector in the real Kafka Connect, one server.
+
+A stream of inserts in transactions of 100 rows, and how soon a commit is visible at 200 transactions a second. What the
+server itself can send is `pg_recvlogical`'s rate, in the same run.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median, quantiles
+
+import psycopg
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.java import DEBEZIUM, debezium_config, logical_postgres
+from benchmarks.machine import describe, foot, load
+from benchmarks.numbers import Numbers, medians, numbers
+from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.stand import CONNECT, OURS, Stand
+from benchmarks.watch import observe
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.local.errors import LocalError
+from ringfence.local.process import wait_until
+from tests.support.postgres import Postgres, find_program
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-postgres.md"
+TABLE = (
+    "t (id bigserial PRIMARY KEY, customer text, amount float8, paid bool, at timestamptz DEFAULT clock_timestamp())"
+)
+IN_ONE = 100
+RATE = 200
+SECONDS = 180.0
+FASTER, CPU, SHARE, P99_MS = 3.0, 0.4, 0.6, 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """From the insert's own clock to the record in a read_committed reader's hands, milliseconds."""
+
+    p50: float
+    p99: float
+    count: int
+
+
+class PostgresRuns:
+    """The runs on one stand and one server; each has a table, a topic, a slot and a publication of its own."""
+
+    def __init__(self, stand: Stand, postgres: Postgres, rows: int) -> None:
+        self._stand = stand
+        self._postgres = postgres
+        self._rows = rows
+        self._number = 0
+
+    def stream(self, side: str) -> Numbers:
+        """All rows are inserted while it streams, faster than anybody reads them."""
+        name, topic = self._prepare()
+        worker = self._stand.sides[side]
+        with Rest(worker.url) as rest:
+            self._begin(rest, side, name)
+            try:
+                writer = threading.Thread(target=self._fill, args=(name,))
+                writer.start()
+                seen = observe(
+                    self._stand.bootstrap, topic, self._rows, worker.pid, lambda: rest.trouble(name), SECONDS
+                )
+                writer.join()
+                return numbers(seen, self._rows, interval=False)
+            finally:
+                rest.delete(name)
+
+    def latency(self, side: str, seconds: float) -> Latency:
+        """At 200 transactions of one row a second."""
+        name, topic = self._prepare()
+        worker = self._stand.sides[side]
+        count = int(seconds * RATE)
+        with Rest(worker.url) as rest:
+            self._begin(rest, side, name)
+            try:
+                writer = threading.Thread(target=self._insert_steadily, args=(name, count))
+                writer.start()
+                found = _arrivals(self._stand.bootstrap, topic, count)
+                writer.join()
+            finally:
+                rest.delete(name)
+        kept = found[len(found) // 5 :]  # the rest warms up
+        return Latency(median(kept), quantiles(kept, n=100)[98], len(kept))
+
+    def received(self) -> float:
+        """Rows a second that the server sends to `pg_recvlogical`, which writes them to /dev/null."""
+        name, _ = self._prepare()
+        with psycopg.connect(self._postgres.url, autocommit=True) as database:
+            database.execute(f"CREATE PUBLICATION {name} FOR TABLE {name}".encode())
+            database.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
+            self._fill(name)
+            ((end,),) = database.execute("SELECT pg_current_wal_lsn()::text").fetchall()
+        asked = [
+            str(find_program("pg_recvlogical")),
+            "-d",
+            self._postgres.url,
+            "-S",
+            name,
+            "--start",
+            "-f",
+            "/dev/null",
+        ]
+        asked += [
+            "-o",
+            "proto_version=1",
+            "-o",
+            f"publication_names={name}",
+            "--endpos",
+            str(end),
+            "-F",
+            "0",
+            "-s",
+            "1",
+        ]
+        began = time.monotonic()
+        subprocess.run(asked, check=True, timeout=SECONDS, stderr=subprocess.DEVNULL)
+        return self._rows / (time.monotonic() - began)
+
+    def _prepare(self) -> tuple[str, str]:
+        self._number += 1
+        name = f"pg{self._number}"
+        topic = f"{name}.public.{name}"
+        create_topics(self._stand.connection, [TopicSpec(topic)], Deadline.after(30))
+        with psycopg.connect(self._postgres.url, autocommit=True) as database:
+            database.execute(f"CREATE TABLE {name}{TABLE[1:]}".encode())
+        return name, topic
+
+    def _begin(self, rest: Rest, side: str, name: str) -> None:
+        config = debezium_config(self._postgres, name, f"public.{name}", "no_data")
+        if side == OURS:
+            config |= {"connector.class": "PostgresSource", "transaction.boundary": "connector"}
+            del config["poll.interval.ms"], config["database.password"]
+        rest.create(name, config)
+        if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
+            raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
+
+    def _streams(self, slot: str) -> bool:
+        with psycopg.connect(self._postgres.url) as database:
+            found = database.execute("SELECT active FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
+        return found == (True,)
+
+    def _fill(self, table: str) -> None:
+        with psycopg.connect(self._postgres.url, autocommit=True) as database:
+            database.execute(
+                f"DO $$ BEGIN FOR i IN 1..{self._rows // IN_ONE} LOOP "
+                f"INSERT INTO {table} (customer, amount, paid) SELECT 'customer ' || g, g * 1.5, g % 2 = 0 "
+                f"FROM generate_series(1, {IN_ONE}) g; COMMIT; END LOOP; END $$".encode()
+            )
+
+    def _insert_steadily(self, table: str, count: int) -> None:
+        insert = f"INSERT INTO {table} (customer, amount, paid) VALUES ('customer', 1.5, true)".encode()
+        with psycopg.connect(self._postgres.url, autocommit=True) as database:
+            due = time.monotonic()
+            for _ in range(count):
+                database.execute(insert)
+                due += 1 / RATE
+                time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _arrivals(bootstrap: str, topic: str, count: int) -> list[float]:
+    """Each record's age when it arrives, milliseconds: server and reader have one clock."""
+    reader = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "none",
+            "fetch.wait.max.ms": 5,
+            "isolation.level": "read_committed",
+        }
+    )
+    ages: list[float] = []
+    end = time.monotonic() + SECONDS
+    try:
+        reader.assign([TopicPartition(topic, 0, 0)])
+        while len(ages) < count:
+            if time.monotonic() > end:
+                raise BenchmarkError(f"{len(ages)} of {count} records arrived within {SECONDS:.0f} s")
+            for message in reader.consume(500, 0.05):
+                if message.error() is None and (value := message.value()) is not None:
+                    ages.append(time.time() * 1000 - json.loads(value)["source"]["ts_us"] / 1000)
+    finally:
+        reader.close()
+    return ages
+
+
+Streams = dict[str, Numbers]
+Latencies = dict[str, Latency]
+
+
+def table(streams: Streams, latencies: Latencies, received: float) -> str:
+    """Both sides, and what the server can send."""
+    rows = [
+        "| who | rows/s | x Debezium | CPU s a million | x Debezium | commit to visible, p50 | p99 |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    peer = streams[CONNECT]
+    for side, title in ((CONNECT, "Debezium 3.7.0 in Kafka Connect 4.3.0"), (OURS, "PostgresSource in Ringfence")):
+        one, late = streams[side], latencies[side]
+        rows.append(
+            f"| {title} | {one.records_s:,.0f} | {one.records_s / peer.records_s:.2f} | {one.cpu_s_per_million:.1f} "
+            f"| {one.cpu_s_per_million / peer.cpu_s_per_million:.2f} | {late.p50:.0f} ms | {late.p99:.0f} ms |"
+        )
+    rows.append(f"| `pg_recvlogical` into /dev/null | {received:,.0f} | {received / peer.records_s:.2f} | | | | |")
+    return "\n".join(rows)
+
+
+def targets(streams: Streams, latencies: Latencies, received: float) -> str:
+    """What was asked for, and whether it was reached."""
+    ours, peer = streams[OURS], streams[CONNECT]
+    measured = (
+        (f"at least {FASTER:g} x Debezium's rows/s", speed := ours.records_s / peer.records_s, speed >= FASTER, "x"),
+        (f"at most {CPU:g} x its CPU", cpu := ours.cpu_s_per_million / peer.cpu_s_per_million, cpu <= CPU, "x"),
+        (f"at least {SHARE:.0%} of pg_recvlogical's rate", share := ours.records_s / received, share >= SHARE, "x"),
+        (f"p99 below {P99_MS:.0f} ms", late := latencies[OURS].p99, late < P99_MS, "ms"),
+    )
+    rows = [
+        f"| {what} | {value:.2f} {unit} | {'yes' if reached else 'no'} |" for what, value, reached, unit in measured
+    ]
+    return "\n".join(["| target | measured | reached |", "|---|--:|---|", *rows])
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit codes as of `python -m benchmarks`."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks postgres", description=__doc__)
+    parser.add_argument("--rows", type=int, default=300_000, metavar="N", help="of a stream (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=30, metavar="S", help="of steady inserts (default: 30)")
+    parser.add_argument("--nice", type=int, default=0, metavar="N", help="on a machine with other work; needs root")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-postgres-bench-"))
+    machine = describe() | {"load before the runs": load()}
+    found: dict[str, list[Numbers]] = {CONNECT: [], OURS: []}
+    received: list[float] = []
+    try:
+        with logical_postgres() as postgres, Stand(root, (DEBEZIUM,), args.nice) as stand:
+            runs = PostgresRuns(stand, postgres, args.rows)
+            for number in range(args.rounds + 1):
+                for side in (CONNECT, OURS):
+                    one = runs.stream(side)
+                    if number:
+                        found[side].append(one)
+                    shown = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
+                    print(f"stream {number}/{args.rounds} {side:13} {shown}, load {load()}", flush=True)
+                received.append(runs.received())
+                print(f"pg_recvlogical {received[-1]:,.0f} rows/s", flush=True)
+            latencies = {side: runs.latency(side, args.seconds) for side in (CONNECT, OURS)}
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    machine["load after the runs"] = load()
+    streams = {side: medians(each) for side, each in found.items()}
+    shown = f"{table(streams, latencies, median(received))}\n\n{targets(streams, latencies, median(received))}"
+    print(f"\n{shown}")
+    record = {side: [asdict(one) for one in each] for side, each in found.items()}
+    (root / "results.json").write_text(json.dumps(record, indent=2))
+    if args.write:
+        PAGE.write_text(
+            f"""\
+# PostgresSource beside Debezium
+
+`make bench ARGS="postgres --write"` writes this page. One PostgreSQL, one broker, both exactly once, the same table of
+five columns, JsonConverter without schemas. Rows are inserted in transactions of {IN_ONE} while the connector
+streams;
+then one row a transaction, {RATE} of them a second. Medians of {args.rounds} rounds of {args.rows:,} rows after an
+unmeasured one. CPU is the whole worker's, with everything that it started ([benchmarks.md](benchmarks.md)).
+
+{shown}
+
+{foot(machine)}"""
+        )
+        print(f"written: {PAGE}")
+    return 0
