@@ -81,6 +81,8 @@ class Measures:
         self.dead_letters = 0
         self.last_error = 0.0
         self.commit_failures = 0
+        self.producers_renewed = 0
+        """After aborts, and after commits that are not shown to have been sent once."""
         self.poll_ms = Window()
         self.batch_records = Window()
         self.active_records = Window()
@@ -160,6 +162,7 @@ class Measures:
             "errors_logged": self.errors_logged,
             "dead_letters": self.dead_letters,
             "commit_failures": self.commit_failures,
+            "producers_renewed": self.producers_renewed,
             "last_error_ms": int(self.last_error * 1000),
             "poll_ms": self.poll_ms.read(now),
             "batch_records": self.batch_records.read(now),

@@ -55,9 +55,14 @@ class FencedProducer:
 class Fencer:
     """Fences on one cluster, with one principal. Use as a context manager."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, patience_s: float = 30.0) -> None:
+        """`patience_s`: until when some broker must have answered."""
         try:
-            self._admin = PythonClient(**connection.kafka_python(), max_in_flight_requests_per_connection=_IN_FLIGHT)
+            self._admin = PythonClient(
+                **connection.kafka_python(),
+                max_in_flight_requests_per_connection=_IN_FLIGHT,
+                bootstrap_timeout_ms=int(patience_s * 1000),
+            )
         except KafkaError as error:
             raise Retriable(f"No broker of {connection.bootstrap} answers: {error}. It is tried again") from error
         except (OSError, ValueError) as error:  # a certificate file that is not there, an address that is none

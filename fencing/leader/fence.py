@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
@@ -12,7 +13,7 @@ from ringfence.fencing.leader.fence_targets import AdminAccess
 
 log = logging.getLogger(__name__)
 
-_SECONDS = 30.0
+SECONDS: Final = 30.0
 _REMEDY = (
     "Nothing of the new generation starts before, and it is tried again by itself. Check that {where} can be reached, "
     "and that the connector's admin client may Write the transactional ids {first} to {last} there: correct "
@@ -44,17 +45,17 @@ class FenceResult:
         return {one.producer_id: one.epoch for one in self.producers}
 
 
-def fence(ids: Sequence[str], ways: Sequence[AdminAccess]) -> FenceResult:
+def fence(ids: Sequence[str], ways: Sequence[AdminAccess], seconds: float = SECONDS) -> FenceResult:
     """Fence all of them, in one of these ways. Raises `Retriable` or `Fatal` with the remedy where none works.
 
     Any error leads on to the next way: brokers do not tell wrong credentials from other trouble reliably. An id that
-    is fenced twice is fenced all the same.
+    is fenced twice is fenced all the same. `seconds`: for each way, and before that for its first answer.
     """
     troubles: list[tuple[AdminAccess, FencingError]] = []
     for way in ways:
         try:
-            with Fencer(way.connection) as fencer:
-                producers = fencer.fence(ids, Deadline.after(_SECONDS))
+            with Fencer(way.connection, seconds) as fencer:
+                producers = fencer.fence(ids, Deadline.after(seconds))
         except FencingError as error:
             troubles.append((way, error))
             continue

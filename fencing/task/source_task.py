@@ -358,6 +358,7 @@ class SourceTaskRun:
         if transactions.group is not None:
             raise Abortable(f"{why}: the group's committed offsets tell where to go on")
         self._report.stage(start_watch.RENEWING, why)
+        self._counters.measures.producers_renewed += 1
         transactions.retire()
         producer = self._take_id()
         transactions.take_over(producer)

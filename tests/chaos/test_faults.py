@@ -103,6 +103,7 @@ def play(up: Behind, proxied: Proxied, seed: int, seconds: float) -> None:
         flow.close()
 
 
+@pytest.mark.slow  # the same late requests, one by one: tests/guarantees/test_unknown_outcomes.py
 @pytest.mark.timeout(600)
 def test_half_a_minute_of_late_requests(up: Behind, proxied: Proxied) -> None:
     play(up, proxied, seed=12, seconds=30)

@@ -33,7 +33,7 @@ def test_an_id_is_fenced_once_and_its_transaction_is_ended(broker: Broker, uniqu
     woken: list[int] = []
     nowhere = [AdminAccess("nobody's credentials", Connection("127.0.0.1:1"))]
     runner = AbandonedTransactions(group, lambda _: [AdminAccess("mine", where)], lambda: woken.append(1))
-    lost = AbandonedTransactions(group, lambda _: nowhere, lambda: None)
+    lost = AbandonedTransactions(group, lambda _: nowhere, lambda: None, seconds=1)
     try:
         runner.start([last])
         ended = finished(runner)

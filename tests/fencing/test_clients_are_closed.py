@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 
 
 def fence(connection: Connection) -> None:
-    with Fencer(connection) as fencer:
+    with Fencer(connection, 3) as fencer:
         fencer.fence(["closed-0", "closed-1"], Deadline.after(20))
 
 

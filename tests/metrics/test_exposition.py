@@ -41,6 +41,7 @@ SECTION_5 = {
 OURS = (
     "task_seconds_since_last_poll task_seconds_since_last_commit task_open_transaction_age_seconds "
     "task_aborted_transactions_total task_committed_transactions_total task_auto_restarts task_auto_restarts_total "
+    "task_producers_renewed_total "
     "task_next_restart_timestamp_seconds task_attempt connector_generation connector_fencing connector_health "
     "connector_records_total connector_skipped_records_total connector_dead_letters_total "
     "connector_aborted_records_total "
@@ -82,7 +83,15 @@ def busy(now_ms: int) -> Topic:
     report: dict[str, Any] = {"type": "progress", "connector": "c", "task": 0, "generation": 2, "attempt": 1}
     spreads = "poll_ms batch_records active_records commit_times_ms commit_failed transaction_records"
     report |= dict.fromkeys(spreads.split(), MINUTE) | {"commit_failed": {"min": 0, "max": 1, "sum": 1, "count": 4}}
-    report |= {"records": 100, "polled": 200, "transactions": 7, "aborted": 2, "retries": 3, "record_errors": 4}
+    report |= {
+        "records": 100,
+        "polled": 200,
+        "transactions": 7,
+        "aborted": 2,
+        "retries": 3,
+        "record_errors": 4,
+        "producers_renewed": 6,
+    }
     report |= {"running_ms": 6_000, "paused_ms": 2_000, "life_ms": 9_000, "open_records": 5}
     report |= {"last_poll_ms": now_ms - 2_000, "last_commit_ms": now_ms - 3_000, "open_since_ms": now_ms - 1_000}
     events.event(**report, time_ms=now_ms - 1_000)
@@ -154,6 +163,7 @@ def test_the_numbers_are_those_of_the_newest_report(client: Client) -> None:
     assert value("ringfence_task_seconds_since_last_commit") == pytest.approx(3, abs=2)
     assert value("ringfence_task_open_transaction_age_seconds") == pytest.approx(1, abs=2)
     assert value("ringfence_task_aborted_transactions_total") == 2
+    assert value("ringfence_task_producers_renewed_total") == 6
     assert value("ringfence_connector_generation", connector="c") == 2
     assert value("ringfence_connector_fencings_total", connector="c") == 1
     assert value("kafka_connect_connect_worker_metrics_task_startup_success_total", worker="w1") == 1

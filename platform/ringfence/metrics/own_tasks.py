@@ -49,6 +49,14 @@ _add(
     lambda v: v.total("aborted"),
 )
 _add(
+    _OURS + "producers_renewed_total",
+    _C,
+    "Producers that gave way to a new one of the same task: after each abort, and after each commit that is not shown "
+    "to have been sent once.",
+    "it grows with every commit: the Kafka client has changed the words of its log, so nothing is shown",
+    lambda v: v.total("producers_renewed"),
+)
+_add(
     _OURS + "attempt",
     _G,
     "The number of the task's attempt in its generation.",

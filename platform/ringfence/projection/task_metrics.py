@@ -15,7 +15,9 @@ from ringfence.projection.models import Task, pack
 SPREADS = ("poll_ms", "batch_records", "active_records", "commit_times_ms", "commit_failed", "transaction_records")
 """{min, max, sum, count} of the last half to whole minute before the report."""
 
-_CUMULATIVE = ("polled", "retries", "record_errors", "record_failures", "errors_logged", "commit_failures")
+_CUMULATIVE = (
+    "polled", "retries", "record_errors", "record_failures", "errors_logged", "commit_failures", "producers_renewed",
+)  # fmt: skip
 _LATEST = ("last_error_ms", "running_ms", "paused_ms", "life_ms")
 
 

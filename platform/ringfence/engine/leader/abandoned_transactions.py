@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName, task_transactional_id
-from ringfence.fencing.leader.fence import FenceResult, fence
+from ringfence.fencing.leader.fence import SECONDS, FenceResult, fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.status import Attempt, TaskStatus
@@ -35,8 +35,14 @@ class AbandonedTransactions:
     """At most one fence at a time for each connector. All methods are called on the leader's thread."""
 
     def __init__(
-        self, group_id: str, ways: Callable[[ConnectorName], Sequence[AdminAccess]], wake: Callable[[], None]
+        self,
+        group_id: str,
+        ways: Callable[[ConnectorName], Sequence[AdminAccess]],
+        wake: Callable[[], None],
+        seconds: float = SECONDS,
     ) -> None:
+        """`seconds`: for a fence with one of the ways."""
+        self._seconds = seconds
         self._group_id = group_id
         self._ways = ways
         self._wake = wake
@@ -63,7 +69,7 @@ class AbandonedTransactions:
     def _fence(self, name: ConnectorName, attempts: Sequence[TaskStatus]) -> FenceResult:
         with about(name):
             ids = [task_transactional_id(self._group_id, last.task) for last in attempts]
-            fenced = fence(ids, self._ways(name))
+            fenced = fence(ids, self._ways(name), self._seconds)
             log.info("Fenced %s: the last attempt ended with a transaction open%s", ", ".join(ids), fenced.told)
             return fenced
 
