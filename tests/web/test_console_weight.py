@@ -51,7 +51,7 @@ def much(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
 def console_pages() -> dict[str, str]:
     entry = AuditEntry.objects.earliest("id").pk
     return {
-        name: path.format(running="flights-1").replace("auditentry/1/", f"auditentry/{entry}/")
+        name: path.format(running="flights-1", group="payments").replace("auditentry/1/", f"auditentry/{entry}/")
         for name, path in PAGES.items()
         if name.startswith("console")
     }
