@@ -1,0 +1,1 @@
+"""PySparkSource: Python data sources of PySpark, as connectors."""

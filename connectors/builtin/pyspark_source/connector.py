@@ -1,0 +1,70 @@
+"""PySparkSource: whatever has a streaming reader for PySpark is a connector."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConnectorError,
+    ExactlyOnceSupport,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from ringfence.connectors.builtin.pyspark_source import settings as names
+from ringfence.connectors.builtin.pyspark_source.settings import CONFIG_DEF
+
+
+class PySparkSourceConnector(SourceConnector):
+    """One task: the offsets of a data source are one sequence."""
+
+    version: ClassVar[str] = "1.0.0"
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG_DEF
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        from ringfence.connectors.builtin.pyspark_source.task import PySparkSourceTask
+
+        return PySparkSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self._config)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        if not config.get(names.SOURCE):
+            return {}  # the definition has said so already
+        from ringfence.connectors.builtin.pyspark_source.sources import open_reader, open_source, read_schema
+        from ringfence.connectors.builtin.pyspark_source.types import describe
+
+        try:
+            source = open_source(config)
+            schema = read_schema(source)
+            describe(schema)
+            open_reader(source, schema)
+        except ConnectorError as error:
+            return {names.SOURCE: [str(error)]}
+        except Exception as error:  # noqa: BLE001 - the data source's own; its options are wrong as far as it says
+            return {names.SOURCE: [f"The data source refuses these options: {type(error).__name__}: {error}"]}
+        return {}
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Supported: rows are committed with the offset behind them, and a plan before its rows."""
+        return ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """Any offset may be deleted; a new one has the data source's own form under `offset`."""
+        for partition, offset in offsets:
+            if not isinstance(partition.get(names.SOURCE_KEY), str):
+                raise ConnectorError(f"The partition {dict(partition)} must have the name under {names.SOURCE_KEY!r}.")
+            if offset is not None and not isinstance(offset.get(names.OFFSET), dict):
+                raise ConnectorError(f"The offset {dict(offset)} must have an object under {names.OFFSET!r}.")
+        return True

@@ -1,0 +1,51 @@
+"""The data sources that are installed. Needs PySpark, which every worker has."""
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, SimpleDataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.pyspark_source.ddl import parse_ddl
+from ringfence.connectors.builtin.pyspark_source.settings import GROUP, OPTION, SOURCE
+
+Reader = DataSourceStreamReader | SimpleDataSourceStreamReader
+
+
+def open_source(config: Mapping[str, str]) -> DataSource:
+    """Raises `ConnectorError` for a name that no installed package declares, and what the data source raises."""
+    name = config[SOURCE]
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        known = ", ".join(sorted(points)) or "none"
+        raise ConnectorError(
+            f"{SOURCE}: no installed package has an entry point {name!r} in the group {GROUP}. There are: {known}."
+        )
+    found: Any = points[name].load()
+    if not (isinstance(found, type) and issubclass(found, DataSource)):
+        raise ConnectorError(f"{SOURCE}: the entry point {name!r} is not a class of pyspark.sql.datasource.DataSource.")
+    options = {key.removeprefix(OPTION): value for key, value in config.items() if key.startswith(OPTION)}
+    return found(options)
+
+
+def read_schema(source: DataSource) -> StructType:
+    """The columns of a data source, which it may give as text. Raises `ConnectorError`."""
+    schema = source.schema()
+    return parse_ddl(schema) if isinstance(schema, str) else schema
+
+
+def open_reader(source: DataSource, schema: StructType) -> Reader:
+    """How the data source reads a stream. Raises `ConnectorError` where it reads batches only."""
+    try:
+        return source.streamReader(schema)
+    except NotImplementedError:
+        pass
+    try:
+        return source.simpleStreamReader(schema)
+    except NotImplementedError as error:
+        raise ConnectorError(
+            f"{SOURCE}: {source.name()} has neither streamReader nor simpleStreamReader. A source that is only read "
+            "as a whole has no positions to go on from."
+        ) from error

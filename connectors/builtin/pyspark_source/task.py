@@ -1,0 +1,192 @@
+"""Reads a data source from its committed offset on."""
+
+import inspect
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, SimpleDataSourceStreamReader
+
+from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord, SourceTask
+from ringfence.connectors.builtin.pyspark_source import settings as names
+from ringfence.connectors.builtin.pyspark_source.settings import CONFIG_DEF
+from ringfence.connectors.builtin.pyspark_source.sources import open_reader, open_source, read_schema
+from ringfence.connectors.builtin.pyspark_source.types import describe
+
+logger = logging.getLogger(__name__)
+
+Offset = dict[str, Any]
+
+
+class PySparkSourceTask(SourceTask):
+    """What one call of the reader gives is one batch, under the offset behind it."""
+
+    version: ClassVar[str | None] = "1.0.0"
+    _steps: "_Steps | None" = None  # so that stop() can follow a failed start
+
+    def start(self, config: Mapping[str, str]) -> None:
+        parsed = CONFIG_DEF.parse(config)
+        self._topic = parsed.string(names.TOPIC)
+        self._interval = parsed.integer(names.POLL_INTERVAL) / 1000
+        self._partition = {names.SOURCE_KEY: parsed.string(names.SOURCE)}
+        source = open_source(config)
+        schema = read_schema(source)
+        self._rows = describe(schema)
+        reader = open_reader(source, schema)
+        committed = self.context.offset_reader.offset(self._partition)
+        if isinstance(reader, DataSourceStreamReader):
+            self._steps = _PlannedSteps(reader, committed)
+        else:
+            self._steps = _SimpleSteps(reader, committed)
+        logger.info("Reading %s from %s on", source.name(), committed or "its beginning")
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        assert self._steps is not None
+        step = self._steps.take()
+        if step is None:
+            self.context.wait(self._interval)
+            return None
+        rows, offset = step
+        make, schema = self._rows.make, self._rows.schema
+        records: list[SourceRecord] = [
+            SourceRecord(self._partition, offset, self._topic, make(row), None, (), None, None, None, schema)
+            for row in _values_of(rows)
+        ]
+        return records or [OffsetRecord(self._partition, offset)]
+
+    def commit(self) -> None:
+        if self._steps is not None:
+            self._steps.commit()
+
+    def stop(self) -> None:
+        if self._steps is not None:
+            self._steps.stop()
+
+
+class _Steps(ABC):
+    """The calls of a reader, one after another. `take` gives rows with the offset behind them, None for no news."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self._read: Offset | None = None
+        """The last offset of the reader's own that was returned as a whole."""
+
+    @abstractmethod
+    def take(self) -> tuple[Iterable[Any], dict[str, object]] | None: ...
+
+    def commit(self) -> None:
+        """All that was taken is committed: the reader need not keep it."""
+        read, self._read = self._read, None
+        if read is not None:
+            self._reader.commit(read)
+
+    def stop(self) -> None:
+        if hasattr(self._reader, "stop"):
+            self._reader.stop()
+
+
+class _SimpleSteps(_Steps):
+    """A reader that gives rows and where they end."""
+
+    def __init__(self, reader: SimpleDataSourceStreamReader, committed: SourceOffset | None) -> None:
+        super().__init__(reader)
+        self._at: Offset = own_offset(committed) if committed else reader.initialOffset()
+
+    def take(self) -> tuple[Iterable[Any], dict[str, object]] | None:
+        rows, end = self._reader.read(self._at)
+        found = list(rows)
+        if not found and end == self._at:
+            return None
+        self._at = self._read = end
+        return found, {names.OFFSET: end}
+
+
+class _PlannedSteps(_Steps):
+    """A reader that says what there is, divides it into partitions, and reads these.
+
+    What there is changes with time, so the plan (from, to, how many partitions) is committed before the rows of its
+    second partition are: an attempt that goes on divides the same rows in the same way.
+    """
+
+    def __init__(self, reader: DataSourceStreamReader, committed: SourceOffset | None) -> None:
+        super().__init__(reader)
+        self._takes_limit = bool(inspect.signature(reader.latestOffset).parameters)
+        self._partitions: Sequence[Any] = ()
+        self._next = 0
+        self._to: Offset | None = None
+        if committed is None:
+            self._at: Offset = reader.initialOffset()
+        elif names.OFFSET in committed:
+            self._at = own_offset(committed)
+        else:
+            self._resume(committed)
+
+    def take(self) -> tuple[Iterable[Any], dict[str, object]] | None:
+        if self._to is None:
+            end = self._ask_latest()
+            if end == self._at:
+                return None
+            self._to, self._next = end, 0
+            self._partitions = list(self._reader.partitions(self._at, end))
+            if self._partitions:
+                return (), self._position()
+        rows: Iterable[Any] = ()
+        if self._next < len(self._partitions):
+            rows = self._reader.read(self._partitions[self._next])
+            self._next += 1
+        if self._next < len(self._partitions):
+            return rows, self._position()
+        self._at = self._read = self._to
+        self._to = None
+        return rows, {names.OFFSET: self._at}
+
+    def _ask_latest(self) -> Offset:
+        if not self._takes_limit:
+            return self._reader.latestOffset()  # type: ignore[no-any-return]
+        return self._reader.latestOffset(self._at, self._reader.getDefaultReadLimit())  # type: ignore[no-any-return]
+
+    def _position(self) -> dict[str, object]:
+        return {
+            names.START: self._at,
+            names.END: self._to,
+            names.PARTITIONS: len(self._partitions),
+            names.READ: self._next,
+        }
+
+    def _resume(self, committed: SourceOffset) -> None:
+        start, end = committed.get(names.START), committed.get(names.END)
+        count, read = committed.get(names.PARTITIONS), committed.get(names.READ)
+        if not isinstance(start, dict) or not isinstance(end, dict) or not isinstance(read, int):
+            raise wrong_offset(committed)
+        self._at, self._to, self._next = start, end, read
+        self._partitions = list(self._reader.partitions(start, end))
+        if len(self._partitions) != count:
+            raise ConnectorError(
+                f"The data source divided the rows between two offsets into {count} partitions before, and into "
+                f"{len(self._partitions)} now. Its partitions(start, end) must depend on start and end only."
+            )
+
+
+def own_offset(committed: SourceOffset) -> Offset:
+    """The data source's own form. Raises `ConnectorError`."""
+    found = committed.get(names.OFFSET)
+    if not isinstance(found, dict):
+        raise wrong_offset(committed)
+    return found
+
+
+def wrong_offset(committed: SourceOffset) -> ConnectorError:
+    return ConnectorError(
+        f"The committed source offset {dict(committed)} is not one of this data source. Stop the connector and alter "
+        "or reset its offsets."
+    )
+
+
+def _values_of(rows: Iterable[Any]) -> Iterable[Sequence[Any]]:
+    """Tuples as they are; the rows of Arrow's batches as tuples."""
+    for row in rows:
+        if hasattr(row, "to_pylist") and hasattr(row, "columns"):
+            yield from zip(*(column.to_pylist() for column in row.columns), strict=True)
+        else:
+            yield row

@@ -1,0 +1,108 @@
+"""PySparkSource under the kernel, with a data source of an installed package: each row once through kills."""
+
+import os
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ringfence.connectors.builtin.pyspark_source.task import PySparkSourceTask
+from ringfence.connectors.class_names import class_name
+from ringfence.fencing.kafka.settings import Connection
+from tests.guarantees.stage import Stage
+from tests.support.attempts import Attempt
+from tests.support.broker import Broker
+from tests.support.names import unique
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+MODULE = """
+    import time
+    from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+    BEGAN = time.time()
+
+    class Numbers(DataSource):
+        def schema(self):
+            return "n string"
+
+        def streamReader(self, schema):
+            return Reader(int(self.options["rows"]))
+
+    class Reader(DataSourceStreamReader):
+        def __init__(self, rows):
+            self.rows = rows
+
+        def initialOffset(self):
+            return {"next": 0}
+
+        def latestOffset(self, start, limit):
+            # Rows come all the time, so that the end of a plan is another one at each question.
+            return {"next": min(self.rows, start["next"] + 200 + int((time.time() - BEGAN) * 1000))}
+
+        def partitions(self, start, end):
+            step = max(1, (end["next"] - start["next"] + 4) // 5)
+            return [InputPartition((n, min(n + step, end["next"]))) for n in range(start["next"], end["next"], step)]
+
+        def read(self, partition):
+            time.sleep(0.02)
+            return iter([(str(n),) for n in range(*partition.value)])
+
+        def commit(self, end):
+            pass
+"""
+
+
+@pytest.fixture
+def stage(broker: Broker) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("spark"))
+    yield made
+    made.close()
+
+
+def test_each_row_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "numbers_source.py").write_text(textwrap.dedent(MODULE))
+    info = tmp_path / "numbers_source-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numbers-source\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ringfence.data_sources]\nnumbers = numbers_source:Numbers\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(":"))
+    total = 20_000
+    text = "org.apache.kafka.connect.storage.StringConverter"
+    config = {
+        "name": str(stage.connector),
+        "connector.class": "PySparkSource",
+        "tasks.max": "1",
+        "data.source": "numbers",
+        "option.rows": str(total),
+        "topic": stage.data,
+        "transforms": "n",
+        "transforms.n.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
+        "transforms.n.field": "n",
+        "key.converter": text,
+        "value.converter": text,
+        "transaction.boundary": "poll",
+        "exactly.once.support": "required",
+    }
+    stage.configure(config)
+    stage.count()
+    attempts: list[Attempt] = []
+
+    def start() -> Attempt:
+        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(PySparkSourceTask), {}))
+        return attempts[-1]
+
+    try:
+        for least in (1, 3000, 7000):
+            running = start()
+            eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.05)  # type: ignore[misc]
+            running.kill()
+        last = start()
+        eventually(lambda: len(stage.visible()) >= total, 60, lambda: last.log, pause=0.2)
+        assert last.stop()["trace"] is None
+        assert stage.visible() == list(range(total)), "a row is missing, or there twice"
+    finally:
+        for each in attempts:
+            each.close()
