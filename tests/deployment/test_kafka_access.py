@@ -245,7 +245,7 @@ except kafka_setup.KafkaException as error:
     "line,why",
     [
         ("worker allow Write Topic literal", "line 1"),
-        ("worker allow Alter Topic literal x", "Alter"),
+        ("worker allow Alterx Topic literal x", "Alterx"),
         ("worker permit Read Topic literal x", "permit"),
         ("stranger allow Read Topic literal x", "KAFKA_STRANGER_PASSWORD"),
     ],

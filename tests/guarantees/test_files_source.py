@@ -72,12 +72,14 @@ def test_each_line_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, aft
             )
             running.kill()
         last = start()
+        (folder / "last.txt").write_bytes(b"".join(b"%d\n" % line for line in range(total, total + LINES)))
+        total += LINES  # so that it certainly runs when it is stopped
         eventually(_visible_at_least(stage, total), 60, lambda: f"{len(stage.visible())} of {total}. {last.log}")
         if after == "delete":
             eventually(lambda: not any(folder.iterdir()), 30, lambda: str(sorted(folder.iterdir())))
         assert last.stop()["trace"] is None
         assert sorted(stage.visible()) == list(range(total)), "a line is missing, or there twice"
-        assert len(list(folder.iterdir())) == (FILES if after == "keep" else 0)
+        assert len(list(folder.iterdir())) == (FILES + 1 if after == "keep" else 0)
     finally:
         for each in attempts:
             each.close()

@@ -45,10 +45,13 @@ def test_plugins_are_listed_with_what_cannot_be_loaded(host: PluginHost) -> None
     found = {str(name).rpartition(".")[2].removesuffix("Connector") for name in by_class}
     assert found == {
         "FileStreamSource",
+        "FilesSource",
         "Hostile",
         "KafkaSource",
         "PostgresSource",
+        "PySparkSource",
         "ShareGroupSource",
+        "SqlSource",
         "VerifiableSource",
     }
     assert set(host.find_broken_plugins()) == {"Broken"}

@@ -49,7 +49,7 @@ class ConnectorShape(serializers.Serializer[Any]):
     last_commit_ms = serializers.IntegerField()
 
 
-def _as_known(rows: Iterable[Connector]) -> list[Connector]:
+def as_known(rows: Iterable[Connector]) -> list[Connector]:
     """With the health that may be claimed now, and why it is so."""
     found, known = list(rows), known_health()
     waiting = find_waiting([row.name for row in found if row.health in MAY_WAIT])
@@ -87,7 +87,7 @@ class Connectors(ListView):
         return seen.annotate(now_health=known_health().column)
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
-        return _as_known(rows)
+        return as_known(rows)
 
 
 class ConnectorDetail(V1View):
@@ -96,7 +96,7 @@ class ConnectorDetail(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        return Response(ConnectorShape(_as_known([reading.connector(name)])[0]).data)
+        return Response(ConnectorShape(as_known([reading.connector(name)])[0]).data)
 
 
 class OfConnector(ListView):

@@ -11,7 +11,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
 from ringfence.api.beginning import create_at
 from ringfence.api.jsonbody import config_of, object_of
-from ringfence.api.v1.connectors import Connectors, ConnectorShape
+from ringfence.api.v1.connectors import Connectors, ConnectorShape, as_known
 from ringfence.api.v1.offsets import EntryShape
 from ringfence.http.errors import bad_request
 
@@ -53,6 +53,6 @@ class ConnectorsOrNew(Connectors):
             create_at(name, config, offsets, state, self.principal)
         else:
             writing.create(name, config, state, self.principal)
-        row = reading.connector(name)
+        (row,) = as_known([reading.connector(name)])
         location = request.build_absolute_uri(f"/api/v1/connectors/{row.path}")
         return Response(ConnectorShape(row).data, status=201, headers={"Location": location})
