@@ -8,8 +8,6 @@ Sent to any broker: one that does not coordinate the id says so, and it, too, ch
 
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
 
 from kafka.errors import (
@@ -30,6 +28,7 @@ from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.admin import login_refused
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.python_client import PythonClient
+from ringfence.fencing.kafka.rights import IdHolder, Permission, TopicRights
 from ringfence.fencing.kafka.settings import Connection
 
 NOBODYS_PRODUCER: Final = 2**63 - 1
@@ -49,42 +48,6 @@ _READ, _WRITE, _DESCRIBE = 3, 4, 8
 _BROKER, _TOPIC = 4, 2
 
 _T = TypeVar("_T")
-
-
-class Permission(StrEnum):
-    """Whether a principal may do something."""
-
-    YES = "yes"
-    NO = "no"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class IdHolder:
-    """What the coordinator knows of a transactional id. `state` as Kafka names it; "" where it knows nothing."""
-
-    state: str = ""
-    producer_id: int = -1
-    epoch: int = -1
-
-    @property
-    def open(self) -> bool:
-        """A transaction is open, or is being ended."""
-        return self.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRights:
-    """A topic as a principal sees it. `exists` is None where the principal may not even know.
-
-    replicas: of the partition that has most; 0 where that is not known.
-    """
-
-    exists: bool | None
-    read: Permission = Permission.UNKNOWN
-    write: Permission = Permission.UNKNOWN
-    describe: Permission = Permission.UNKNOWN
-    replicas: int = 0
 
 
 def _may(code: int, denied: int, allowed: frozenset[int] = _CHECKED_AND_REFUSED) -> Permission:

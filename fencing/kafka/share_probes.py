@@ -14,7 +14,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import offsets_since
-from ringfence.fencing.kafka.probes import Permission
+from ringfence.fencing.kafka.rights import Permission
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.share_groups import PREFIX, ShareGroupAdmin
 

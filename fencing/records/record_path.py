@@ -5,7 +5,6 @@ commits; `send` only produces. Offsets are gathered, not produced: the newest on
 transaction last.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Final, Protocol
@@ -15,14 +14,14 @@ from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
-from ringfence.fencing.offsets.record_counts import RecordCounts
-from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical
+from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.records.errors import ConversionSteps, RecordErrors
+from ringfence.fencing.records.prepared import GatheredOffsets, Prepared
 from ringfence.fencing.records.sending import send_calls, send_raw
 from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.fencing.records.topic_check import TopicCheck
 
 _OPEN: Final = TopicAccess()
-_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Convert(ConversionSteps, Protocol):
@@ -49,66 +48,6 @@ _FEW = 4
 """Records for which columns do not pay."""
 
 
-def check_name(topic: str) -> None:
-    """Raises `ConnectorError` for what no broker takes as a topic's name.
-
-    The client would only say, of one transaction after another, that some record could not be delivered.
-    """
-    if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
-        raise ConnectorError(
-            f"The task produced a record to {topic[:300]!r}, which cannot be a topic: a name has 1 to 249 characters, "
-            "a-z, A-Z, 0-9, '.', '_' and '-'. Correct the setting that names the topic, or the transform that makes "
-            "the name, then restart the task"
-        )
-
-
-class GatheredOffsets:
-    """The newest offset per source partition of the open transaction."""
-
-    __slots__ = ("_newest",)
-
-    def __init__(self) -> None:
-        self._newest: dict[str, tuple[Partition, Offset | None]] = {}
-
-    def put(self, partition: Partition, offset: Offset | None) -> None:
-        self._newest[canonical(partition)] = (partition, offset)
-
-    def take(self) -> list[tuple[Partition, Offset | None]]:
-        """All of them; the collection is empty afterwards."""
-        taken = list(self._newest.values())
-        self._newest.clear()
-        return taken
-
-    def peek(self) -> list[tuple[Partition, Offset | None]]:
-        """All of them, as they stand."""
-        return list(self._newest.values())
-
-    def __bool__(self) -> bool:
-        return bool(self._newest)
-
-
-class Prepared:
-    """A batch ready to be produced. `batch` is what the plugin returned; `size` counts the bytes of the values."""
-
-    __slots__ = ("batch", "calls", "dead_letters", "offsets", "size", "skipped", "topics")
-
-    def __init__(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
-        self.batch = batch
-        self.calls: list[tuple[object, ...]] = []
-        """Positional arguments of `produce`, one tuple a record; empty for a `RecordBatch`, which needs none."""
-        self.offsets: list[tuple[Partition, Offset | None]] = []
-        """In the plugin's order: a later one of the same partition is newer; None deletes."""
-        self.size = 0
-        self.topics: set[str] = set()
-        """Where its records go."""
-        self.skipped = 0
-        self.dead_letters = 0
-
-    def counts(self, sent: int) -> RecordCounts:
-        """What it adds to a transaction of which it sent so many."""
-        return RecordCounts(sent - self.dead_letters, self.skipped, self.dead_letters)
-
-
 class RecordPath:
     """Prepares and sends batches."""
 
@@ -126,20 +65,16 @@ class RecordPath:
         which topics are open, asked for each batch; another answer is another object.
         """
         self._convert = convert
-        self._offsets_topic = offsets_topic
         self._errors = errors
         self._ensure = ensure
-        self._access = access
-        self._judged_by: TopicAccess | None = None
-        self._legal: set[str] = set()
-        """Topics that `_judged_by` lets pass: each name is looked at once, not with each record."""
+        self._check = TopicCheck(offsets_topic, access)
         self.bytes = 0
 
     def dead_letter(self, record: SourceRecord, by: str, error: Exception) -> tuple[object, ...]:
         """What to produce of a record that is given up unseen. Raises `error` where dead letters have no topic."""
         if self._errors is None or self._errors.dead_letters is None:
             raise error
-        self._check_open(self._errors.dead_letters)
+        self._check.check(self._errors.dead_letters)
         return self._errors.letter_of(record, by, error)
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
@@ -150,30 +85,12 @@ class RecordPath:
 
     def check_again(self, topics: Iterable[str]) -> None:
         """Raise `ConnectorError` where a record that is not committed yet went to a topic that is closed by now."""
-        if self._access() is not self._judged_by:
-            for topic in topics:
-                self._check_open(topic)
+        self._check.check_again(topics)
 
     def _check_topic(self, topic: str) -> None:
-        self._check_open(topic)
+        self._check.check(topic)
         if self._ensure is not None:
             self._ensure(topic)
-
-    def _check_open(self, topic: str) -> None:
-        access = self._access()
-        if access is not self._judged_by:
-            self._legal.clear()
-            self._judged_by = access
-        if topic in self._legal:
-            return
-        if topic == self._offsets_topic:
-            raise ConnectorError(
-                f"The task produced a record to {topic}, which holds its own source offsets: it could be taken for an "
-                "offset. Send records to another topic, or give the connector another offsets.storage.topic"
-            )
-        check_name(topic)
-        access.check(topic)
-        self._legal.add(topic)
 
     def _prepare_raw(self, batch: RecordBatch) -> Prepared:
         if not self._convert.raw:
@@ -312,7 +229,7 @@ class RecordPath:
         prepared.calls.append(produced)
         if bad:
             prepared.dead_letters += 1
-            self._check_open(str(produced[0]))
+            self._check.check(str(produced[0]))
         else:
             prepared.topics.add(str(produced[0]))
         if isinstance(produced[1], bytes):

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.api import GroupInput, OffsetReader, ShareInput, TransactionContext
-from ringfence.fencing.clock import Clock
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.group_source import no_groups
+from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.task.share_groups import no_share_groups
-from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.task.view import DesiredState
 
 _GO_ON = frozenset({DesiredState.RUN})
 
@@ -18,35 +18,27 @@ class TaskContext:
 
     def __init__(
         self,
-        config: Mapping[str, str],
+        runtime: TaskRuntime,
         offsets: SourceOffsets,
-        raw_batches: bool,
-        transaction_context: TransactionContext | None,
-        view: TaskView,
         due_in: Callable[[], float],
-        clock: Clock,
-        metrics: Gauges,
+        transaction_context: TransactionContext | None,
         join: Callable[..., GroupInput] = no_groups,
         join_share: Callable[..., ShareInput] = no_share_groups,
         *,
         read_offsets: Callable[[], OffsetReader],
     ) -> None:
         """`due_in`: seconds until the open transaction must be committed; a wait ends by then."""
-        self._config = config
+        self._runtime = runtime
         self._offsets = offsets
-        self._raw_batches = raw_batches
-        self._transaction_context = transaction_context
-        self._view = view
         self._due_in = due_in
-        self._clock = clock
-        self._metrics = metrics
+        self._transaction_context = transaction_context
         self._join = join
         self._join_share = join_share
         self._read_offsets = read_offsets
 
     @property
     def config(self) -> Mapping[str, str]:
-        return self._config
+        return self._runtime.plugin.config
 
     @property
     def offset_reader(self) -> OffsetReader:
@@ -61,11 +53,11 @@ class TaskContext:
 
     @property
     def raw_batches(self) -> bool:
-        return self._raw_batches
+        return self._runtime.plugin.convert.raw
 
     @property
     def metrics(self) -> Gauges:
-        return self._metrics
+        return self._runtime.report.gauges
 
     def join_group(
         self,
@@ -89,5 +81,5 @@ class TaskContext:
 
     def wait(self, seconds: float) -> bool:
         """Also returns (false) when the open transaction is due, so that `poll` can return and it is committed."""
-        verdict = self._view.wait_while(_GO_ON, min(seconds, max(0.0, self._due_in())))
+        verdict = self._runtime.view.wait_while(_GO_ON, min(seconds, max(0.0, self._due_in())))
         return verdict is not DesiredState.RUN

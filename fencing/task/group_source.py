@@ -24,6 +24,10 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition
 log = logging.getLogger(__name__)
 
 
+Carried = tuple[()] | tuple[list[Position], bytes]
+"""Offsets of a consumer group, with its metadata, that a commit takes along."""
+
+
 class GroupSource:
     """One life's membership. All methods are called on the task's thread.
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
 from ringfence.fencing.clock import Clock
-from ringfence.fencing.records.record_path import Prepared
+from ringfence.fencing.records.prepared import Committed, Prepared
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
 from ringfence.fencing.task.plugin import overrides
 from ringfence.fencing.task.polling import Polling
-from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.task.transaction_context import BatchPart, Ending, RequestedEndings
-from ringfence.fencing.task.transactions import Committed, Counters, Transactions
-from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.task.transactions import Transactions
+from ringfence.fencing.task.view import DesiredState
 
 _PAUSED_OR_WAITING = frozenset({DesiredState.PAUSE, DesiredState.WAIT})
 
@@ -30,13 +30,10 @@ class PollLoop:
 
     def __init__(
         self,
+        runtime: TaskRuntime,
         plugin: SourceTask,
         transactions: Transactions,
         boundaries: Boundaries,
-        view: TaskView,
-        report: TaskReport,
-        counters: Counters,
-        clock: Clock,
         *,
         requests: RequestedEndings | None,
         renew: Callable[[Transactions, str], None],
@@ -44,16 +41,16 @@ class PollLoop:
         self._plugin = plugin
         self._transactions = transactions
         self._boundaries = boundaries
-        self._view = view
-        self._report = report
-        self._clock = clock
+        self._view = runtime.view
+        self._report = runtime.report
+        self._clock = runtime.clock
         self._requests = requests
         self._renew = renew
         # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
         # A share group's records are answered before the next ones come.
         listens = overrides(plugin, "commit") or overrides(plugin, "commit_record")
         self._overlap = not listens and transactions.share is None
-        self._polling = Polling(plugin, view, report, counters, clock)
+        self._polling = Polling(runtime, plugin)
 
     def run(self) -> bool:
         """True when the attempt shall end. False when it shall start again from the committed offsets, soon or after a

@@ -4,10 +4,8 @@ from collections.abc import Callable, Sequence
 
 from ringfence.connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
 from ringfence.fencing.backoff import Backoff
-from ringfence.fencing.clock import Clock
-from ringfence.fencing.task.report import TaskReport
-from ringfence.fencing.task.transactions import Counters
-from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.task.runtime import TaskRuntime
+from ringfence.fencing.task.view import DesiredState
 from ringfence.fencing.topics.status import State
 
 _BACKOFF = Backoff(0.1, 60)
@@ -16,14 +14,12 @@ _BACKOFF = Backoff(0.1, 60)
 class Polling:
     """One plugin instance's polls."""
 
-    def __init__(
-        self, plugin: SourceTask, view: TaskView, report: TaskReport, counters: Counters, clock: Clock
-    ) -> None:
+    def __init__(self, runtime: TaskRuntime, plugin: SourceTask) -> None:
         self._plugin = plugin
-        self._view = view
-        self._report = report
-        self._counters = counters
-        self._clock = clock
+        self._view = runtime.view
+        self._report = runtime.report
+        self._counters = runtime.counters
+        self._clock = runtime.clock
         self._failures = 0
 
     def poll(self, due_in: Callable[[], float] | None = None) -> Sequence[SourceRecord] | RecordBatch | None:

@@ -7,9 +7,9 @@ from ringfence.fencing.clock import Clock
 from ringfence.fencing.kafka.hanging import Hanging
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.metrics import StateTimes
+from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.task.transactions import Counters
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.record_failures import RecordFailure, error_of
 from ringfence.fencing.topics.reporter import Reporter

@@ -7,58 +7,27 @@ before its outcome is known. `settle` is where the outcome comes in, on the task
 import logging
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 
-from ringfence.connectors.api import RecordBatch, RecordPosition, SourceRecord
-from ringfence.fencing.clock import Clock, Deadline
+from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
-from ringfence.fencing.kafka.protocols import Position, TransactionalClient
+from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.kafka.translation import kafka_errors
-from ringfence.fencing.metrics import Measures
-from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
-from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
+from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
-from ringfence.fencing.records.record_path import GatheredOffsets, Prepared, RecordPath
+from ringfence.fencing.records.prepared import Committed, GatheredOffsets, Prepared
+from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.source import ShareSource
-from ringfence.fencing.task.group_source import GroupSource
+from ringfence.fencing.task.group_source import Carried, GroupSource
 from ringfence.fencing.task.positions import Positions
+from ringfence.fencing.task.runtime import TaskRuntime
+from ringfence.fencing.task.transaction_counts import TransactionCounts
 
 log = logging.getLogger(__name__)
 
 _ABORT_S = 10.0
-
-Carried = tuple[()] | tuple[list[Position], bytes]
-"""Offsets of a consumer group, with its metadata, that a commit takes along."""
-
-
-@dataclass(slots=True)
-class Counters:
-    """Cumulative since the attempt's start; written by the task's thread, read by the reporting one."""
-
-    records: int = 0
-    bytes: int = 0
-    transactions: int = 0
-    aborted: int = 0
-    aborted_records: int = 0
-    committed: RecordCounts = field(default_factory=RecordCounts)
-    open_records: int = 0
-    open_since: float = 0.0
-    last_poll: float = 0.0
-    last_commit: float = 0.0
-    commit_s: float = 0.0
-    measures: Measures = field(default_factory=Measures)
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """A transaction that is in Kafka: for the plugin's callbacks."""
-
-    records: Sequence[SourceRecord]
-    offsets: Sequence[tuple[Partition, Offset | None]]
-    topics: frozenset[str] = frozenset()
-    positions: Sequence[RecordPosition | None] = ()
 
 
 class Transactions:
@@ -66,23 +35,19 @@ class Transactions:
 
     def __init__(
         self,
+        runtime: TaskRuntime,
         producer: TransactionalClient,
         offsets_topic: str,
         known: SourceOffsets,
         path: RecordPath,
-        counters: Counters,
-        clock: Clock,
         *,
         commit_timeout_s: float,
         keep_records: bool,
-        stopping: Callable[[], None],
-        attempt: tuple[int, int, int],
         copy: OffsetsCopy | None = None,
         clear: Callable[[Set[str]], None] = lambda _: None,
     ) -> None:
-        """keep_records: the plugin overrides `commit_record`. `stopping` raises when the attempt may not go on.
+        """keep_records: the plugin overrides `commit_record`.
 
-        attempt: task, generation and attempt, under which the transactions tell what they have committed.
         offsets_topic: the effective one; copy: to the worker's, where that is another. It is closed with the last life.
         clear: called before a life of the producer writes to topics for the first time; returns once nothing of its
         older epochs hangs there, which a commit's marker would make visible (invariant 13).
@@ -91,30 +56,27 @@ class Transactions:
         self._offsets_topic = offsets_topic
         self._known = known
         self._path = path
-        self._counters = counters
-        self._clock = clock
+        self._counters = counters = runtime.counters
+        self._clock = runtime.clock
         self._commit_timeout_s = commit_timeout_s
         self._keep = keep_records
-        self._stopping = stopping
-        self._attempt = attempt
+        self._stopping = runtime.require_current
         self._copy = copy
         self._clear = clear
-        self._counts = RecordCounts()  # of the open transaction
-        self._pending_counts = RecordCounts()
-        self._told: list[tuple[str, bytes]] = []
-        self._count_again(known)
+        self._counts = TransactionCounts(counters, runtime.attempt)
+        self._counts.read_again(known)
+        self._headers: list[tuple[str, bytes]] = []
         self._cleared: set[str] = set()
         self._gathered = GatheredOffsets()
         self._own = GatheredOffsets()  # committed since `known` was read
         self._records: list[SourceRecord] = []
         self._topics: set[str] = set()
-        self._open = False
-        self._in_doubt = False
+        self._open = self._in_doubt = False
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._pending: Future[None] | None = None
         self._pending_batch = Committed((), ())
         self._pending_size = 0
-        self.last_commit_at = clock.monotonic()
+        self.last_commit_at = self._clock.monotonic()
         self.group: GroupSource | None = None
         """The consumer group whose offsets stand in place of source offsets, where the plugin has joined one."""
         self.share: ShareSource | None = None
@@ -145,7 +107,7 @@ class Transactions:
         with kafka_errors("producing"):
             sent = self._path.send(prepared, produce, self._make_room, self._gathered)
         self._topics |= prepared.topics
-        self._counts = self._counts.plus(prepared.counts(sent))
+        self._counts.add(prepared.counts(sent))
         self._counters.records += sent
         self._counters.open_records += sent
         self._counters.measures.active_records.add(self._counters.open_records, self._clock.monotonic())
@@ -166,7 +128,7 @@ class Transactions:
             if self.share is not None:
                 with kafka_errors("writing a claim"):
                     letters = self.share.begin(self._producer.produce, self._offsets_topic)
-                self._counts = self._counts.plus(RecordCounts(dead_letters=letters))
+                self._counts.add(RecordCounts(dead_letters=letters))
 
     def _make_room(self) -> None:
         with kafka_errors("producing"):
@@ -185,12 +147,11 @@ class Transactions:
             offsets = self.share.states()
         if self._copy is not None:
             self._copy.before(offsets)
-        told = AttemptCounts(*self._attempt, self._counters.committed.plus(self._counts))
-        self._told = record_counts.encode(told)
+        self._headers = self._counts.headers()
         with kafka_errors("producing source offsets"):
             for number, (partition, offset) in enumerate(offsets, 1):
                 key, value = self._known.key_of(partition), encode_value(offset)
-                more = (None, None, 0, self._told) if number == len(offsets) else ()
+                more = (None, None, 0, self._headers) if number == len(offsets) else ()
                 while True:
                     try:
                         self._producer.produce(self._offsets_topic, value, key, log_partition_of(key), *more)
@@ -209,12 +170,11 @@ class Transactions:
         self._pending_batch = Committed(self._records, offsets, frozenset(self._topics), positions)
         self._pending_size = self._counters.open_records
         self._records, self._topics = [], set()
-        self._pending_counts, self._counts = self._counts, RecordCounts()
+        self._counts.begin_commit()
         self._pending = self._committer.submit(self._commit, carried)
 
     def _commit(self, carried: Carried) -> None:
-        start = self._clock.monotonic()
-        ok = False
+        start, ok = self._clock.monotonic(), False
         try:
             deadline = Deadline.after(self._commit_timeout_s, self._clock)
             if carried:
@@ -235,10 +195,10 @@ class Transactions:
         if self.share is not None:
             self.share.settle()
         if self._copy is not None:
-            self._copy.after(self._pending_batch.offsets, self._told)
+            self._copy.after(self._pending_batch.offsets, self._headers)
         counters = self._counters
         counters.transactions += 1
-        counters.committed = counters.committed.plus(self._pending_counts)
+        self._counts.commit_succeeded()
         counters.last_commit = self._clock.wall()
         self.last_commit_at = self._clock.monotonic()
         for partition, offset in self._pending_batch.offsets:
@@ -253,7 +213,7 @@ class Transactions:
             pending.result(seconds)
         except BaseException as error:
             self._in_doubt |= isinstance(error, UnknownOutcome | TimeoutError)
-            self._counts = self._pending_counts.plus(self._counts)
+            self._counts.commit_failed()
             raise
         finally:
             self._pending = None
@@ -270,22 +230,10 @@ class Transactions:
             log.warning("The connector asked to abort a transaction in which there is nothing")
             return False
         confirmed = self._producer.abort(Deadline.after(_ABORT_S, self._clock))
-        self._count_aborted()
+        self._counts.abort()
         self._nothing_open()
         self._open = self._in_doubt = not confirmed
         return True
-
-    def _count_aborted(self) -> None:
-        """Its records are never visible. Those that it skipped are read no more: their source offsets are committed."""
-        self._counters.aborted += 1
-        self._counters.aborted_records += self._counts.records + self._counts.dead_letters
-        self._counts = RecordCounts(0, self._counts.skipped, 0)
-
-    def _count_again(self, known: SourceOffsets) -> None:
-        """What this attempt has committed, as Kafka has it: a commit in doubt is in it if it went through."""
-        kept = known.counts.get(self._attempt)
-        if kept is not None:
-            self._counters.committed = self._counters.committed.most(kept)
 
     def _nothing_open(self) -> None:
         self._open = False
@@ -316,7 +264,7 @@ class Transactions:
                     "starts again from what is in Kafka"
                 )
         self._known = now
-        self._count_again(now)
+        self._counts.read_again(now)
 
     def abandon(self, seconds: float) -> bool:
         """Abort what is open, as far as that is possible within `seconds`, and close the producer.
@@ -344,7 +292,7 @@ class Transactions:
                 log.info("The commit that was under way when the attempt ended: %s", str(error) or "no answer in time")
         self._pending = None
         if self._open and not self._in_doubt and self._producer.abort(deadline):
-            self._count_aborted()
+            self._counts.abort()
             self._open = False
 
 

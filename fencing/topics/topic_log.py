@@ -23,27 +23,22 @@ one for a second, what is committed behind it is read raw into `ahead`.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Fatal, Retriable, TopicLost
+from ringfence.fencing.errors import Fatal, TopicLost
 from ringfence.fencing.kafka.admin import Place, end_offsets, offsets_at, topic_identity
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
-from ringfence.fencing.kafka.raw_fetch import RawFetcher
-from ringfence.fencing.kafka.record_batches import Batch, Decisions
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.open_tail import HURRIED_MS, MARKER_SECONDS, OpenTail, Positions, Wanted, late
 
 __all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]
 
-Positions = Mapping[int, int]
-Wanted = Callable[[bytes | None], bool]
 Told = Callable[[Positions, Positions], None]
 
 PATIENCE_SECONDS = 0.05
 """For topics on which transactions are rare and short."""
 
-_HURRIED_MS = 5
-_MARKER_SECONDS = 0.005
 _STALL_SECONDS = 2.0
 _HELD_SECONDS = 1.0
 _AHEAD_SECONDS = 10.0
@@ -160,7 +155,7 @@ class TopicLog:
         self._check_identity(deadline)
         yield from self._read_committed(ends, deadline, deadline, lambda: False, limit, _every, _untold)
         if not _has_passed(self.positions, ends):
-            raise self._late(self.positions, ends)
+            raise late(self.topic, self.positions, ends)
 
     def catch_up(
         self,
@@ -189,7 +184,7 @@ class TopicLog:
         if not behind or give_up():
             self.ahead = []
             return
-        self.ahead = self._read_raw(behind, ends, deadline, own, wanted)
+        self.ahead = OpenTail(self._connection, self.topic, self.partitions).read(behind, ends, deadline, own, wanted)
         told(ends, ends)
 
     def _read_committed(
@@ -213,7 +208,7 @@ class TopicLog:
                 if _has_passed(positions, stable):
                     if patience.expired or give_up():
                         return
-                    time.sleep(patience.slice(_MARKER_SECONDS))
+                    time.sleep(patience.slice(MARKER_SECONDS))
                     continue
                 hurried = hurried or self._open_hurried(positions)
                 positions = hurried.positions
@@ -241,7 +236,7 @@ class TopicLog:
             self.topic,
             positions,
             isolation=self._isolation,
-            fetch_wait_ms=_HURRIED_MS,
+            fetch_wait_ms=HURRIED_MS,
         )
 
     def _stable(self, ends: Positions, deadline: Deadline) -> Positions:
@@ -253,73 +248,7 @@ class TopicLog:
 
     def _check(self, positions: Positions, ends: Positions, deadline: Deadline) -> None:
         if deadline.expired:
-            raise self._late(positions, ends)
-
-    def _late(self, positions: Positions, ends: Positions) -> Retriable:
-        behind = {p: (positions[p], end) for p, end in ends.items() if positions[p] < end}
-        return Retriable(
-            f"The end of topic {self.topic} was not reached in time: partition: (position, end) {behind}. A "
-            "transaction that is still open holds it back, the broker is slow, or the topic is long and not compacted. "
-            "It is tried again"
-        )
-
-    def _read_raw(
-        self, starts: Positions, ends: Positions, deadline: Deadline, own: int, wanted: Wanted
-    ) -> list[LogRecord]:
-        """The committed records between these offsets."""
-        with RawFetcher(self._connection, self.topic) as fetcher:
-            while True:
-                decisions = {p: Decisions() for p in starts}
-
-                def take(partition: int, batch: Batch, decisions: Mapping[int, Decisions] = decisions) -> None:
-                    decisions[partition].take(batch)
-
-                until = {p: ends[p] for p in starts}
-                fetcher.read(starts, until, deadline, take)
-                if not any(own in each.open for each in decisions.values()):
-                    break
-                if deadline.expired:
-                    raise Retriable(
-                        f"Topic {self.topic}: the marker of a commit of one's own (producer {own}) is not there in "
-                        "time. The broker is slow; it is tried again"
-                    )
-                # The markers of a commit that was answered are on their way, and come after the end that was asked for.
-                time.sleep(deadline.slice(_MARKER_SECONDS))
-                ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
-        return self._contents(starts, until, decisions, deadline, wanted)
-
-    def _contents(
-        self,
-        starts: Positions,
-        ends: Positions,
-        decisions: Mapping[int, Decisions],
-        deadline: Deadline,
-        wanted: Wanted,
-    ) -> list[LogRecord]:
-        """What the batches hold is read by the client, which knows every compression."""
-        hidden = {p: each.find_hidden() for p, each in decisions.items()}
-        lasts = {p: each.last_visible for p, each in decisions.items() if each.last_visible is not None}
-        found: list[LogRecord] = []
-        if not lasts:
-            return found
-        reader = PartitionReader(
-            self._connection,
-            self.topic,
-            {p: starts[p] for p in lasts},
-            isolation=Isolation.UNCOMMITTED,
-            fetch_wait_ms=_HURRIED_MS,
-        )
-        try:
-            while any(reader.positions[p] <= last for p, last in lasts.items()):
-                self._check(reader.positions, {p: ends[p] for p in lasts}, deadline)
-                for message in reader.messages(deadline.slice(0.1), 1000):
-                    record = record_of(message)
-                    visible = record.offset < ends[record.partition] and record.offset not in hidden[record.partition]
-                    if visible and wanted(record.key):
-                        found.append(record)
-        finally:
-            reader.close()
-        return found
+            raise late(self.topic, positions, ends)
 
     def _check_identity(self, deadline: Deadline) -> None:
         """After the end was asked for: the end of another topic of this name would be no end of this one."""

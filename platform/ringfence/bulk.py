@@ -13,6 +13,7 @@ from ringfence.audit.trail import came_to
 from ringfence.dispatch import Refused
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
+from ringfence.requests.commands import Command
 
 MOST = 1000
 _SECONDS = 240.0
@@ -67,11 +68,11 @@ def each(
     return results
 
 
-def command(kind: str, body: dict[str, Any], user: str) -> Callable[[str, float], str]:
-    """The work of `each` that is one command to the leader."""
+def command(wanted: Callable[[str], Command[None]], user: str) -> Callable[[str, float], str]:
+    """The work of `each` that is one command to the leader: `wanted(connector)`."""
 
     def work(name: str, seconds: float) -> str:
-        dispatch.command(kind, name, body, timeout=seconds, user=user)
+        dispatch.command(wanted(name), timeout=seconds, user=user)
         return "done"
 
     return work

@@ -5,7 +5,7 @@ import time
 
 from redis.exceptions import RedisError
 
-from ringfence import dispatch, redis_clock
+from ringfence import redis_clock, transport
 
 WARN_SECONDS = 2.0
 _ASKED_SECONDS = 10.0
@@ -27,7 +27,7 @@ class Clocks:
                 return self._offsets
             self._until = time.monotonic() + _ASKED_SECONDS  # others do not wait for the same answer
         try:
-            found = {**redis_clock.offsets(dispatch.results), HERE: redis_clock.offset(dispatch.results)}
+            found = {**redis_clock.offsets(transport.results), HERE: redis_clock.offset(transport.results)}
         except RedisError:
             found = {}
         self._offsets = found

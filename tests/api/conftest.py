@@ -28,25 +28,8 @@ def leader(monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     from ringfence.http import masking
 
     fake = FakeLeader()
-    asked = (
-        "validate",
-        "list_plugins",
-        "config_keys",
-        "preflight",
-        "transactions",
-        "hanging",
-        "preview",
-        "try_transforms",
-        "dead_letters",
-        "replay",
-        "share_group",
-        "share_groups",
-        "share_timeline",
-    )
-    for name in ("command", *asked):
-        monkeypatch.setattr(dispatch, name, getattr(fake, name))
-    monkeypatch.setattr(dispatch, "offsets", fake.offsets_of)
-    monkeypatch.setattr(masking, "config_keys", fake.config_keys)
+    monkeypatch.setattr(dispatch, "command", fake.command)
+    monkeypatch.setattr(dispatch, "ask", fake.ask)
     masking._asked_in_vain.clear()
     root._cache.until = 0.0
     root._cache.was_healthy = False

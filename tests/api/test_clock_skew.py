@@ -8,27 +8,29 @@ from collections.abc import Iterator
 import pytest
 from django.test import Client
 
-from ringfence import clocks, dispatch, messages, redis_clock
+from ringfence import clocks, dispatch, messages, redis_clock, transport
 from ringfence.dispatch import Refused
 from ringfence.local.valkey import EmbeddedValkey
+from ringfence.requests.questions import ListPlugins
+from tests.support.commands import command_named
 from tests.support.waiting import eventually
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
-real_plugins = dispatch.list_plugins
+real_ask = dispatch.ask
 MINUTES = 600.0
 
 
 @pytest.fixture(params=[-MINUTES, MINUTES], ids=["behind", "ahead"])
 def skewed(request: pytest.FixtureRequest, valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch) -> Iterator[float]:
     """A worker whose clock is so many seconds ahead of ours."""
-    monkeypatch.setattr(dispatch, "app", dispatch.client(valkey.url))
-    monkeypatch.setattr(dispatch, "results", dispatch.store(valkey.url))
-    dispatch.results.flushall()
+    monkeypatch.setattr(transport, "app", transport.client(valkey.url))
+    monkeypatch.setattr(transport, "results", transport.store(valkey.url))
+    transport.results.flushall()
     environment = {**os.environ, "RINGFENCE_REDIS_URL": valkey.url}
     command = [sys.executable, "-m", "tests.support.skewed_worker", str(request.param), "worker-1"]
     process = subprocess.Popen(command, env=environment)
     try:
-        eventually(lambda: "worker-1" in redis_clock.offsets(dispatch.results), 60, "the worker's clock")
+        eventually(lambda: "worker-1" in redis_clock.offsets(transport.results), 60, "the worker's clock")
         yield request.param
     finally:
         process.kill()
@@ -36,11 +38,11 @@ def skewed(request: pytest.FixtureRequest, valkey: EmbeddedValkey, monkeypatch: 
 
 
 def test_deadlines_hold_and_the_difference_is_told(skewed: float, client: Client) -> None:
-    assert real_plugins() == [{"class": "X"}]
-    told = real_command("pause", "c", {}, timeout=60).value
+    assert real_ask(ListPlugins()) == [{"class": "X"}]
+    told = real_command(command_named("pause", "c"), timeout=60).value
     assert not told["expired"]
     assert 30 < told["left"] <= 60, "what is left of the sender's own time"
-    assert redis_clock.offsets(dispatch.results)["worker-1"] == pytest.approx(skewed, abs=2)
+    assert redis_clock.offsets(transport.results)["worker-1"] == pytest.approx(skewed, abs=2)
     clocks.clocks.forget()
     page = client.get("/ui/").content.decode()
     ahead = "worker-1 is" if skewed > 0 else "web is"
@@ -50,9 +52,9 @@ def test_deadlines_hold_and_the_difference_is_told(skewed: float, client: Client
 
 
 def test_what_is_late_is_not_done(skewed: float) -> None:
-    late = {"deadline": redis_clock.now(dispatch.results) - 1}
-    sent = dispatch.app.send_task("ringfence.plugins.list", kwargs=late, queue="plugins")
-    answer = eventually(lambda: dispatch.results.get(f"celery-task-meta-{sent.id}"), 30, "the answer")
+    late = {"deadline": redis_clock.now(transport.results) - 1}
+    sent = transport.app.send_task("ringfence.plugins.list", kwargs=late, queue="plugins")
+    answer = eventually(lambda: transport.results.get(f"celery-task-meta-{sent.id}"), 30, "the answer")
     assert isinstance(answer, bytes)
     assert "timed out before a worker got to it" in messages.decode(answer)["result"]["message"]
 
@@ -60,15 +62,15 @@ def test_what_is_late_is_not_done(skewed: float) -> None:
 def test_nothing_that_is_sent_expires_by_somebodys_clock(
     valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "app", dispatch.client(valkey.url))
-    monkeypatch.setattr(dispatch, "results", dispatch.store(valkey.url))
-    dispatch.results.flushall()
+    monkeypatch.setattr(transport, "app", transport.client(valkey.url))
+    monkeypatch.setattr(transport, "results", transport.store(valkey.url))
+    transport.results.flushall()
     with pytest.raises(Refused, match="timed out"):
-        real_plugins(timeout=0.1)
-    message = dispatch.results.lindex("plugins", 0)
+        real_ask(ListPlugins(), 0.1)
+    message = transport.results.lindex("plugins", 0)
     assert isinstance(message, bytes)
     assert b'"expires": null' in message
-    dispatch.results.flushall()
+    transport.results.flushall()
 
 
 def test_little_is_not_told() -> None:

@@ -301,6 +301,7 @@ def test_offsets(client: Client, leader: FakeLeader) -> None:
     leader.offsets.offset("c", {"id": 0}, {"seqno": 41})
     leader.project()
     assert body(client.get("/connectors/c/offsets")) == {"offsets": [{"partition": {"id": 0}, "offset": {"seqno": 41}}]}
+    assert client.put("/connectors/c/stop").status_code == 204
     sent = {"offsets": [{"partition": {"id": 0}, "offset": {"seqno": 7, "f": 1.5}}, {"partition": {"id": 1}}]}
     response = client.patch("/connectors/c/offsets", sent, content_type=JSON)
     assert response.status_code == 200

@@ -12,15 +12,21 @@ import pytest
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-from ringfence import dispatch, messages
-from ringfence.dispatch import Refused
+from ringfence import dispatch, messages, transport
+from ringfence.dispatch import CommandResult, Refused
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import positions, topic_memory
+from ringfence.requests.questions import ListPlugins
+from tests.support.commands import command_named
 
 real_command = dispatch.command  # before the stand-in of the other tests takes its place
-real_plugins = dispatch.list_plugins
+real_ask = dispatch.ask
 seen: list[str] = []
+
+
+def send(kind: str, connector: str, body: dict[str, Any], **more: Any) -> CommandResult[Any]:
+    return real_command(command_named(kind, connector, body), **more)
 
 
 @pytest.fixture(scope="module")
@@ -63,37 +69,37 @@ def connected(monkeypatch: pytest.MonkeyPatch, valkey: EmbeddedValkey) -> None:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setattr(dispatch, "app", dispatch.client(url))
-    monkeypatch.setattr(dispatch, "results", dispatch.store(url))
+    monkeypatch.setattr(transport, "app", transport.client(url))
+    monkeypatch.setattr(transport, "results", transport.store(url))
 
 
 def test_while_a_topic_is_lost_nothing_is_asked_of_anybody() -> None:
     topic_memory.tell_loss("The config topic is gone")
     with pytest.raises(Refused) as refused:
-        real_command("create", "c", {})
+        send("create", "c", {})
     assert (refused.value.status, refused.value.message) == (503, "Nothing was changed. The config topic is gone")
 
 
 def test_a_command_comes_back_with_its_value(worker: Celery) -> None:
-    result = real_command("create", "c", {"config": {"a": "1"}}, user="ann")
+    result = send("create", "c", {"config": {"a": "1"}}, user="ann")
     assert result.value["body"] == {"config": {"a": "1"}}
     assert (result.value["connector"], result.value["user"]) == ("c", "ann")
     assert result.offset is None
 
 
 def test_plugins_are_asked_on_their_own_queue(worker: Celery) -> None:
-    assert real_plugins() == [{"class": "X", "type": "source"}]
+    assert real_ask(ListPlugins()) == [{"class": "X", "type": "source"}]
 
 
 def test_a_refusal_keeps_its_status(worker: Celery) -> None:
     with pytest.raises(Refused) as refused:
-        real_command("refuse", "c", {})
+        send("refuse", "c", {})
     assert (refused.value.status, refused.value.message) == (409, "Connector c already exists")
 
 
 def test_a_command_that_met_a_change_of_the_leader_is_sent_again_as_a_new_one(worker: Celery) -> None:
     seen.clear()
-    assert real_command("bounce", "c", {"times": 3}).value["kind"] == "bounce"
+    assert send("bounce", "c", {"times": 3}).value["kind"] == "bounce"
     assert len(seen) == len(set(seen)) == 4
 
 
@@ -101,25 +107,25 @@ def test_it_is_repeated_only_within_its_time_and_only_where_nothing_was_changed(
     seen.clear()
     began = time.monotonic()
     with pytest.raises(Refused) as refused:
-        real_command("bounce", "c", {"times": 1000}, timeout=5)
+        send("bounce", "c", {"times": 1000}, timeout=5)
     assert (refused.value.status, refused.value.retry) == (409, True)
     assert 0.2 < time.monotonic() - began < 5
     assert len(seen) > 1
     seen.clear()
     with pytest.raises(Refused):
-        real_command("bounce", "c", {"times": 1000, "passing": False})
+        send("bounce", "c", {"times": 1000, "passing": False})
     assert len(seen) == 1
 
 
 def test_an_answer_of_another_form_is_an_error(worker: Celery) -> None:
     with pytest.raises(Refused) as refused:
-        real_command("odd", "c", {})
+        send("odd", "c", {})
     assert refused.value.status == 500
 
 
 def test_out_of_time_is_unknown(worker: Celery) -> None:
     with pytest.raises(Refused) as refused:
-        real_command("sleep", "c", {"seconds": 2}, timeout=0.3)
+        send("sleep", "c", {"seconds": 2}, timeout=0.3)
     assert refused.value.status == 500
     assert refused.value.message.startswith("Request timed out. It waited for the leader's answer to 'sleep'")
     assert "unknown" in refused.value.message
@@ -133,7 +139,7 @@ def test_it_returns_once_the_database_shows_the_write(worker: Celery) -> None:
     thread = threading.Thread(target=project)
     began = time.monotonic()
     thread.start()
-    assert real_command("configure", "c", {"offset": 7}).offset == 7
+    assert send("configure", "c", {"offset": 7}).offset == 7
     assert time.monotonic() - began > 0.3
     thread.join()
 
@@ -142,14 +148,14 @@ def test_written_source_offsets_are_waited_for(worker: Celery) -> None:
     positions.move("config", "t", "id", {}, {0: 4})
     positions.move("offsets", "o", "id", {}, {0: 0, 2: 8})
     with pytest.raises(Refused, match="offset 8 of the offsets topic"):
-        real_command("offsets", "c", {}, timeout=0.5)
+        send("offsets", "c", {}, timeout=0.5)
     positions.move("offsets", "o", "id", {2: 8}, {2: 9})
-    assert real_command("offsets", "c", {}).offset == 3
+    assert send("offsets", "c", {}).offset == 3
 
 
 def test_a_projection_that_lags_is_said_to_lag(worker: Celery) -> None:
     with pytest.raises(Refused) as refused:
-        real_command("configure", "c", {"offset": 7}, timeout=0.5)
+        send("configure", "c", {"offset": 7}, timeout=0.5)
     assert "It was written to Kafka" in refused.value.message
 
 
@@ -157,7 +163,7 @@ def test_redis_away_is_a_503_with_the_remedy(monkeypatch: pytest.MonkeyPatch) ->
     use(monkeypatch, "redis://127.0.0.1:1/0")
     began = time.monotonic()
     with pytest.raises(Refused) as refused:
-        real_command("create", "c", {})
+        send("create", "c", {})
     assert (refused.value.status, refused.value.retry) == (503, True)
     assert "RINGFENCE_REDIS_URL" in refused.value.message
     assert time.monotonic() - began < 10
@@ -173,7 +179,7 @@ def test_a_redis_that_hangs_is_told_before_anything_is_sent(tmp_path: Path, monk
     try:
         began = time.monotonic()
         with pytest.raises(Refused, match="Nothing was changed"):
-            real_command("create", "c", {})
+            send("create", "c", {})
         assert time.monotonic() - began < 8
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -184,7 +190,7 @@ def test_many_commands_at_once(worker: Celery) -> None:
     results: list[int] = []
 
     def ask(number: int) -> None:
-        results.append(real_command("echo", "c", {"number": number}).value["body"]["number"])
+        results.append(send("echo", "c", {"number": number}).value["body"]["number"])
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
     for thread in threads:
@@ -199,13 +205,13 @@ def test_it_works_again_after_redis_was_away(tmp_path: Path, monkeypatch: pytest
     use(monkeypatch, server.url)
     server.start()
     with pytest.raises(Refused, match="Request timed out"):
-        real_command("nobody listens", "c", {}, timeout=0.3)
+        send("nobody listens", "c", {}, timeout=0.3)
     server.kill()
     with pytest.raises(Refused, match="Redis does not answer"):
-        real_command("create", "c", {})
+        send("create", "c", {})
     server.start()
     try:
         with pytest.raises(Refused, match="Request timed out"):
-            real_command("nobody listens", "c", {}, timeout=0.3)
+            send("nobody listens", "c", {}, timeout=0.3)
     finally:
         server.kill()

@@ -10,6 +10,7 @@ from django.test import Client
 
 from ringfence.fencing.topics import log_levels
 from ringfence.log_levels import _Follower
+from ringfence.requests.commands import SetLogLevel
 from tests.support.leader import FakeLeader
 
 JSON = "application/json"
@@ -68,7 +69,7 @@ def test_a_process_takes_no_level_that_is_older_than_itself(
     client: Client, leader: FakeLeader, unique: Callable[[str], str]
 ) -> None:
     name = unique("old")
-    leader.command("set_log_level", None, {"logger": name, "level": "DEBUG"})
+    leader.command(SetLogLevel(name, "DEBUG"))
     assert client.get(f"/admin/loggers/{name}").status_code == 404
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.projection.projector import Projection
+from ringfence.projection.topic_projection import Projection
 from tests.api.test_access import settings_of  # noqa: F401 - a fixture
 from tests.api.test_rights import JSON, account, bearer
 from tests.support.leader import FakeLeader

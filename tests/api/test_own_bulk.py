@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ringfence.dispatch import CommandResult, Refused
+from ringfence.requests.commands import Command
 from tests.api.test_access import settings_of  # noqa: F401 - a fixture
 from tests.api.test_own_api import outside, problem, two  # noqa: F401 - fixtures
 from tests.api.test_rights import JSON, account, bearer
@@ -134,10 +135,10 @@ def test_a_connector_begins_at_its_offsets(client: Client, two: FakeLeader) -> N
 def test_refused_offsets_leave_no_connector(client: Client, two: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
     from ringfence import dispatch
 
-    def refuse(kind: str, name: str, body: Any, **more: Any) -> CommandResult:
-        if kind == "alter_offsets":
+    def refuse(request: Command[Any], **more: Any) -> CommandResult[Any]:
+        if request.name == "alter_offsets":
             raise Refused(status, "no such line")
-        return two.command(kind, name, body, **more)
+        return two.command(request, **more)
 
     monkeypatch.setattr(dispatch, "command", refuse)
     entry = {"partition": {}, "offset": {"n": 1}}

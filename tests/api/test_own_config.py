@@ -11,6 +11,7 @@ from ringfence.dispatch import CommandResult, Refused
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.fencing.topics.topic_ids import Topic, TopicIds
+from ringfence.requests.commands import Configure
 from tests.api.test_access import settings_of  # noqa: F401 - a fixture
 from tests.api.test_own_api import outside, problem, results, two  # noqa: F401 - fixtures
 from tests.api.test_rights import JSON, account, bearer
@@ -53,7 +54,8 @@ def test_a_change_that_came_between_is_a_412_too(
 ) -> None:
     from ringfence import dispatch
 
-    def meanwhile(kind: str, name: str, body: Any, **_: Any) -> CommandResult:
+    def meanwhile(request: Configure, **_: Any) -> CommandResult[Any]:
+        name = request.connector
         two.config.config(ConnectorRecord(ConnectorName(name), {**BASE, "name": name, "topic": "theirs"}))
         two.project()
         raise Refused(409, "The connector's configuration was changed in between", retry=True)
@@ -82,7 +84,7 @@ def test_each_configuration_becomes_a_version_whichever_way_it_came(client: Clie
 
 
 def test_versions_outlive_a_projection_that_is_made_anew(client: Client, two: FakeLeader) -> None:
-    from ringfence.projection.projector import Projection
+    from ringfence.projection.topic_projection import Projection
 
     put(client, {**BASE, "topic": "u"})
     again = Projection("config", "config", "another id", TopicIds(1, {"config": Topic("config", "another id")}))

@@ -12,7 +12,7 @@ from ringfence.environment import RequestLimits, request_limits
 from ringfence.quotas import Lane, Limits, TooMany, asking
 from tests.support.waiting import eventually
 
-real_preflight = dispatch.preflight  # before the stand-in of the other tests takes its place
+real_ask = dispatch.ask  # before the stand-in of the other tests takes its place
 
 
 _kept: list[object] = []
@@ -132,7 +132,7 @@ def test_the_lanes_leave_threads_for_pages_and_health() -> None:
 def test_too_many_are_told_so_with_429(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     full = lane(Clock(), each=0)
     monkeypatch.setattr(dispatch, "QUESTIONS", full)
-    monkeypatch.setattr(dispatch, "preflight", real_preflight)
+    monkeypatch.setattr(dispatch, "ask", real_ask)
     config = {"connector.class": "VerifiableSource", "name": "c", "topic": "t"}
     answer = client.put("/api/v1/preflight", config, content_type="application/json")
     assert answer.status_code == 429

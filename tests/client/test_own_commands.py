@@ -19,7 +19,7 @@ from ringfence.client.rest import Rest
 from ringfence.commands.completion import following
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.topics.status import State
-from ringfence.projection.projector import Projection
+from ringfence.projection.topic_projection import Projection
 from tests.api.test_own_api import report
 from tests.client.conftest import transport
 from tests.client.test_client import CONFIG, Captured, two, write  # noqa: F401 - a fixture

@@ -21,8 +21,9 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import login_refused
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.hanging import HangingProber
-from ringfence.fencing.kafka.probes import Permission, Prober
+from ringfence.fencing.kafka.probes import Prober
 from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.rights import Permission
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ringfence.engine.leader import commands
-from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.engine.leader import plans, restart_plans
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
@@ -21,13 +20,14 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import FAILED, State, StatusState, TaskStatus
+from ringfence.requests.refused import Refused
 
 NAME = ConnectorName("flights")
 CONFIG = {"connector.class": "FileStreamSource", "file": "/data", "topic": "t"}
 TASKS = [{"file": "/data"}]
 
 
-def written(state: ClusterState, plan: commands.Plan) -> tuple[ClusterState, list[ConfigRecord | TopicRecord]]:
+def written(state: ClusterState, plan: plans.Plan) -> tuple[ClusterState, list[ConfigRecord | TopicRecord]]:
     """The state after the plan's records, and the records."""
     records = list(plan(state))
     for record in records:
@@ -36,7 +36,7 @@ def written(state: ClusterState, plan: commands.Plan) -> tuple[ClusterState, lis
     return state, records
 
 
-def after(*plans: commands.Plan) -> ClusterState:
+def after(*plans: plans.Plan) -> ClusterState:
     state = ClusterState()
     for plan in plans:
         state, _ = written(state, plan)
@@ -59,7 +59,7 @@ def placed(state: ClusterState, tasks: Sequence[int] = (0,)) -> ClusterState:
     return state
 
 
-CREATED = commands.create(NAME, CONFIG, TargetState.RUNNING, TASKS)
+CREATED = plans.create(NAME, CONFIG, TargetState.RUNNING, TASKS)
 
 
 def test_a_new_connector_its_tasks_and_their_commit_are_written_together_and_wait_for_their_round() -> None:
@@ -73,65 +73,65 @@ def test_a_new_connector_its_tasks_and_their_commit_are_written_together_and_wai
 
 
 def test_a_second_connector_of_the_same_name_is_refused_with_409() -> None:
-    with pytest.raises(CommandRefused, match="already exists") as refused:
+    with pytest.raises(Refused, match="already exists") as refused:
         CREATED(after(CREATED))
     assert refused.value.status == 409
 
 
 def test_a_connector_whose_plugin_fails_is_stored_without_tasks_and_asked_again_later() -> None:
-    state, records = written(ClusterState(), commands.create(NAME, CONFIG, TargetState.RUNNING, None))
+    state, records = written(ClusterState(), plans.create(NAME, CONFIG, TargetState.RUNNING, None))
     assert records == [ConnectorRecord(NAME, CONFIG)]
     assert state.connector(NAME).tasks_stale
 
 
 def test_a_connector_created_stopped_has_an_empty_generation() -> None:
-    state, records = written(ClusterState(), commands.create(NAME, CONFIG, TargetState.STOPPED, None))
+    state, records = written(ClusterState(), plans.create(NAME, CONFIG, TargetState.STOPPED, None))
     assert records[0] == TargetStateRecord(NAME, TargetState.STOPPED)
     assert records[-1] == CommitRecord(NAME, 0)
     assert not state.connector(NAME).tasks_stale
 
 
 def test_the_same_configuration_again_writes_nothing() -> None:
-    assert commands.configure(NAME, CONFIG, TASKS, None)(after(CREATED)) == []
+    assert plans.configure(NAME, CONFIG, TASKS, None)(after(CREATED)) == []
 
 
 def test_another_configuration_is_a_new_generation() -> None:
     before = after(CREATED)
-    state, _ = written(before, commands.configure(NAME, {**CONFIG, "topic": "u"}, TASKS * 2, None))
+    state, _ = written(before, plans.configure(NAME, {**CONFIG, "topic": "u"}, TASKS * 2, None))
     assert state.connector(NAME).generation != before.connector(NAME).generation
     assert state.connector(NAME).round_pending
     assert sorted(state.connector(NAME).tasks) == [0, 1]
 
 
 def test_a_change_made_from_an_old_version_is_refused() -> None:
-    with pytest.raises(CommandRefused) as refused:
-        commands.configure(NAME, {**CONFIG, "topic": "u"}, TASKS, expected=99)(after(CREATED))
+    with pytest.raises(Refused) as refused:
+        plans.configure(NAME, {**CONFIG, "topic": "u"}, TASKS, expected=99)(after(CREATED))
     assert (refused.value.status, refused.value.retry) == (409, True)
 
 
 def test_pause_and_resume_keep_the_generation() -> None:
     before = after(CREATED)
-    paused, _ = written(before, commands.pause(NAME))
+    paused, _ = written(before, plans.pause(NAME))
     assert paused.connector(NAME).target is TargetState.PAUSED
-    resumed, records = written(paused, commands.resume(NAME, None))
+    resumed, records = written(paused, plans.resume(NAME, None))
     assert records == [TargetStateRecord(NAME, TargetState.RUNNING)]
     assert resumed.connector(NAME).generation == before.connector(NAME).generation
 
 
 def test_a_stop_is_an_empty_generation_and_a_resume_a_full_one() -> None:
-    stopped, _ = written(after(CREATED), commands.stop(NAME))
+    stopped, _ = written(after(CREATED), plans.stop(NAME))
     assert stopped.connector(NAME).commit is not None
     assert stopped.connector(NAME).tasks == {}
-    assert commands.stop(NAME)(stopped) == []
-    resumed, _ = written(stopped, commands.resume(NAME, TASKS))
+    assert plans.stop(NAME)(stopped) == []
+    resumed, _ = written(stopped, plans.resume(NAME, TASKS))
     assert sorted(resumed.connector(NAME).tasks) == [0]
-    asked_later, _ = written(stopped, commands.resume(NAME, None))
+    asked_later, _ = written(stopped, plans.resume(NAME, None))
     assert asked_later.connector(NAME).tasks_stale
 
 
 def test_a_deleted_connector_keeps_what_is_needed_to_fence_its_last_tasks() -> None:
     state = fenced(after(CREATED))
-    deleted, _ = written(state, commands.delete(NAME))
+    deleted, _ = written(state, plans.delete(NAME))
     assert NAME not in deleted
     assert deleted.connector(NAME).round_pending
     assert deleted.connector(NAME).count is not None
@@ -144,24 +144,24 @@ def test_a_deleted_connector_keeps_what_is_needed_to_fence_its_last_tasks() -> N
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (commands.pause(NAME), "Unknown connector flights"),
-        (commands.resume(NAME, None), "Unknown connector flights"),
-        (commands.stop(NAME), "Unknown connector flights"),
-        (commands.delete(NAME), "Connector flights not found"),
-        (commands.restart(NAME, True, False, StatusState()), "Unknown connector: flights"),
-        (commands.restart_task(NAME, 0), "Unknown connector: flights"),
-        (commands.configure(NAME, CONFIG, TASKS, None), "Connector flights not found"),
+        (plans.pause(NAME), "Unknown connector flights"),
+        (plans.resume(NAME, None), "Unknown connector flights"),
+        (plans.stop(NAME), "Unknown connector flights"),
+        (plans.delete(NAME), "Connector flights not found"),
+        (restart_plans.restart(NAME, True, False, StatusState()), "Unknown connector: flights"),
+        (restart_plans.restart_task(NAME, 0), "Unknown connector: flights"),
+        (plans.configure(NAME, CONFIG, TASKS, None), "Connector flights not found"),
     ],
 )
-def test_an_unknown_connector_is_a_404_in_kafka_connects_words(plan: commands.Plan, message: str) -> None:
-    with pytest.raises(CommandRefused) as refused:
+def test_an_unknown_connector_is_a_404_in_kafka_connects_words(plan: plans.Plan, message: str) -> None:
+    with pytest.raises(Refused) as refused:
         plan(ClusterState())
     assert (refused.value.status, refused.value.message) == (404, message)
 
 
 def test_a_restart_with_tasks_is_the_next_attempt_of_each_in_the_same_generation() -> None:
-    state = placed(fenced(after(commands.create(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
-    records = commands.restart(NAME, True, False, StatusState())(state)
+    state = placed(fenced(after(plans.create(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
+    records = restart_plans.restart(NAME, True, False, StatusState())(state)
     assert [(r.task.task, r.attempt, r.generation) for r in records if isinstance(r, PlacementRecord)] == [
         (0, 2, state.connector(NAME).generation),
         (1, 2, state.connector(NAME).generation),
@@ -169,35 +169,35 @@ def test_a_restart_with_tasks_is_the_next_attempt_of_each_in_the_same_generation
 
 
 def test_a_restart_of_the_failed_ones_leaves_the_others_alone() -> None:
-    state = placed(fenced(after(commands.create(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
+    state = placed(fenced(after(plans.create(NAME, CONFIG, TargetState.RUNNING, TASKS * 2))), (0, 1))
     generation = state.connector(NAME).generation or Generation(-1)
     failed = TaskStatus(
         TaskId(NAME, 1), State.FAILED, WorkerId("w"), generation, 1, Incarnation("i"), "trace", True, FAILED
     )
     status = StatusState(tasks={failed.task: failed})
-    records = commands.restart(NAME, True, True, status)(state)
+    records = restart_plans.restart(NAME, True, True, status)(state)
     assert [r.task.task for r in records if isinstance(r, PlacementRecord)] == [1]
 
 
 def test_an_unknown_task_is_a_404() -> None:
-    with pytest.raises(CommandRefused, match="Unknown task: flights-7") as refused:
-        commands.restart_task(NAME, 7)(after(CREATED))
+    with pytest.raises(Refused, match="Unknown task: flights-7") as refused:
+        restart_plans.restart_task(NAME, 7)(after(CREATED))
     assert refused.value.status == 404
 
 
 def test_a_restart_of_a_task_whose_connector_was_changed_meanwhile_is_a_409() -> None:
     first = placed(fenced(after(CREATED)))
     seen = first.connector(NAME).generation
-    restart = commands.restart_task(NAME, 0, seen)
+    restart = restart_plans.restart_task(NAME, 0, seen)
     assert [type(record) for record in restart(first)] == [PlacementRecord]
-    changed, _ = written(first, commands.configure(NAME, {**CONFIG, "new": "1"}, TASKS, None))
-    waiting, _ = written(first, commands.configure(NAME, {**CONFIG, "new": "1"}, None, None))
+    changed, _ = written(first, plans.configure(NAME, {**CONFIG, "new": "1"}, TASKS, None))
+    waiting, _ = written(first, plans.configure(NAME, {**CONFIG, "new": "1"}, None, None))
     for state in (placed(fenced(changed)), waiting):
-        with pytest.raises(CommandRefused, match="stale configuration") as refused:
+        with pytest.raises(Refused, match="stale configuration") as refused:
             restart(state)
         assert (refused.value.status, refused.value.retry) == (409, True)
-    stopped, _ = written(first, commands.stop(NAME))
-    with pytest.raises(CommandRefused, match="Unknown task: flights-0") as refused:
+    stopped, _ = written(first, plans.stop(NAME))
+    with pytest.raises(Refused, match="Unknown task: flights-0") as refused:
         restart(stopped)
     assert refused.value.status == 404
 
@@ -208,20 +208,20 @@ def test_a_restart_by_hand_begins_the_count_of_automatic_ones_anew() -> None:
     record = PlacementRecord(TaskId(NAME, 0), WorkerId("w"), Incarnation("i"), 4, generation, restarts=3)
     state = apply(state, state.end, record)
     status = StatusState()
-    for plan in (commands.restart_task(NAME, 0, generation), commands.restart(NAME, True, False, status)):
+    for plan in (restart_plans.restart_task(NAME, 0, generation), restart_plans.restart(NAME, True, False, status)):
         (again,) = plan(state)
         assert isinstance(again, PlacementRecord)
         assert (again.attempt, again.restarts) == (5, 0)
 
 
 def test_offsets_move_only_while_stopped_and_after_the_round() -> None:
-    plan = commands.alter_offsets(NAME, [({"filename": "/data"}, {"position": 0})], SourceOffsets(NAME), "offsets")
+    plan = plans.alter_offsets(NAME, [({"filename": "/data"}, {"position": 0})], SourceOffsets(NAME), "offsets")
     running = fenced(after(CREATED))
-    with pytest.raises(CommandRefused, match="STOPPED") as refused:
+    with pytest.raises(Refused, match="STOPPED") as refused:
         plan(running)
     assert refused.value.status == 400
-    stopped, _ = written(running, commands.stop(NAME))
-    with pytest.raises(CommandRefused, match="still being fenced") as refused:
+    stopped, _ = written(running, plans.stop(NAME))
+    with pytest.raises(Refused, match="still being fenced") as refused:
         plan(stopped)
     assert (refused.value.status, refused.value.retry) == (409, True)
     records = plan(fenced(stopped))
@@ -232,25 +232,25 @@ def test_offsets_move_only_while_stopped_and_after_the_round() -> None:
 def test_tasks_that_are_the_same_as_before_make_no_new_generation() -> None:
     state = after(CREATED)
     offset = state.connector(NAME).config_offset
-    assert commands.task_set(NAME, offset, TASKS)(state) == []
-    assert commands.task_set(NAME, offset, TASKS * 2)(state)[-1] == CommitRecord(NAME, 2)
+    assert plans.task_set(NAME, offset, TASKS)(state) == []
+    assert plans.task_set(NAME, offset, TASKS * 2)(state)[-1] == CommitRecord(NAME, 2)
 
 
 def test_tasks_made_from_an_older_configuration_are_not_written() -> None:
     state = after(CREATED)
-    assert commands.task_set(NAME, state.connector(NAME).config_offset - 1, TASKS * 2)(state) == []
+    assert plans.task_set(NAME, state.connector(NAME).config_offset - 1, TASKS * 2)(state) == []
 
 
 def test_fence_now_makes_the_same_tasks_a_new_generation_whose_round_is_due() -> None:
     before = fenced(after(CREATED))
-    state, records = written(before, commands.fence_now(NAME))
+    state, records = written(before, plans.fence_now(NAME))
     assert records == [TaskRecord(TaskId(NAME, 0), TASKS[0]), CommitRecord(NAME, 1)]
     assert state.connector(NAME).round_pending
     assert state.connector(NAME).generation != before.connector(NAME).generation
-    with pytest.raises(CommandRefused) as missing:
-        commands.fence_now(ConnectorName("x"))(before)
+    with pytest.raises(Refused) as missing:
+        plans.fence_now(ConnectorName("x"))(before)
     assert missing.value.status == 404
-    stale = after(commands.create(NAME, CONFIG, TargetState.RUNNING, None))
-    with pytest.raises(CommandRefused) as refused:
-        commands.fence_now(NAME)(stale)
+    stale = after(plans.create(NAME, CONFIG, TargetState.RUNNING, None))
+    with pytest.raises(Refused) as refused:
+        plans.fence_now(NAME)(stale)
     assert refused.value.status == 409

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ringfence.engine.leader.command_service import CommandService
-from ringfence.engine.leader.members import live_members
-from ringfence.engine.leader.thread import Leader, identity
+from ringfence.engine.leader.members import identity, live_members
+from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.reporter import Reporter
@@ -27,7 +27,7 @@ class Second:
         self.record = identity("w2", "i2", config, 4, "1", self.reporter.now_ms())
         self.plugins = PluginHost(environment=installed)
         self.leader = Leader(config, self.record, self.plugins, self.reporter)
-        self.commands = CommandService(self.leader, self.plugins, self.reporter, first.connection, config.offsets_topic)
+        self.commands = CommandService(self.leader, self.plugins, self.reporter, first.connection)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
 

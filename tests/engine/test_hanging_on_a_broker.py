@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.round_runner import RoundRunner
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
@@ -26,6 +26,8 @@ from ringfence.fencing.leader.round_plan import Round
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.local.kafka import EmbeddedKafka
+from ringfence.requests.commands import EndHanging
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append
 from tests.support.waiting import eventually
@@ -80,14 +82,14 @@ def test_what_no_coordinator_knows_is_found_and_ended_and_what_one_knows_is_left
     fence_id(state, name, ours.transactional_id, worker)
     assert find(name, 2, [config], [topic], worker, Deadline.after(30)), "fencing does not end it"
 
-    asked = {"topic": topic, "partition": 0, "tasks": 2, "topics": [topic], "earlier": []}
-    with pytest.raises(CommandRefused) as refused:
-        end(state, name, {**asked, "producer_id": live.producer_id}, worker)
+    asked = EndHanging(name, "", topic, partition=0, producer_id=0, tasks=2, topics=[topic], earlier=[])
+    with pytest.raises(Refused) as refused:
+        end(state, replace(asked, producer_id=live.producer_id), worker)
     assert refused.value.status == 404, "a coordinator knows that one"
-    with pytest.raises(CommandRefused) as refused:
-        end(state, name, {**asked, "topic": "other", "producer_id": ours.producer_id}, worker)
+    with pytest.raises(Refused) as refused:
+        end(state, replace(asked, topic="other", producer_id=ours.producer_id), worker)
     assert refused.value.status == 400
-    (ended,) = end(state, name, {**asked, "producer_id": ours.producer_id}, worker)["ended"]
+    (ended,) = end(state, replace(asked, producer_id=ours.producer_id), worker)
     assert ended["start_offset"] == row["start_offset"]
     assert find(name, 2, [config], [topic], worker, Deadline.after(30)) == []
     live.commit(Deadline.after(30))
@@ -106,11 +108,11 @@ def test_that_of_an_unknown_producer_is_left_until_none_can_live_so_long(
     young, old = find(name, 1, [config], [topic], worker, Deadline.after(30))
     assert "transaction.max.timeout.ms" in str(young["why_not"])
     assert (old["producer_id"], old["why_not"]) == (NOBODYS + 1, "")
-    asked = {"topic": topic, "partition": 0, "tasks": 1, "topics": [topic], "earlier": []}
-    with pytest.raises(CommandRefused) as refused:
-        end(state, name, {**asked, "producer_id": NOBODYS}, worker)
+    asked = EndHanging(name, "", topic, partition=0, producer_id=0, tasks=1, topics=[topic], earlier=[])
+    with pytest.raises(Refused) as refused:
+        end(state, replace(asked, producer_id=NOBODYS), worker)
     assert refused.value.status == 409
-    end(state, name, {**asked, "producer_id": NOBODYS + 1}, worker)
+    end(state, replace(asked, producer_id=NOBODYS + 1), worker)
     (left,) = find(name, 1, [config], [topic], worker, Deadline.after(30))
     assert left["producer_id"] == NOBODYS
 

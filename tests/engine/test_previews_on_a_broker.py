@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.previews import Previews
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import topic_exists
+from ringfence.requests.refused import Refused
 from tests.engine.test_offsets_on_a_broker import at, cluster, move  # noqa: F401 - a fixture
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
@@ -50,6 +50,6 @@ def test_a_preview_reads_what_the_connector_would_and_never_beside_it(
 
     for _ in range(2):
         previews._places.acquire()
-    with pytest.raises(CommandRefused, match="2 previews are under way") as refused:
+    with pytest.raises(Refused, match="2 previews are under way") as refused:
         previewed()
     assert (refused.value.status, refused.value.retry) == (503, True)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ringfence.engine.leader.command_service import CommandService
-from ringfence.engine.leader.thread import Leader, identity
+from ringfence.engine.leader.members import identity
+from ringfence.engine.leader.thread import Leader
 from ringfence.engine.platform_topics import ensure_topics, topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.spark.task_process import run_spec
@@ -56,9 +57,7 @@ class Cluster:
         self.record = identity("w1", "i1", self.config, 4, "1", self.reporter.now_ms())
         self.plugins = PluginHost(environment=installed)
         self.leader = Leader(self.config, self.record, self.plugins, self.reporter)
-        self.commands = CommandService(
-            self.leader, self.plugins, self.reporter, self.connection, self.config.offsets_topic
-        )
+        self.commands = CommandService(self.leader, self.plugins, self.reporter, self.connection)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
 

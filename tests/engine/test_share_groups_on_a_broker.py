@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.engine.leader import commands
-from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.engine.leader import plans
 from ringfence.engine.leader.share_group_acts import ShareGroupAct
 from ringfence.engine.queries.share_groups import describe, foresee, list_all
 from ringfence.engine.queries.share_state import find_states, find_timeline
@@ -26,6 +25,8 @@ from ringfence.fencing.offsets.source_offsets import SourceOffset
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
+from ringfence.requests.commands import ActOnShareGroup
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.share_heartbeat import expire
@@ -60,8 +61,8 @@ class Stage:
         member.send_answers(5.0)
 
     def act(self, state: ClusterState, owners: Sequence[str] = (), **act: Any) -> dict[str, Any]:
-        body = {"group": self.group, "act": act, "owners": list(owners)}
-        return ShareGroupAct(state, body, self.worker, Deadline.after(60)).run(self._write)
+        asked = ActOnShareGroup(self.group, act, list(owners), "")
+        return ShareGroupAct(state, asked, self.worker, Deadline.after(60)).run(self._write)
 
     def _write(
         self, name: ConnectorName, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Any]
@@ -95,7 +96,7 @@ def connector(stage: Stage, *, running: bool = False) -> ClusterState:
     state = ClusterState()
     tasks = [{"topics": stage.topic}] if running else None
     target = TargetState.RUNNING if running else TargetState.STOPPED
-    for record in commands.create(READER, config, target, tasks)(state):
+    for record in plans.create(READER, config, target, tasks)(state):
         state = apply(state, state.end, record)  # type: ignore[arg-type]  # nothing here is for another topic
     commit = state.connector(READER).commit
     if commit is None:
@@ -124,7 +125,7 @@ def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_
         {"kind": "delete_offsets", "topics": [stage.topic]},
         {"kind": "delete"},
     ):
-        with pytest.raises(CommandRefused, match="reader") as refused:
+        with pytest.raises(Refused, match="reader") as refused:
             stage.act(nobodys, **act)
         assert refused.value.status == 409
     member.close()
@@ -137,12 +138,12 @@ def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_
     assert {"name": "share.delivery.count.limit", "value": "7", "own": True} in settings
     settings = stage.act(nobodys, kind="configure", settings={"delivery.count.limit": None})["settings"]
     assert {"name": "share.delivery.count.limit", "value": "5", "own": False} in settings
-    with pytest.raises(CommandRefused, match=r"Unknown setting retention\.ms"):
+    with pytest.raises(Refused, match=r"Unknown setting retention\.ms"):
         stage.act(nobodys, kind="configure", settings={"retention.ms": "1"})
     stage.act(nobodys, kind="delete_offsets", topics=[stage.topic])
     assert stage.starts() == []
     stage.act(nobodys, kind="delete")
-    with pytest.raises(CommandRefused) as gone:
+    with pytest.raises(Refused) as gone:
         describe(stage.worker, stage.group, limit)
     assert gone.value.status == 404
     assert stage.ledger == []
@@ -151,13 +152,13 @@ def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_
 def test_a_connectors_group_is_moved_with_its_ledger_and_its_leader_forgets_where_it_was(stage: Stage) -> None:
     move = {"kind": "alter", "topics": [stage.topic], "partitions": [0], "to": {"offset": 50}}
     with frozen_reader(stage) as member:
-        with pytest.raises(CommandRefused, match="must be in the STOPPED state"):
+        with pytest.raises(Refused, match="must be in the STOPPED state"):
             stage.act(connector(stage, running=True), [READER], **move)
-        with pytest.raises(CommandRefused, match="frozen"):
+        with pytest.raises(Refused, match="frozen"):
             stage.act(connector(stage), [READER], **move)
-        with pytest.raises(CommandRefused, match="have just changed"):
+        with pytest.raises(Refused, match="have just changed"):
             stage.act(connector(stage), [], **move)
-        with pytest.raises(CommandRefused, match=r"sets record\.lock\.duration\.ms itself"):
+        with pytest.raises(Refused, match=r"sets record\.lock\.duration\.ms itself"):
             stage.act(connector(stage), [READER], kind="configure", settings={"record.lock.duration.ms": "20000"})
         assert stage.ledger == []
         expire(stage.where, stage.group, member)
@@ -204,6 +205,6 @@ def test_what_the_broker_has_persisted_is_told_as_a_strip_and_step_by_step(
     assert [5, 9, "available", 1] in changed  # the first delivery's end, of which the present state says nothing
     assert changed.index(archived) < changed.index(done)
     assert told["steps"][-1]["strip"] == state["strip"]
-    with pytest.raises(CommandRefused, match="does not read"):
+    with pytest.raises(Refused, match="does not read"):
         find_timeline(worker, group, topic, 7, limit)
     close_idle_clients()

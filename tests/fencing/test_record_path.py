@@ -9,7 +9,8 @@ from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.api.schemas import INT64, STRING
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.records.errors import Stage
-from ringfence.fencing.records.record_path import GatheredOffsets, RecordPath
+from ringfence.fencing.records.prepared import GatheredOffsets
+from ringfence.fencing.records.record_path import RecordPath
 
 
 class Upper:

@@ -209,10 +209,10 @@ def test_a_copy_that_fails_does_not_disturb_the_task(stage: Stage, monkeypatch: 
 def test_two_attempts_in_turn_stay_exact(stage: Stage) -> None:
     made = ready(stage, transaction_boundary="interval", transaction_boundary_interval_ms="300")
     stage.start(Script(), made, worker=WORKER)
-    stage.wait_for(500)
+    stage.wait_for(200)
     newer = stage.start(Script(), made, attempt=2, worker=WORKER)
     before = len(stage.visible())
-    stage.wait_for(before + 500)
+    stage.wait_for(before + 200)
     newer.run.end()
     newer.ended()
     seen = stage.visible()

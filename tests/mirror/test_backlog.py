@@ -3,7 +3,7 @@
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.projection.backlog import Backlog
 from ringfence.projection.models import Minute, RecordTotals, SourceOffset
-from ringfence.projection.projector import Projection
+from ringfence.projection.topic_projection import Projection
 from tests.mirror.test_projection import project, running
 from tests.support import database
 from tests.support.topics import Topic

@@ -23,7 +23,7 @@ from ringfence.projection.models import (
     Worker,
 )
 from ringfence.projection.positions import Superseded, shown_offset
-from ringfence.projection.projector import Projection
+from ringfence.projection.topic_projection import Projection
 from tests.support.topics import Topic, connector, connector_status, generation, task_status
 
 C = ConnectorName("c")

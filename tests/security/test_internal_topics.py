@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.dead_letters import DeadLetters
@@ -13,6 +12,7 @@ from ringfence.engine.queries.topic_tail import last_records
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import end_offsets, topic_identity
 from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 from tests.security.site import Site
 from tests.support.names import unique
@@ -100,9 +100,9 @@ def test_the_records_of_one_are_shown_to_nobody(site: Site) -> None:
     try:
         for topic in ("connect-configs", "__consumer_offsets"):
             config = {"name": "team-a-old", "errors.deadletterqueue.topic.name": topic}
-            with pytest.raises(CommandRefused, match="its records are not shown"):
+            with pytest.raises(Refused, match="its records are not shown"):
                 last_records(topic, config, worker, access, Deadline.after(10), committed_only=True)
-            with pytest.raises(CommandRefused, match="its records are not shown"):
+            with pytest.raises(Refused, match="its records are not shown"):
                 DeadLetters(plugins, worker).page(config, "", "", None, Deadline.after(10), committed_only=True)
     finally:
         plugins.close()

@@ -12,7 +12,7 @@ import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-from ringfence import dispatch, messages
+from ringfence import messages, transport
 from ringfence.encryption import Keyring, Purpose, new_key
 from ringfence.fencing.clock import Deadline
 from ringfence.local.valkey import EmbeddedValkey
@@ -49,8 +49,8 @@ def worker(url: str) -> Iterator[Celery]:
 
 @pytest.fixture
 def store(url: str, monkeypatch: pytest.MonkeyPatch) -> redis.Redis:
-    monkeypatch.setattr(dispatch, "app", dispatch.client(url))
-    monkeypatch.setattr(dispatch, "results", dispatch.store(url))
+    monkeypatch.setattr(transport, "app", transport.client(url))
+    monkeypatch.setattr(transport, "results", transport.store(url))
     ran.clear()
     store = redis.Redis.from_url(url)
     for key in store.keys("celery-task-meta-*"):  # of the test before: nobody waited for them
@@ -60,7 +60,7 @@ def store(url: str, monkeypatch: pytest.MonkeyPatch) -> redis.Redis:
 
 def ask(kind: str) -> dict[str, Any]:
     arguments = {"command": {"kind": kind, "password": SECRET}, "deadline": time.time() + 30}
-    return dispatch._ask(COMMAND, QUEUE, arguments, Deadline.after(30), "an answer")
+    return transport.ask(COMMAND, QUEUE, arguments, Deadline.after(30), "an answer")
 
 
 def everything(store: redis.Redis) -> bytes:
@@ -94,7 +94,7 @@ def put(store: redis.Redis, message: dict[str, Any]) -> None:
 def captured(url: str, store: redis.Redis) -> dict[str, Any]:
     """A message of ours, as it lies in Redis."""
     body = {"kind": "captured", "password": SECRET}
-    sender = dispatch.client(url)
+    sender = transport.client(url)
     sender.send_task(COMMAND, kwargs={"command": body, "deadline": time.time() + 30}, queue="nobodys")
     raw = store.lpop("nobodys")
     assert isinstance(raw, bytes)
@@ -131,7 +131,7 @@ def test_a_message_cannot_be_sent_again_or_as_another_one(worker: Celery, store:
 def test_nothing_in_redis_can_be_read_and_an_answer_is_gone_once_it_is_read(
     worker: Celery, store: redis.Redis, url: str
 ) -> None:
-    sender = dispatch.client(url)
+    sender = transport.client(url)
     command = {"kind": "waits", "password": SECRET}
     sent = sender.send_task(COMMAND, kwargs={"command": command, "deadline": time.time()}, queue="nobodys")
     dump = everything(store)

@@ -1,23 +1,41 @@
 """A stand-in for the leader and the plugin process: answers at once, remembers what was asked.
 
-For codes and bodies only. What the real ones guarantee is tested with the real ones.
+It runs the real commands, and so the real plans, on topics that are lists. What it cannot know without Kafka or plugin
+code is canned. For codes and bodies only: what the real ones guarantee is tested with the real ones.
 """
 
 import base64
 import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, cast
 
 from ringfence.dispatch import CommandResult, Refused
-from ringfence.fencing.ids import ConnectorName
+from ringfence.engine.leader import plans
+from ringfence.engine.leader.commands import command_of
+from ringfence.engine.leader.plans import Plan, TaskConfigs
+from ringfence.engine.leader.written import Written
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.leader.term import TopicRecord
+from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.topics import status
 from ringfence.fencing.topics.active_topics import key_of
-from ringfence.fencing.topics.config_records import ConnectorRecord, TargetStateRecord
-from ringfence.fencing.topics.connector_state import TargetState
-from ringfence.fencing.topics.log_levels import LoggerRecord
-from ringfence.fencing.topics.status import Removed, State
-from ringfence.projection.models import ActiveTopic, GenerationRow, Task
-from ringfence.projection.projector import Projection
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import fold
+from ringfence.fencing.topics.config_records import TaskCountRecord
+from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.topics.status import Removed, State, StatusState
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.projection.models import GenerationRow, Task, Worker
+from ringfence.projection.topic_projection import Projection
+from ringfence.requests import commands
+from ringfence.requests.commands import Command
+from ringfence.requests.questions import Question
+from ringfence.worker_config import WorkerConfig
 from tests.support.topics import Topic, connector_status, generation, task_status
 
 PLUGIN = "VerifiableSource"
@@ -43,63 +61,44 @@ class FakeLeader:
     asked: list[tuple[str, str | None, dict[str, Any]]] = field(default_factory=list)
     refusal: Refused | None = None
     plugins_away: bool = False
-    busy: str = ""
-    """The connector that keeps a preview from its source."""
     java: list[tuple[str, bool]] = field(default_factory=list)
     """What was asked, and whether a Java plugin might be."""
+    busy: str = ""
+    """The connector that keeps a preview from its source."""
 
     def project(self) -> None:
         for role, topic in (("config", self.config), ("status", self.status), ("offsets", self.offsets)):
             projection = Projection(role, role, "id")
             projection.apply(topic.records[projection.start.get(0, 0) :], topic.end)
 
-    def command(
-        self, kind: str, connector: str | None, body: Mapping[str, Any], *, timeout: float = 90, user: str = ""
-    ) -> CommandResult:
-        self.asked.append((kind, connector, dict(body)))
+    def command(self, request: Command[Any], *, timeout: float = 90, user: str = "") -> CommandResult[Any]:
+        self.asked.append((request.name, request.on, request.body()))
         if self.refusal is not None:
             raise self.refusal
-        name = ConnectorName(connector or "")
-        written = [r.value for r in self.config.records if r.key == f"connector-{name}".encode()]
-        exists = bool(written) and written[-1] is not None
-        value: Any = None
-        if kind == "create":
-            if exists:
-                raise Refused(409, f"Connector {name} already exists")
-            self.config.config(ConnectorRecord(name, body["config"]))
-        elif kind == "configure":
-            value = {"created": not exists}
-            self.config.config(ConnectorRecord(name, body["config"]))
-        elif kind == "delete":
-            self.config.config(ConnectorRecord(name, None))
-        elif kind in ("pause", "resume", "stop"):
-            if not exists:
-                raise Refused(404, f"Unknown connector {name}")
-            target = {"pause": TargetState.PAUSED, "resume": TargetState.RUNNING, "stop": TargetState.STOPPED}[kind]
-            self.config.config(TargetStateRecord(name, target))
-        elif kind == "reset_topics":
-            for topic in list(ActiveTopic.objects.filter(connector=name).values_list("topic", flat=True)):
-                self.status.status(Removed(key_of(name, topic)))
-        elif kind == "set_log_level":
-            self.config.config(LoggerRecord(body["logger"], body["level"]))
-        elif kind == "fence_now":
-            first = len(self.config.records)
-            self.config.config(*generation(name, 2, first))
-            value = {"generation": first + 2}
-            self.project()
-            fenced = [{"id": f"g-{name}-{task}", "producer_id": 7 + task, "epoch": 4} for task in range(2)]
-            row = GenerationRow.objects.filter(connector=name, generation=first + 2)
-            assert row.update(stage="done", fenced=json.dumps(fenced)) == 1
-        elif kind == "fence_id":
-            return CommandResult(None, {"fenced": [{"id": body["id"], "producer_id": 7, "epoch": 4}]})
-        elif kind == "end_hanging":
-            return CommandResult(None, {"ended": self.hanging(name, 1, [], [])})
-        elif kind == "share_group":
-            return CommandResult(None, self.move_share_group(body))
-        elif kind == "ping":
-            return CommandResult(None, {"leader": "w1"})
+        canned = self._canned(request)
+        if canned is not None:
+            return CommandResult(None, canned)
+        outcome = command_of(request, FakeSide(self)).run(lambda done: None)
         self.project()
-        return CommandResult(len(self.config.records) - 1, value)
+        return CommandResult(outcome.offset if outcome.offset >= 0 else len(self.config.records) - 1, outcome.value)
+
+    def _canned(self, request: Command[Any]) -> dict[str, Any] | None:
+        """Of what the real one asks Kafka for."""
+        match request:
+            case commands.FenceId():
+                return {"fenced": [{"id": request.id, "producer_id": 7, "epoch": 4}]}
+            case commands.EndHanging():
+                return {"ended": self.hanging(request.connector, 1, [], [])}
+            case commands.ActOnShareGroup():
+                return self.move_share_group(request.group, request.act)
+            case commands.Fence():
+                return {}
+            case _:
+                return None
+
+    def ask(self, question: Question[Any], timeout: float | None = None) -> Any:
+        answer = getattr(self, {"list": "list_plugins", "offsets": "offsets_of"}.get(question.name, question.name))
+        return answer(**{field.name: getattr(question, field.name) for field in fields(question)})
 
     def start(self, name: str, tasks: int = 1, state: State = State.RUNNING) -> None:
         """As if the leader had made a generation and the tasks had reported."""
@@ -116,9 +115,7 @@ class FakeLeader:
         self.status.status(replace(status, since_ms=newest[1] + 1, **fields))
         self.project()
 
-    def validate(
-        self, plugin: str, config: Mapping[str, Any], *, java: bool, timeout: float = 30, ask_brokers: bool = True
-    ) -> dict[str, Any]:
+    def validate(self, plugin: str, config: Mapping[str, Any], java: bool, ask_brokers: bool = True) -> dict[str, Any]:
         self.java.append(("validate", java))
         if self.plugins_away:
             raise Refused(500, "Request timed out. It waited for a worker's plugin process.")
@@ -137,16 +134,14 @@ class FakeLeader:
         count = sum(bool(entry["value"]["errors"]) for entry in configs)
         return {"name": plugin, "error_count": count, "groups": ["Common"], "configs": configs}
 
-    def config_keys(
-        self, plugin: str, *, timeout: float = 30, common: bool = False, version: str | None = None
-    ) -> list[dict[str, Any]]:
+    def config_keys(self, plugin: str, common: bool = False, version: str | None = None) -> list[dict[str, Any]]:
         if self.plugins_away:
             raise Refused(503, "Redis does not answer", retry=True)
         if not plugin.endswith(PLUGIN):
             raise Refused(404, f"Unknown plugin {plugin}")
         return KEYS
 
-    def preflight(self, config: Mapping[str, str], *, java: bool, timeout: float = 30) -> list[dict[str, Any]]:
+    def preflight(self, config: Mapping[str, str], java: bool) -> list[dict[str, Any]]:
         self.java.append(("preflight", java))
         self.asked.append(("preflight", config.get("name"), dict(config)))
         if self.refusal is not None:
@@ -162,10 +157,8 @@ class FakeLeader:
         config: Mapping[str, str],
         secret: list[str],
         bounds: Mapping[str, float],
-        *,
         fresh: bool,
         java: bool,
-        timeout: float = 40,
     ) -> dict[str, Any]:
         self.java.append(("preview", java))
         self.asked.append(("preview", config.get("name"), {"config": dict(config), "secret": secret, "fresh": fresh}))
@@ -178,9 +171,7 @@ class FakeLeader:
         ended = {"polls": 3, "ended": "nothing", "note": "", "took_ms": 12, "from": [], "tasks": 1}
         return {**ended, "records": [record]}
 
-    def try_transforms(
-        self, config: Mapping[str, str], record: Mapping[str, Any], secret: list[str], *, timeout: float = 30
-    ) -> dict[str, Any]:
+    def try_transforms(self, config: Mapping[str, str], record: Mapping[str, Any], secret: list[str]) -> dict[str, Any]:
         self.asked.append(("try_transforms", config.get("name"), {"config": dict(config), "record": dict(record)}))
         if self.refusal is not None:
             raise self.refusal
@@ -192,7 +183,7 @@ class FakeLeader:
         walked = {"before": {**before, "value": quoted}, "steps": steps, "outcome": "written"}
         return {**walked, "written": {**after, "topic": "routed"}, "error": ""}
 
-    def dead_letters(self, asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    def dead_letters(self, **asked: Any) -> dict[str, Any]:
         self.asked.append(("dead_letters", asked["config"]["name"], dict(asked)))
         if self.refusal is not None:
             raise self.refusal
@@ -213,7 +204,7 @@ class FakeLeader:
         answer = {"topic": topic, "letters": letters, "partitions": edges, "partition_count": 1, "complete": True}
         return {**answer, "before": None if asked["before"] else [[0, 3]]}
 
-    def replay(self, asked: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    def replay(self, **asked: Any) -> dict[str, Any]:
         self.asked.append(("replay", asked["config"]["name"], dict(asked)))
         if self.refusal is not None:
             raise self.refusal
@@ -231,9 +222,7 @@ class FakeLeader:
         connector: str,
         tasks: int,
         config: Mapping[str, str],
-        *,
         earlier: Sequence[Mapping[str, str]] = (),
-        timeout: float = 30,
     ) -> list[dict[str, Any]]:
         before = {"earlier": [dict(one) for one in earlier]} if earlier else {}
         self.asked.append(("transactions", connector, {"tasks": tasks, **before}))
@@ -256,8 +245,6 @@ class FakeLeader:
         tasks: int,
         configs: Sequence[Mapping[str, str]],
         topics: Sequence[str],
-        *,
-        timeout: float = 30,
     ) -> list[dict[str, Any]]:
         self.asked.append(("hanging", connector, {"tasks": tasks, "topics": list(topics)}))
         if self.refusal is not None:
@@ -265,14 +252,14 @@ class FakeLeader:
         where = {"cluster": "k:9092", "topic": "t", "partition": 0, "start_offset": 12, "age_ms": 7_200_000}
         return [{**where, "producer_id": 7, "epoch": 3, "transactional_id": f"g-{connector}-0", "why_not": ""}]
 
-    def share_groups(self, *, timeout: float = 13) -> dict[str, Any]:
+    def share_groups(self) -> dict[str, Any]:
         self.asked.append(("share_groups", None, {}))
         if self.refusal is not None:
             raise self.refusal
         blank = {"state": "Empty", "members": 0, "topics": ["t"], "partitions": 1, "lag": 20, "problem": ""}
         return {"worker_group": "g", "groups": [{**blank, "group": name} for name in SHARE_GROUPS]}
 
-    def share_group(self, group: str, act: Mapping[str, Any] | None = None, *, timeout: float = 13) -> dict[str, Any]:
+    def share_group(self, group: str, act: Mapping[str, Any] | None = None) -> dict[str, Any]:
         self.asked.append(("share_group", group, {"act": act}))
         if self.refusal is not None:
             raise self.refusal
@@ -293,7 +280,7 @@ class FakeLeader:
         move = {"topic": "t", "topic_id": "id-of-t", "partition": 0, "first": 40, "end": 120, "start": 100, "to": to}
         return {"worker_group": "g", "members": members, "moves": [{**move, "forgets": act["kind"] != "alter"}]}
 
-    def share_timeline(self, group: str, topic: str, partition: int, *, timeout: float = 13) -> dict[str, Any]:
+    def share_timeline(self, group: str, topic: str, partition: int) -> dict[str, Any]:
         if self.refusal is not None:
             raise self.refusal
         blank: dict[str, Any] = {"start": 100, "archived": [], "cut": 0, "complete": 0}
@@ -303,18 +290,94 @@ class FakeLeader:
         place = {"topic": topic, "partition": partition, "end": 120, "whole": True, "left_out": 0}
         return {"worker_group": "g", **place, "steps": [first, then]}
 
-    def move_share_group(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def move_share_group(self, group: str, act: Mapping[str, Any]) -> dict[str, Any]:
         """As the leader answers."""
-        if body["act"]["kind"] == "configure":
-            settings = body["act"]["settings"].items()
+        if act["kind"] == "configure":
+            settings = act["settings"].items()
             return {"settings": [{"name": name, "value": value or "", "own": True} for name, value in settings]}
-        return {"moves": self.share_group(body["group"], body["act"])["moves"], "unsure": []}
+        return {"moves": self.share_group(group, act)["moves"], "unsure": []}
 
-    def offsets_of(self, connector: str, config: Mapping[str, str], *, timeout: float = 30) -> list[dict[str, Any]]:
+    def offsets_of(self, connector: str, config: Mapping[str, str]) -> list[dict[str, Any]]:
         self.asked.append(("offsets", connector, dict(config)))
         return [{"partition": {"id": 0}, "offset": {"seqno": 43}}]
 
-    def list_plugins(self, *, timeout: float = 30) -> list[dict[str, Any]]:
+    def list_plugins(self) -> list[dict[str, Any]]:
         return [
             {"class": PLUGIN, "type": "source", "version": "0.1.0", "names": [PLUGIN, JAVA_PLUGIN]},
         ]
+
+
+class FakeSide:
+    """What a command uses of the leader: topics that are lists, a plugin that makes no tasks, rounds that are over."""
+
+    def __init__(self, leader: FakeLeader) -> None:
+        self._leader = leader
+        self.limit = Deadline.after(90)
+        self.config = WorkerConfig.from_environment({})
+        rows = Worker.objects.values_list("worker", "incarnation", "slots")
+        self.members = [Member(WorkerId(worker), Incarnation(own), slots) for worker, own, slots in rows]
+
+    def state(self) -> ClusterState:
+        return fold(ClusterState(), cast(list[LogRecord], self._leader.config.records), "config")
+
+    def statuses(self) -> StatusState:
+        state = StatusState()
+        for entry in self._leader.status.records:
+            state = status.apply(state, status.decode(entry.key, entry.value))
+        return state
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000)
+
+    def write(self, plan: Plan) -> Written:
+        records = list(plan(self.state()))
+        for record in records:
+            assert not isinstance(record, TopicRecord)
+            self._leader.config.config(record)
+        return Written(self.state(), len(self._leader.config.records) - 1 if records else -1)
+
+    def wake(self) -> None: ...
+
+    def await_round(self, name: ConnectorName) -> None:
+        """It has fenced the ids of two tasks."""
+        generation = self.state().connector(name).generation
+        assert generation is not None
+        self._leader.config.config(TaskCountRecord(name, 2, generation))
+        self._leader.project()
+        fenced = [{"id": f"g-{name}-{task}", "producer_id": 7 + task, "epoch": 4} for task in range(2)]
+        row = GenerationRow.objects.filter(connector=name, generation=generation)
+        row.update(stage="done", fenced=json.dumps(fenced))
+
+    def resign(self) -> WorkerId:
+        return WorkerId("w2")
+
+    def retry_round(self, name: ConnectorName) -> None: ...
+
+    def make_tasks(
+        self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
+    ) -> TaskConfigs | None:
+        return None
+
+    def look_up_version(self, config: Mapping[str, str]) -> None: ...
+
+    def mark_started(self, name: ConnectorName, config_offset: int) -> None: ...
+
+    def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None: ...
+
+    def restart_instance(self, name: ConnectorName, *, only_failed: bool) -> None: ...
+
+    def forget_topics(self, name: ConnectorName) -> dict[int, int]:
+        for topic in sorted(self.statuses().topics.get(name, ())):
+            self._leader.status.status(Removed(key_of(name, topic)))
+        return {}
+
+    def plan_offsets(self, connector: ConnectorState, entries: list[Mapping[str, Any]] | None) -> tuple[Plan, bool]:
+        if connector.round_pending:  # a round takes no time here
+            self.await_round(connector.name)
+        return plans.alter_offsets(connector.name, [], SourceOffsets(connector.name), "offsets"), False
+
+    def plan_ledger(self, connector: ConnectorState, decide: object) -> Plan:
+        raise NotImplementedError
+
+    def ends_of_offsets(self) -> dict[int, int]:
+        return {}

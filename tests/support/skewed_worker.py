@@ -12,6 +12,7 @@ from typing import Any, cast  # noqa: E402
 from ringfence import redis_clock  # noqa: E402
 from ringfence.celery import app  # noqa: E402
 from ringfence.engine import celery_tasks as tasks  # noqa: E402
+from ringfence.engine.questions import Services  # noqa: E402
 from ringfence.fencing.clock import Deadline  # noqa: E402
 
 
@@ -27,7 +28,7 @@ class Plugins:
         return [{"class": "X"}]
 
 
-tasks.provide(cast(tasks.Services, type("Services", (), {"commands": Commands(), "plugins": Plugins()})()))
+tasks.provide(cast(Services, type("Services", (), {"commands": Commands(), "plugins": Plugins()})()))
 redis_clock.tell(sys.argv[2])
 worker = app.Worker(pool="threads", concurrency=2, queues=["leader", "plugins"], loglevel="WARNING", quiet=True)
 worker.start()

@@ -13,6 +13,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.dispatch import CommandResult, Refused
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import ActiveTopic, Connector, Task
+from ringfence.requests.commands import Command
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -74,11 +75,11 @@ def stopping(flights: FakeLeader, monkeypatch: pytest.MonkeyPatch, refused_kind:
     """A stop that has had its round, as the real one is answered then."""
     given = dispatch.command
 
-    def command(kind: str, connector: str | None, body: dict[str, Any], **more: Any) -> CommandResult:
-        if kind == refused_kind:
+    def command(request: Command[Any], **more: Any) -> CommandResult[Any]:
+        if request.name == refused_kind:
             raise Refused(409, "The plugin will not have it")
-        result = given(kind, connector, body, **more)
-        if kind == "stop":
+        result = given(request, **more)
+        if request.name == "stop":
             flights.start("flights", tasks=0)
         return result
 

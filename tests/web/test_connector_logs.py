@@ -10,7 +10,7 @@ from ringfence.fencing.topics.config_records import decode, encode
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.projection import log_rows
 from ringfence.projection.models import Connector, Event, LogLine
-from ringfence.projection.projector import Projection
+from ringfence.projection.topic_projection import Projection
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import Topic, connector

@@ -10,6 +10,7 @@ from django.test import Client
 from ringfence import dispatch
 from ringfence.audit.models import AuditEntry
 from ringfence.history.models import OffsetSnapshot
+from ringfence.requests.commands import Stop
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -20,7 +21,6 @@ TAB = "/ui/connectors/flights/offsets"
 
 @pytest.fixture
 def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
-    monkeypatch.setattr(dispatch, "offsets", leader.offsets_of)
     leader.config.config(connector("flights", topic="t"))
     leader.start("flights", tasks=2)
     for number in (1, 2):
@@ -31,7 +31,7 @@ def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
 
 @pytest.fixture
 def stopped(flights: FakeLeader) -> FakeLeader:
-    dispatch.command("stop", "flights", {})
+    dispatch.command(Stop("flights"))
     flights.start("flights", tasks=0)
     flights.asked.clear()
     return flights
@@ -175,5 +175,4 @@ def test_offsets_in_a_topic_of_its_own_are_read_by_a_worker(
     page = text(client.get("/ui/connectors/own/offsets"))
     assert "commits its offsets to a topic of its own" in page
     assert leader.asked == []
-    monkeypatch.setattr(dispatch, "offsets", leader.offsets_of)
     assert "&quot;seqno&quot;: 43" in text(client.get("/ui/connectors/own/offsets/edit", headers=FRAGMENT))

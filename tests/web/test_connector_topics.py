@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence import dispatch
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit.models import AuditEntry
@@ -39,7 +38,7 @@ def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     leader.start("flights")
     ActiveTopic.objects.create(connector="flights", topic="t", since_ms=5)
 
-    def last_records(topic: str, config: dict[str, str], *, committed_only: bool) -> dict[str, Any]:
+    def last_records(topic: str, config: dict[str, str], committed_only: bool) -> dict[str, Any]:
         leader.asked.append(("last_records", topic, {"committed_only": committed_only}))
         if leader.refusal is not None:
             raise leader.refusal
@@ -51,7 +50,7 @@ def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
         parts = [{"partition": 0, "first": 0, "stable": 6, "end": 8}]
         return {"records": found, "partitions": parts, "partition_count": 1, "complete": True}
 
-    monkeypatch.setattr(dispatch, "last_records", last_records)
+    monkeypatch.setattr(leader, "last_records", last_records, raising=False)
     return leader
 
 

@@ -12,7 +12,7 @@ import redis
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
 
-from ringfence import dispatch, messages
+from ringfence import messages, transport
 from ringfence.access.models import Grant, Token
 from ringfence.audit.models import AuditEntry
 from ringfence.console import waiting as queue
@@ -28,7 +28,6 @@ CONSOLE = "/console/connectors/flights"
 
 @pytest.fixture
 def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
-    monkeypatch.setattr(dispatch, "transactions", leader.transactions)
     monkeypatch.setattr("ringfence.console.stuck.waiting", list)
     leader.config.config(connector("flights", topic="t", **{"db.password": "hunter22"}))
     leader.start("flights", tasks=2)
@@ -269,9 +268,9 @@ def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
 ) -> None:
     store = redis.Redis.from_url(valkey.url)
     store.delete("leader")
-    monkeypatch.setattr(dispatch, "results", store)
+    monkeypatch.setattr(transport, "results", store)
     monkeypatch.setattr("ringfence.console.stuck.waiting", queue.waiting)
-    sender = dispatch.client(valkey.url)
+    sender = transport.client(valkey.url)
     command = {"kind": "create", "connector": "x", "user": "ann", "body": {"config": {"password": "hunter22"}}}
     sent = sender.send_task(
         "ringfence.leader.command", kwargs={"command": command, "deadline": time.time() + 60}, queue="leader"
@@ -295,9 +294,9 @@ def test_a_leader_that_is_quicker_keeps_its_command(
 ) -> None:
     store = redis.Redis.from_url(valkey.url)
     store.delete("leader")
-    monkeypatch.setattr(dispatch, "results", store)
+    monkeypatch.setattr(transport, "results", store)
     command = {"kind": "pause", "connector": "x", "body": {}}
-    sent = dispatch.client(valkey.url).send_task(
+    sent = transport.client(valkey.url).send_task(
         "ringfence.leader.command", kwargs={"command": command, "deadline": time.time() + 60}, queue="leader"
     )
     lrem = store.lrem

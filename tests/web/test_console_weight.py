@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from ringfence import dispatch
 from ringfence.access.models import Grant, Token
 from ringfence.audit.models import AuditEntry
 from ringfence.projection.models import ClusterInfo
@@ -31,7 +30,6 @@ HEADERS = 500
 @pytest.fixture
 def much(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     """Something to show for each page, and full pages of the lists."""
-    monkeypatch.setattr(dispatch, "transactions", leader.transactions)
     monkeypatch.setattr("ringfence.console.stuck.waiting", list)
     names = [f"flights-{number}" for number in range(50)]
     for name in names:

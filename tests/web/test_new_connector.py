@@ -10,13 +10,13 @@ import pytest
 from django.http import QueryDict
 from django.test import Client, override_settings
 
-from ringfence import dispatch
 from ringfence.connectors.api import Choice, ConfigDef, ConfigType, Importance, SourceConnector, SourceTask, Width
 from ringfence.connectors.plugins import PluginRegistry, describe
 from ringfence.dispatch import Refused
 from ringfence.engine.plugins.validation import validate
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector, SourceOffset
+from ringfence.requests.commands import Delete
 from ringfence.web.new.form_state import draft_of
 from ringfence.web.new.pasted_config import read_pasted
 from tests.api.test_rights import account, bearer
@@ -106,8 +106,8 @@ def rich(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
             raise Refused(404, f"Unknown plugin {plugin}")
         return validate(REGISTRY, plugin, config, exactly_once=True)
 
-    monkeypatch.setattr(dispatch, "validate", real)
-    monkeypatch.setattr(dispatch, "config_keys", lambda plugin, **_: RichConnector.config_def().infos())
+    monkeypatch.setattr(leader, "validate", real)
+    monkeypatch.setattr(leader, "config_keys", lambda plugin, **_: RichConnector.config_def().infos())
     return leader
 
 
@@ -136,7 +136,7 @@ def test_the_catalog_is_searched_and_tells_what_a_plugin_is(
         {"class": f"org.{name}", "type": "source", "version": "1", "names": [name], "documentation": words}
         for name, words in (("Lines", "Reads a file."), ("Rows", "Reads <tables>."))
     ]
-    monkeypatch.setattr(dispatch, "list_plugins", lambda: known)
+    monkeypatch.setattr(leader, "list_plugins", lambda: known)
     page = text(client.get("/ui/new"))
     assert "Reads a file." in page
     assert "Reads <tables>." in page
@@ -351,7 +351,7 @@ def test_offsets_under_the_name_are_told_and_can_be_deleted_first(client: Client
     client.post("/ui/new", sent, headers=FRAGMENT)
     assert [kind for kind, _, _ in rich.asked] == ["create"]
     assert "A connector of this name exists" in text(client.post("/ui/new/field?key=name", sent, headers=FRAGMENT))
-    rich.command("delete", "c", {})
+    rich.command(Delete("c"))
     rich.asked.clear()
     review = text(client.post("/ui/new/review", {**sent, "begin": "fresh"}, headers=FRAGMENT))
     assert "1 source offset under this name will be deleted" in review

@@ -231,9 +231,9 @@ def test_actions_are_posts_with_a_csrf_token(flights: FakeLeader) -> None:
     assert flights.asked == []
     strict.get("/ui/connectors/flights")
     token = strict.cookies["ringfence_csrf"].value
-    assert strict.post("/ui/connectors/flights/actions/stop", headers={"x-csrftoken": token}).status_code == 302
     assert strict.post("/ui/connectors/flights/tasks/0/restart", headers={"x-csrftoken": token}).status_code == 302
     assert flights.asked[-1] == ("restart_task", "flights", {"task": 0})
+    assert strict.post("/ui/connectors/flights/actions/stop", headers={"x-csrftoken": token}).status_code == 302
 
 
 def test_creating_from_the_form(client: Client, leader: FakeLeader) -> None:

@@ -3,8 +3,8 @@
 import pytest
 from django.test import Client
 
-from ringfence import dispatch
 from ringfence.dispatch import Refused
+from ringfence.requests.commands import Create
 from tests.support.leader import FakeLeader
 
 FORM = {"class": "VerifiableSource", "name": "c", "setting:topic": "t"}
@@ -27,7 +27,7 @@ def test_pasted_json_is_checked_too(client: Client, leader: FakeLeader) -> None:
 
 def test_a_configuration_that_is_edited_can_be_checked_before_it_is_saved(client: Client, leader: FakeLeader) -> None:
     stored = {"connector.class": "VerifiableSource", "name": "edited", "topic": "t", "pin": "hunter2"}
-    leader.command("create", "edited", {"config": stored})
+    leader.command(Create("edited", stored, "RUNNING"))
     assert 'hx-post="/ui/new/preflight"' in client.get("/ui/connectors/edited/edit").content.decode()
     form = {"name": "edited", "of": "edited", "editing": "1", "mode": "json"}
     edited = '{"connector.class": "VerifiableSource", "topic": "other", "pin": "[hidden]"}'
@@ -44,7 +44,7 @@ def test_what_refuses_the_configuration_looks_worse_than_a_warning(
     client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [{"name": "transaction timeout", "result": "failed", "message": "too long", "remedy": "", "key": ""}]
-    monkeypatch.setattr(dispatch, "preflight", lambda config, **_: found)
+    monkeypatch.setattr(leader, "preflight", lambda config, **_: found)
     page = client.post("/ui/new/preflight", FORM).content.decode()
     assert "the connector can be created" in page.replace("A warning: ", "")
     found[0]["decides"] = True  # type: ignore[assignment]

@@ -15,7 +15,7 @@ from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
-from ringfence.projection.projector import Projection
+from ringfence.projection.topic_projection import Projection
 from ringfence.web.connector import frame as connector_frame
 from ringfence.web.connector import tabs
 from ringfence.web.connector.transaction_lanes import PAGE_SIZE, SPAN_MS, WIDTH, lanes

@@ -15,6 +15,8 @@ from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
 from ringfence.heartbeats.look import look, read
 from ringfence.heartbeats.models import Freshness, Heartbeat
 from ringfence.projection.models import Task
+from ringfence.requests.commands import Pause
+from ringfence.requests.questions import Preflight
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -25,7 +27,7 @@ PAGES = (
 )  # fmt: skip
 ALWAYS = -3600.0
 """A beat of the future: a slow machine does not make it an old one."""
-_real_command, _real_preflight = dispatch.command, dispatch.preflight
+_real_command, _real_ask = dispatch.command, dispatch.ask
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +107,7 @@ def test_a_connector_on_a_silent_worker_is_unknown_and_another_is_not(client: Cl
 
 def test_what_nobody_would_carry_out_is_refused_at_once() -> None:
     beats("worker-1", 30)
-    for refused in (lambda: _real_command("pause", "flights", {}), lambda: _real_preflight({}, java=False)):
+    for refused in (lambda: _real_command(Pause("flights")), lambda: _real_ask(Preflight({}, java=False))):
         with pytest.raises(dispatch.Refused) as raised:
             refused()
         assert raised.value.status == 503

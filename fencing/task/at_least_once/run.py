@@ -13,7 +13,7 @@ learns that it is superseded sends nothing more, not even a batch that its plugi
 import logging
 
 from ringfence.connectors.api import SourceTask
-from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.idempotent import IdempotentProducer
@@ -22,21 +22,14 @@ from ringfence.fencing.task.at_least_once.offset_flush import OffsetFlush
 from ringfence.fencing.task.clients import fencing_connection, idempotent_producer
 from ringfence.fencing.task.context import TaskContext
 from ringfence.fencing.task.offsets import TaskOffsets
-from ringfence.fencing.task.plugin import Plugin, overrides
+from ringfence.fencing.task.plugin import overrides
 from ringfence.fencing.task.polling import Polling
-from ringfence.fencing.task.record_path_factory import record_path
-from ringfence.fencing.task.report import TaskReport
-from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.runtime import Superseded, TaskRuntime
 from ringfence.fencing.task.start_watch import READING_OFFSETS
-from ringfence.fencing.task.transactions import Counters
-from ringfence.fencing.task.view import DesiredState, TaskView
+from ringfence.fencing.task.view import DesiredState
 from ringfence.fencing.topics.status import State
 
 log = logging.getLogger(__name__)
-
-
-class _Superseded(Exception):
-    """The verdict said END while a batch was being sent."""
 
 
 class AtLeastOnceRun:
@@ -46,49 +39,30 @@ class AtLeastOnceRun:
     up) start it again from what is in Kafka.
     """
 
-    def __init__(
-        self,
-        spec: TaskSpec,
-        plugin: Plugin,
-        view: TaskView,
-        report: TaskReport,
-        counters: Counters,
-        clock: Clock,
-    ) -> None:
-        self._spec = spec
-        self._plugin = plugin
-        self._view = view
-        self._report = report
-        self._counters = counters
-        self._clock = clock
-        settings = spec.worker_settings
+    def __init__(self, runtime: TaskRuntime) -> None:
+        self._runtime = runtime
+        self._spec = runtime.spec
+        self._view = runtime.view
+        self._report = runtime.report
+        self._clock = runtime.clock
+        settings = runtime.spec.worker_settings
         self._interval_s = int(settings.get("offset.flush.interval.ms", "60000")) / 1000
         self._timeout_s = int(settings.get("offset.flush.timeout.ms", "5000")) / 1000
 
-    def run(self) -> None:
-        """Returns when the attempt shall end."""
-        if self._view.refresh(Deadline.after(60, self._clock)) is DesiredState.END:
-            return
+    def run(self) -> bool:
+        """True: it returns when the attempt shall end."""
+        runtime = self._runtime
+        if runtime.refresh():
+            return True
         self._fence_before()
         self._report.stage(READING_OFFSETS)
         kept = TaskOffsets(self._spec, self._clock, transactional=False)
         kept.prepare()
-        offsets = kept.read(
-            lambda: self._view.verdict is DesiredState.END, lambda far: self._report.starting(READING_OFFSETS, far)
-        )
-        self._view.check_topics(Deadline.after(60, self._clock))
-        plugin = self._plugin.make()
+        offsets = kept.read(runtime.is_superseded, runtime.report_reading)
+        self._view.check_topics(runtime.deadline())
+        plugin = runtime.plugin.make()
         copy = kept.copy(offsets, lambda text: self._report.stage("copying offsets", text))
-        path = record_path(
-            self._spec,
-            self._plugin,
-            kept.topic,
-            self._counters.measures,
-            self._clock,
-            self._view,
-            self._report,
-            self._stop_if_ended,
-        )
+        path = runtime.record_path(kept.topic)
         producer = idempotent_producer(self._spec)
         # The worker's topic with the worker's own rights, as in Kafka Connect: the connector's may not write it.
         writer = IdempotentProducer(self._spec.connection) if copy is None else idempotent_producer(self._spec)
@@ -96,7 +70,7 @@ class AtLeastOnceRun:
             writer,
             kept.topic,
             offsets,
-            self._counters.measures,
+            runtime.counters.measures,
             self._clock,
             timeout_s=self._timeout_s,
             copy=copy,
@@ -105,31 +79,29 @@ class AtLeastOnceRun:
             producer,
             flush,
             path,
-            self._counters,
+            runtime.counters,
             self._clock,
             keep_records=overrides(plugin, "commit_record"),
-            stopping=self._stop_if_ended,
+            stopping=runtime.require_current,
         )
         try:
+            # There are no transactions to define.
             plugin.context = TaskContext(
-                self._plugin.config,
+                runtime,
                 offsets,
-                self._plugin.convert.raw,
-                None,  # there are no transactions to define
-                self._view,
                 lambda: deliveries.due_in(self._interval_s),
-                self._clock,
-                self._report.gauges,
-                read_offsets=lambda: kept.read(lambda: self._view.verdict is DesiredState.END),
+                None,
+                read_offsets=lambda: kept.read(runtime.is_superseded),
             )
             self._report.stage("starting the plugin")
-            plugin.start(self._plugin.config)
+            plugin.start(runtime.plugin.config)
             self._report.running(State.RUNNING)
             self._work(plugin, deliveries)
+            return True
         finally:
             producer.close()
             flush.close()
-            self._counters.open_records = 0
+            runtime.counters.open_records = 0
             plugin.stop()
 
     def _fence_before(self) -> None:
@@ -146,14 +118,10 @@ class AtLeastOnceRun:
         except Fatal as error:
             log.warning("An attempt of %s in a transaction could not be fenced: %s", self._spec.task, error)
 
-    def _stop_if_ended(self) -> None:
-        if self._view.verdict is DesiredState.END:
-            raise _Superseded
-
     def _work(self, plugin: SourceTask, deliveries: Deliveries) -> None:
         try:
             self._poll_loop(plugin, deliveries)
-        except _Superseded:
+        except Superseded:
             self._finish(plugin, deliveries)
         except Exception:
             # What is acknowledged need not be read again after the failure.
@@ -164,7 +132,7 @@ class AtLeastOnceRun:
             raise
 
     def _poll_loop(self, plugin: SourceTask, deliveries: Deliveries) -> None:
-        polling = Polling(plugin, self._view, self._report, self._counters, self._clock)
+        polling = Polling(self._runtime, plugin)
         while True:
             verdict = self._view.verdict
             if verdict is not DesiredState.RUN:
@@ -176,7 +144,7 @@ class AtLeastOnceRun:
                 continue
             batch = polling.poll()
             if batch:
-                self._stop_if_ended()  # nobody fences this attempt: a batch that came too late must not go out
+                self._runtime.require_current()  # nobody fences it: a batch that came too late must not go out
                 deliveries.send(batch)
             self._report_acknowledged(plugin, deliveries, 0.0)
             deliveries.check()

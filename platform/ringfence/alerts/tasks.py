@@ -55,15 +55,16 @@ def watch_alone(holder: str, stop: threading.Event) -> None:
 
 def _somebody_leads() -> bool | None:
     """Whether a leader answers; None where Redis is away, which says nothing about it."""
-    from ringfence import dispatch
+    from ringfence import dispatch, transport
     from ringfence.heartbeats.look import look
+    from ringfence.requests.commands import Ping
 
     vitals = look.vitals()
     if vitals.known:
         return bool(vitals.leader)
     try:
-        dispatch.results.ping()
-        dispatch.command("ping", None, {}, timeout=_LEADER_SECONDS)
+        transport.results.ping()
+        dispatch.command(Ping(), timeout=_LEADER_SECONDS)
     except RedisError:
         return None
     except dispatch.Refused as refused:

@@ -4,47 +4,46 @@ It is created STOPPED, its offsets are moved, and only then it gets the state th
 without them.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.api import writing
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
+from ringfence.requests import commands
+from ringfence.requests.commands import Checked, Command
 
-_COMMANDS = {"RUNNING": "resume", "PAUSED": "pause"}
+_COMMANDS: Mapping[str, Callable[[str], Command[None]]] = {"RUNNING": commands.Resume, "PAUSED": commands.Pause}
 
 
 def create_at(
     name: str, config: Mapping[str, str], offsets: list[dict[str, object]], state: str, by: Principal
 ) -> None:
     """`offsets`: as `writing.offsets_of` gives them. Raises ConnectError and Refused."""
-    _create(name, config, state, by, "alter_offsets", {"offsets": offsets})
+    _create(name, config, state, by, commands.AlterOffsets(name, offsets))
 
 
 def create_fresh(name: str, config: Mapping[str, str], state: str, by: Principal) -> None:
     """Every offset that is left from an older connector of this name is deleted first."""
-    _create(name, config, state, by, "reset_offsets", {})
+    _create(name, config, state, by, commands.ResetOffsets(name))
 
 
-def _create(
-    name: str, config: Mapping[str, str], state: str, by: Principal, kind: str, body: Mapping[str, Any]
-) -> None:
+def _create(name: str, config: Mapping[str, str], state: str, by: Principal, move: Command[Checked]) -> None:
     writing.create(name, config, "STOPPED", by)
-    _move(name, kind, body, by.name)
+    _move(name, move, by.name)
     if state in _COMMANDS:
-        dispatch.command(_COMMANDS[state], name, {}, user=by.name)
+        dispatch.command(_COMMANDS[state](name), user=by.name)
 
 
-def _move(name: str, kind: str, body: Mapping[str, Any], user: str) -> None:
+def _move(name: str, move: Command[Checked], user: str) -> None:
     """Where the offsets are refused, the connector goes again; where the outcome is unknown, it stays STOPPED."""
     try:
-        dispatch.command(kind, name, body, user=user)
+        dispatch.command(move, user=user)
     except Refused as refused:
         if refused.status >= 500 and refused.status != 503:
             text = f"Connector {name} is created and STOPPED; whether it has its offsets is unknown: {refused.message}"
             raise ConnectError(refused.status, text) from refused
-        dispatch.command("delete", name, {}, user=user)
+        dispatch.command(commands.Delete(name), user=user)
         text = f"Connector {name} was not created: its offsets were refused. {refused.message}"
         raise ConnectError(refused.status, text) from refused

@@ -17,6 +17,7 @@ from ringfence.api.jsonbody import config_of, object_of, text_of
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
 from ringfence.http.errors import bad_request
+from ringfence.requests import commands
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
@@ -65,7 +66,7 @@ class Connector(ConnectView):
         return Response(reading.info_of(name, self.principal))
 
     def delete(self, request: Request, name: str) -> Response:
-        dispatch.command("delete", name, {}, user=self.user_name)
+        dispatch.command(commands.Delete(name), user=self.user_name)
         return Response(status=204)
 
 
@@ -109,7 +110,7 @@ class Fence(ConnectView):
         if not signature or not algorithm:
             raise bad_request(f"Internal request missing required signature: {SIGNATURE_HEADER} and {ALGORITHM_HEADER}")
         payload = base64.b64encode(self.raw_body).decode()
-        dispatch.command("fence", name, {"payload": payload, "signature": signature, "algorithm": algorithm})
+        dispatch.command(commands.Fence(name, payload, signature, algorithm))
         # Not before: anybody could fill the trail with requests that are not signed by a worker.
         address = address_of(request._request)
         record("fence", user="", via="signature", address=address, connector=name, outcome=Outcome.DONE, status=204)
@@ -121,12 +122,12 @@ class Restart(ConnectView):
 
     def post(self, request: Request, name: str) -> Response:
         include_tasks, only_failed = self.flag("includeTasks"), self.flag("onlyFailed")
-        flags = {"include_tasks": include_tasks, "only_failed": only_failed}
+        restart = commands.Restart(name, include_tasks, only_failed)
         if not (include_tasks or only_failed):
-            dispatch.command("restart", name, flags, user=self.user_name)
+            dispatch.command(restart, user=self.user_name)
             return Response(status=204)
         plan = writing.restart_plan(name, include_tasks=include_tasks, only_failed=only_failed)
-        dispatch.command("restart", name, flags, user=self.user_name)
+        dispatch.command(restart, user=self.user_name)
         return Response(plan, status=202)
 
 
@@ -134,7 +135,7 @@ class Pause(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command("pause", name, {}, user=self.user_name)
+        dispatch.command(commands.Pause(name), user=self.user_name)
         return Response(status=202)
 
 
@@ -142,7 +143,7 @@ class Resume(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command("resume", name, {}, user=self.user_name)
+        dispatch.command(commands.Resume(name), user=self.user_name)
         return Response(status=202)
 
 
@@ -150,7 +151,7 @@ class Stop(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command("stop", name, {}, user=self.user_name)
+        dispatch.command(commands.Stop(name), user=self.user_name)
         return Response(status=204)
 
 
@@ -172,7 +173,7 @@ class TaskRestart(ConnectView):
     access = {"POST": on_connector(Verb.OPERATE).writing()}
 
     def post(self, request: Request, name: str, task: int) -> Response:
-        dispatch.command("restart_task", name, {"task": task}, user=self.user_name)
+        dispatch.command(commands.RestartTask(name, task), user=self.user_name)
         return Response(status=204)
 
 
@@ -187,7 +188,7 @@ class TopicsReset(ConnectView):
     access = {"PUT": on_connector(Verb.OPERATE).writing()}
 
     def put(self, request: Request, name: str) -> Response:
-        dispatch.command("reset_topics", name, {}, user=self.user_name)
+        dispatch.command(commands.ResetTopics(name), user=self.user_name)
         return Response(status=202)
 
 

@@ -11,6 +11,7 @@ from ringfence.connectors.delivery_settings import DEAD_LETTERS
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
+from ringfence.requests.questions import ListDeadLetters, ReplayDeadLetters
 
 LEVELS: Final = ("read_committed", "read_uncommitted")
 STAGES: Final = ("TRANSFORMATION", "HEADER_CONVERTER", "KEY_CONVERTER", "VALUE_CONVERTER")
@@ -43,14 +44,9 @@ def find_dead_letters(
     if before and not _BEFORE.fullmatch(before):
         raise bad_request("before must be what the page before said: partition:offset,partition:offset…")
     config = _config(row)
-    asked = {
-        "config": config,
-        "stage": stage,
-        "by": by,
-        "before": [[int(number) for number in each.split(":")] for each in before.split(",")] if before else None,
-        "committed_only": level == LEVELS[0],
-    }
-    answer = dispatch.dead_letters(asked, READ_SECONDS)
+    older = [[int(number) for number in each.split(":")] for each in before.split(",")] if before else None
+    question = ListDeadLetters(config, stage, by, older, committed_only=level == LEVELS[0])
+    answer = dispatch.ask(question, READ_SECONDS)
     masker = Masker([row.class_name])
 
     def scrub(text: str) -> str:
@@ -60,8 +56,8 @@ def find_dead_letters(
         letter.update({key: scrub(letter[key]) for key in _TEXTS})
         letter.update({key: _scrub(letter[key], scrub) for key in ("key", "value")})
         letter["headers"] = [[name, _scrub(encoded, scrub), size] for name, encoded, size in letter["headers"]]
-    older = answer["before"]
-    answer["before"] = "" if older is None else ",".join(f"{partition}:{offset}" for partition, offset in older)
+    following = answer["before"] or ()
+    answer["before"] = ",".join(f"{partition}:{offset}" for partition, offset in following)
     answer["at_most"] = sum(max(0, each["end"] - each["first"]) for each in answer["partitions"])
     return answer
 
@@ -86,8 +82,7 @@ def replay(
     masker = Masker([row.class_name])
     secret = sorted(key for key in config if masker.secret(row.class_name, key))
     told = {"by": user, "at_ms": str(int(time.time() * 1000)), **({"reason": reason} if reason else {})}
-    asked = {"config": config, "chosen": chosen, "told": told, "secret": secret}
-    answer = dispatch.replay(asked, REPLAY_SECONDS)
+    answer = dispatch.ask(ReplayDeadLetters(config, chosen, told, secret), REPLAY_SECONDS)
     for result in answer["results"]:
         result["why"] = masker.scrub(result["why"], config)
     return answer

@@ -19,6 +19,7 @@ from ringfence.fencing.topics import log_levels
 from ringfence.fencing.topics.log_levels import LoggerLevel
 from ringfence.http.errors import bad_request, not_found
 from ringfence.log_levels import follower
+from ringfence.requests.commands import SetLogLevel
 
 
 def _body(level: LoggerLevel) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class Logger(ConnectView):
         self.tell(before={name: before.level if before else None}, after={name: level})
         if request.query_params.get("scope", "").lower() == "cluster":
             follower.look(now=True)  # so that this process has a stand that the new level comes after
-            dispatch.command("set_log_level", None, {"logger": name, "level": level}, user=self.user_name)
+            dispatch.command(SetLogLevel(name, level), user=self.user_name)
             follower.look(now=True)
             return Response(status=204)
         return Response(log_levels.set_level(name, level))

@@ -8,6 +8,7 @@ from ringfence import dispatch
 from ringfence.api import offset_snapshots
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import Connector
+from ringfence.requests.commands import AlterOffsets, ResetOffsets
 
 Entries = Sequence[Mapping[str, Any]]
 
@@ -45,14 +46,14 @@ def movable(row: Connector) -> bool:
 def alter(name: str, entries: Entries, user: str, why: str = "before the offsets were changed") -> Moved:
     """Set and delete offsets; those that no entry names stay. Raises Refused."""
     taken = offset_snapshots.before_a_change(name, user, why)
-    result = dispatch.command("alter_offsets", name, {"offsets": list(entries)}, user=user)
+    result = dispatch.command(AlterOffsets(name, list(entries)), user=user)
     return Moved(result.value, taken.number if taken else None)
 
 
 def reset(name: str, user: str) -> Moved:
     """Delete every offset. Raises Refused."""
     taken = offset_snapshots.before_a_change(name, user, "before the offsets were reset")
-    result = dispatch.command("reset_offsets", name, {}, user=user)
+    result = dispatch.command(ResetOffsets(name), user=user)
     return Moved(result.value, taken.number if taken else None)
 
 
@@ -60,5 +61,5 @@ def restore(name: str, wanted: OffsetSnapshot, user: str) -> tuple[Moved, list[d
     """Make the offsets what they were; with what was changed, as a preview shows it. Raises Refused."""
     before = offset_snapshots.take(name, user, f"before snapshot {wanted.number} was restored")
     changes = offset_snapshots.changes_to(wanted.entries, before.entries)
-    value = dispatch.command("alter_offsets", name, {"offsets": changes}, user=user).value if changes else None
+    value = dispatch.command(AlterOffsets(name, changes), user=user).value if changes else None
     return Moved(value, before.number), offset_snapshots.preview(changes, before.entries)

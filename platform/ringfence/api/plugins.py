@@ -20,6 +20,7 @@ from ringfence.connectors.catalog import find_part, parts
 from ringfence.dispatch import Refused
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import unmask
+from ringfence.requests.questions import ConfigKeys, ListPlugins, Validate
 
 _LATEST: Final = "latest"
 """The version that clients ask for when they mean the newest; one is installed."""
@@ -29,7 +30,7 @@ class Plugins(ConnectView):
     access = {"GET": somewhere(Verb.VIEW)}
 
     def get(self, request: Request) -> Response:
-        rows = [row for plugin in dispatch.list_plugins() for row in _connector_rows(plugin)]
+        rows = [row for plugin in dispatch.ask(ListPlugins()) for row in _connector_rows(plugin)]
         if not self.flag("connectorsOnly", default=True):
             rows += [_row(part.class_name, part.type, part.version) for part in parts()]
         return Response(rows)
@@ -54,7 +55,7 @@ class PluginConfig(ConnectView):
         if version == _LATEST:
             version = None
         try:
-            return Response(dispatch.config_keys(name, common=True, version=version))
+            return Response(dispatch.ask(ConfigKeys(name, common=True, version=version)))
         except Refused as refused:
             part = find_part(name)
             if refused.status != 404 or part is None:
@@ -74,7 +75,7 @@ class PluginValidate(ConnectView):
         self.authorise_masks(config)
         config = unmask(config, writing.read_stored_settings(config.get("name", "")))
         java = self.principal.may(Verb.JAVA_PLUGINS, config.get("name", ""))
-        found = dispatch.validate(name, {**given, **config}, java=java)
+        found = dispatch.ask(Validate(name, {**given, **config}, java))
         class_name = config.get("connector.class", name)
         writing.remember_secrets(class_name, found)
         found = topic_grants.add_to(found, config, self.principal)

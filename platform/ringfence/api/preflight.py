@@ -16,6 +16,7 @@ from ringfence.api.jsonbody import check_size, config_of
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker, unmask
 from ringfence.projection.slots import REMEDY, count_placed, count_slots
+from ringfence.requests import questions
 
 
 def checks_of(config: Mapping[str, str], by: Principal) -> list[dict[str, Any]]:
@@ -29,7 +30,7 @@ def checks_of(config: Mapping[str, str], by: Principal) -> list[dict[str, Any]]:
     masker = Masker([config["connector.class"]])
     found = [
         {name: masker.scrub(text, config) if isinstance(text, str) else text for name, text in check.items()}
-        for check in dispatch.preflight(config, java=by.may(Verb.JAVA_PLUGINS, config.get("name", "")))
+        for check in dispatch.ask(questions.Preflight(config, java=by.may(Verb.JAVA_PLUGINS, config.get("name", ""))))
     ]
     return [*found, _check_slots(config)]
 

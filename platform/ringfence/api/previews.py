@@ -10,6 +10,7 @@ from ringfence import dispatch
 from ringfence.api.jsonbody import check_size
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
+from ringfence.requests.questions import Preview, TryTransforms
 
 RECORDS, MOST_RECORDS = 10, 50
 SECONDS, MOST_SECONDS = 5.0, 15.0
@@ -38,7 +39,7 @@ def preview(
         raise bad_request(f"seconds must be above 0 and at most {MOST_SECONDS:g}.")
     masker = _masker(config)
     bounds = {"records": records, "bytes": MOST_BYTES, "seconds": seconds}
-    found = dispatch.preview(config, _secret(masker, config), bounds, fresh=fresh, java=java, timeout=seconds + 35.0)
+    found = dispatch.ask(Preview(config, _secret(masker, config), bounds, fresh, java), seconds + 35.0)
     if busy := found.get("busy"):
         raise ConnectError(409, _busy(str(busy), config["name"], may_see))
     return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))
@@ -47,7 +48,7 @@ def preview(
 def try_transforms(config: Settings, record: Mapping[str, Any]) -> dict[str, Any]:
     """`before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.trial`."""
     masker = _masker(config)
-    found = dispatch.try_transforms(config, record, _secret(masker, config))
+    found = dispatch.ask(TryTransforms(config, record, _secret(masker, config)))
     return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))
 
 

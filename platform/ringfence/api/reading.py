@@ -14,6 +14,7 @@ from ringfence.fencing.share.by_hand import merge
 from ringfence.http.errors import ConnectError, not_found
 from ringfence.http.masking import Masker, hide_all
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector, SourceOffset, Task
+from ringfence.requests.questions import ReadOffsets
 
 Json = dict[str, Any]
 
@@ -149,7 +150,7 @@ def offsets(name: str) -> Json:
     """`GET …/offsets`. The database follows the worker's topic only; where that may hold copies, a worker is asked."""
     row = connector(name)
     if may_keep_own_offsets(row.settings):
-        return {"offsets": dispatch.offsets(name, row.settings)}
+        return {"offsets": dispatch.ask(ReadOffsets(name, row.settings))}
     rows = SourceOffset.objects.filter(connector=name).order_by("partition").values_list("partition", "offset")
     found = [CommittedOffset(json.loads(part), json.loads(offset), b"") for part, offset in rows]
     shown = merge(ConnectorName(name), found)

@@ -16,6 +16,7 @@ from ringfence.dispatch import Refused
 from ringfence.http.errors import json_error
 from ringfence.projection import topic_memory
 from ringfence.projection.models import ClusterInfo
+from ringfence.requests.commands import Ping
 
 CONNECT_VERSION = "4.3.0"
 """The Kafka Connect whose API this is: clients decide by it which calls they may make."""
@@ -94,7 +95,7 @@ def _missing() -> tuple[str, bool]:
     if lost is not None:
         return lost.reason, True
     try:
-        dispatch.command("ping", None, {}, timeout=_PING_SECONDS)
+        dispatch.command(Ping(), timeout=_PING_SECONDS)
     except Refused as refused:
         return f"No leader answers yet. {refused.message}", False
     return "", False

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from ringfence import dispatch
@@ -11,7 +12,7 @@ from ringfence.api import reading, topic_grants
 from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
-from ringfence.dispatch import CommandResult, Refused
+from ringfence.dispatch import Refused
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import Partition, canonical
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
@@ -19,6 +20,8 @@ from ringfence.history import versions
 from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
 from ringfence.projection.models import Connector
+from ringfence.requests.commands import Configure, Create, Created
+from ringfence.requests.questions import Validate
 
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
 _PATCH_ATTEMPTS = 3
@@ -50,7 +53,7 @@ def validate(config: dict[str, str], by: Principal) -> None:
         shown = ", ".join(f"{key}={value}" for key, value in Masker().mask(config, "").items())
         raise bad_request(f"Connector config {{{shown}}} contains no connector type")
     try:
-        found = dispatch.validate(class_name, config, java=by.may(Verb.JAVA_PLUGINS, config["name"]))
+        found = dispatch.ask(Validate(class_name, config, java=by.may(Verb.JAVA_PLUGINS, config["name"])))
     except Refused as refused:
         if refused.status == 404:
             raise bad_request(refused.message) from refused  # the class is unknown, not the path
@@ -74,23 +77,23 @@ def read_stored_settings(name: str) -> dict[str, str]:
     return row.settings if row else {}
 
 
-def _write(kind: str, name: str, body: Mapping[str, Any], by: Principal) -> CommandResult:
+def _write(command: Create | Configure, by: Principal) -> Created:
     """Have a configuration written, with the topics that `by` may have it write to, and keep whose version it is."""
+    name = command.connector
     before = versions.newest_offset(name)
     token = limits([by.ceiling.topics])
     grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name), by.account, token)
-    limited = {"topic_grant": grant.to_value()} if by.account else {}
-    result = dispatch.command(kind, name, {**body, **limited}, user=by.name)
+    limited = replace(command, topic_grant=grant.to_value() if by.account else None)
+    result = dispatch.command(limited, user=by.name)
     versions.record_author(name, by.name, before, result.offset)
-    return result
+    return result.value
 
 
 def create(name: str, config: Mapping[str, str], initial_state: str, by: Principal) -> None:
     """Create a connector; `initial_state` as in INITIAL_STATES."""
     complete = with_name(name, unmask(config, {}))
     validate(complete, by)
-    body = {"config": complete, "initial_state": initial_state}
-    _write("create", name, body, by)
+    _write(Create(name, complete, initial_state), by)
 
 
 def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None = None) -> bool:
@@ -100,11 +103,7 @@ def configure(name: str, config: Mapping[str, str], by: Principal, expected: int
     """
     complete = with_name(name, unmask(config, read_stored_settings(name)))
     validate(complete, by)
-    body: dict[str, Any] = {"config": complete, "create": expected is None}
-    if expected is not None:
-        body["expected"] = expected
-    result = _write("configure", name, body, by)
-    return isinstance(result.value, dict) and bool(result.value.get("created"))
+    return _write(Configure(name, complete, create=expected is None, expected=expected), by)["created"]
 
 
 def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
@@ -119,9 +118,8 @@ def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
                 merged[key] = text_of(value, key)
         complete = with_name(name, unmask(merged, row.settings))
         validate(complete, by)
-        body = {"config": complete, "create": False, "expected": row.config_offset}
         try:
-            _write("configure", name, body, by)
+            _write(Configure(name, complete, create=False, expected=row.config_offset), by)
         except Refused as refused:
             if refused.status != 409 or attempt == _PATCH_ATTEMPTS:
                 raise

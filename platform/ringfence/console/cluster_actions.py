@@ -13,6 +13,7 @@ from ringfence.access.routes import everywhere, requires
 from ringfence.access.verbs import Verb
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
+from ringfence.requests.commands import DrainWorker, HandOver
 
 _both = require_http_methods(["GET", "POST"])
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
@@ -46,7 +47,7 @@ def hand_over(request: HttpRequest) -> HttpResponse:
     )
 
     def act(values: dict[str, Any]) -> ActionResult:
-        result = dispatch.command("hand_over", None, {"reason": values["reason"]}, user=principal_of(request).name)
+        result = dispatch.command(HandOver(values["reason"]), user=principal_of(request).name)
         return ActionResult(f"{result.value['leader']} leads now.")
 
     return run(request, sheet, act)
@@ -110,8 +111,7 @@ def undrain(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _set_drained(request: HttpRequest, worker: str, drained: bool, reason: str) -> ActionResult:
-    body = {"worker": worker, "drained": drained, "reason": reason}
-    dispatch.command("drain_worker", None, body, user=principal_of(request).name)
+    dispatch.command(DrainWorker(worker, drained, reason), user=principal_of(request).name)
     return ActionResult(f"{worker} takes no new tasks from now on." if drained else f"{worker} takes tasks again.")
 
 

@@ -19,6 +19,8 @@ from ringfence.console.open_now import OpenNow, open_now
 from ringfence.dispatch import Refused
 from ringfence.history import old_generations
 from ringfence.projection.models import Connector, GenerationRow, Task
+from ringfence.requests import commands
+from ringfence.requests.questions import DescribeTransactions
 
 _both = require_http_methods(["GET", "POST"])
 _FENCES = requires(GET=on_connector(Verb.FENCE), POST=on_connector(Verb.FENCE).writing())
@@ -82,8 +84,8 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     )
 
     def act(values: dict[str, Any]) -> ActionResult:
-        result = dispatch.command("fence_now", name, {"reason": values["reason"]}, user=_user(request))
-        generation = result.value.get("generation") if isinstance(result.value, dict) else None
+        result = dispatch.command(commands.FenceNow(name, values["reason"]), user=_user(request))
+        generation = result.value["generation"]
         fenced = [_line(each) for each in old_generations.fenced_ids(name, result.value)]
         listed = "Fenced:" if fenced else "Its tab Generations lists what was fenced."
         return ActionResult(f"The round is over, and generation {generation} starts. {listed}", fenced)
@@ -97,8 +99,8 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     """One transactional id: what ends a hanging transaction."""
     row = _find(name)
     try:
-        told = dispatch.transactions(
-            name, max(_ids_of(row), task + 1), row.settings, earlier=old_generations.earlier(row)
+        told = dispatch.ask(
+            DescribeTransactions(name, max(_ids_of(row), task + 1), row.settings, old_generations.earlier(row))
         )
     except Refused as refused:
         # Without Kafka's word on this id nobody knows what would be ended, nor the id's name.
@@ -128,8 +130,7 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     )  # fmt: skip
 
     def act(values: dict[str, Any]) -> ActionResult:
-        body = {"id": one["id"], "reason": values["reason"]}
-        result = dispatch.command("fence_id", name, body, user=_user(request))
+        result = dispatch.command(commands.FenceId(name, one["id"], values["reason"]), user=_user(request))
         return ActionResult(
             f"{one['id']} is fenced.", [_line(each) for each in old_generations.fenced_ids(name, result.value)]
         )
@@ -168,8 +169,8 @@ def restart(request: HttpRequest, name: str) -> HttpResponse:
 
     def act(values: dict[str, Any]) -> ActionResult:
         what = values["what"]
-        body = {"include_tasks": what != "instance", "only_failed": what == "failed", "reason": values["reason"]}
-        dispatch.command("restart", name, body, user=_user(request))
+        chosen = commands.Restart(name, what != "instance", what == "failed", values["reason"])
+        dispatch.command(chosen, user=_user(request))
         return ActionResult("The restart is requested: the tasks report when they run again.")
 
     return run(request, sheet, act)
@@ -189,7 +190,7 @@ def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
     sheet = ConfirmPage(f"Restart task {task} of {row.name}", "Restart the task", back, says, effects, connector=name)
 
     def act(values: dict[str, Any]) -> ActionResult:
-        dispatch.command("restart_task", name, {"task": task, "reason": values["reason"]}, user=_user(request))
+        dispatch.command(commands.RestartTask(name, task, values["reason"]), user=_user(request))
         return ActionResult(f"The restart of task {task} is requested.")
 
     return run(request, sheet, act)
@@ -212,7 +213,7 @@ def retry_round(request: HttpRequest, name: str) -> HttpResponse:
     )
 
     def act(values: dict[str, Any]) -> ActionResult:
-        dispatch.command("retry_round", name, {"reason": values["reason"]}, user=_user(request))
+        dispatch.command(commands.RetryRound(name, values["reason"]), user=_user(request))
         return ActionResult(
             "The leader tries the round now, if one is due. The connector's timeline says what comes of it."
         )

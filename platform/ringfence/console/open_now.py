@@ -7,6 +7,7 @@ from ringfence import dispatch
 from ringfence.dispatch import Refused
 from ringfence.history import old_generations
 from ringfence.projection.models import Connector, Task
+from ringfence.requests.questions import DescribeTransactions
 
 _SECONDS = 8.0
 
@@ -24,9 +25,7 @@ class OpenNow:
 def open_now(row: Connector, ids: int) -> OpenNow:
     """One question to a worker, for a page that is about to abort them."""
     try:
-        found = dispatch.transactions(
-            row.name, ids, row.settings, earlier=old_generations.earlier(row), timeout=_SECONDS
-        )
+        found = dispatch.ask(DescribeTransactions(row.name, ids, row.settings, old_generations.earlier(row)), _SECONDS)
     except Refused as refused:
         tasks = Task.objects.filter(connector=row.name, known=True, open_since_ms__gt=0).order_by("number")
         reported = [f"task {number}" for number in tasks.values_list("number", flat=True)]

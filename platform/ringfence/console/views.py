@@ -28,6 +28,7 @@ from ringfence.heartbeats.look import look
 from ringfence.history import old_generations
 from ringfence.projection.known_health import known_health, leader_of
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
+from ringfence.requests.questions import DescribeTransactions
 from ringfence.web.state_badges import look_of
 
 _PAGE = 50
@@ -180,8 +181,8 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
     counts = GenerationRow.objects.filter(connector=name).values_list("tasks", flat=True)
     trouble, found = "", []
     try:
-        found = dispatch.transactions(
-            name, max([row.task_count, *counts]), row.settings, earlier=old_generations.earlier(row)
+        found = dispatch.ask(
+            DescribeTransactions(name, max([row.task_count, *counts]), row.settings, old_generations.earlier(row))
         )
     except Refused as refused:
         trouble = refused.message

@@ -7,7 +7,7 @@ from typing import Any
 
 import redis
 
-from ringfence import dispatch, messages, redis_clock
+from ringfence import messages, redis_clock, transport
 from ringfence.dispatch import Refused
 
 _QUEUE = "leader"
@@ -31,8 +31,8 @@ class Waiting:
 def waiting() -> list[Waiting]:
     """Oldest first, at most 500. Raises `Refused` where Redis is away. Nothing of a command's body is shown."""
     try:
-        raw = dispatch.results.lrange(_QUEUE, -_MOST, -1)
-        now = redis_clock.now(dispatch.results)
+        raw = transport.results.lrange(_QUEUE, -_MOST, -1)
+        now = redis_clock.now(transport.results)
     except redis.RedisError as error:
         raise Refused(503, _AWAY.format(error=type(error).__name__)) from error
     assert isinstance(raw, list)
@@ -43,12 +43,12 @@ def waiting() -> list[Waiting]:
 def take_back(number: str, by: str) -> bool:
     """Take a command out of the queue; False where a leader has it already. Whoever waits for it is told."""
     try:
-        entries = dispatch.results.lrange(_QUEUE, 0, -1)
+        entries = transport.results.lrange(_QUEUE, 0, -1)
         assert isinstance(entries, list)
         for entry in entries:
             found = _read(entry, 0)
             if found is not None and found.id == number:
-                taken = dispatch.results.lrem(_QUEUE, 1, entry) == 1  # type: ignore[arg-type]
+                taken = transport.results.lrem(_QUEUE, 1, entry) == 1  # type: ignore[arg-type]
                 if taken:
                     _answer(number, by)
                 return taken
@@ -69,7 +69,7 @@ def _answer(number: str, by: str) -> None:
         "traceback": None,
         "children": [],
     }
-    dispatch.results.set(f"celery-task-meta-{number}", messages.encode(stored), ex=messages.ANSWER_SECONDS)
+    transport.results.set(f"celery-task-meta-{number}", messages.encode(stored), ex=messages.ANSWER_SECONDS)
 
 
 def _read(entry: Any, now: float) -> Waiting | None:

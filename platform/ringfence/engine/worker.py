@@ -21,10 +21,10 @@ from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.engine.celery_host import CeleryHost
-from ringfence.engine.celery_tasks import Services, provide
+from ringfence.engine.celery_tasks import provide
 from ringfence.engine.leader.command_service import CommandService
-from ringfence.engine.leader.members import worker_modes
-from ringfence.engine.leader.thread import Leader, identity
+from ringfence.engine.leader.members import identity, worker_modes
+from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
 from ringfence.engine.preflight.topic_rules import TopicRules
@@ -33,6 +33,7 @@ from ringfence.engine.projection_membership import ProjectionMembership
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
+from ringfence.engine.questions import Services
 from ringfence.engine.spark.child_environment import let_go
 from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.engine.spark.driver import SparkHost
@@ -169,7 +170,7 @@ class Worker:
             config.number("offsets.view.max.bytes"),
         )
         leader.append(Leader(config, record, plugins, reporter, view, ids))
-        commands = CommandService(leader[0], plugins, reporter, self._connection, config.offsets_topic)
+        commands = CommandService(leader[0], plugins, reporter, self._connection)
 
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)

@@ -5,11 +5,13 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 
+from ringfence import dispatch
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.connectors.secret_names import secret_by_name
-from ringfence.dispatch import Refused, config_keys
 from ringfence.http.errors import bad_request
 from ringfence.projection.models import PluginSecrets
+from ringfence.requests.questions import ConfigKeys
+from ringfence.requests.refused import Refused
 
 # `${file:/etc/x:password}`: says where a secret is, and is none itself.
 _REFERENCE = re.compile(r"^\s*\$\{[^{}]+\}\s*$")
@@ -97,7 +99,7 @@ def _look_up(class_name: str) -> frozenset[str] | None:
     if time.monotonic() < _asked_in_vain.get(class_name, 0.0):
         return None
     try:
-        keys = config_keys(class_name, timeout=_LOOK_UP_SECONDS)
+        keys = dispatch.ask(ConfigKeys(class_name), _LOOK_UP_SECONDS)
     except Refused:
         _asked_in_vain[class_name] = time.monotonic() + _SILENCE_SECONDS
         return None

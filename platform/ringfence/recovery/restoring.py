@@ -12,14 +12,14 @@ steps 4 and 6). Once workers lead again, a fencing round of each connector does 
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ringfence.engine.platform_topics import present, recall, specs
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError, Invalid, Retriable
-from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import create_topics
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.groups import group_members
@@ -34,22 +34,18 @@ from ringfence.fencing.topics.config_records import (
     ConfigRecord,
     ConnectorRecord,
     TargetStateRecord,
-    TaskCountRecord,
 )
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.copies import ConnectorCopy, Copy
+from ringfence.recovery.restored_records import connector_records, count_ids, count_records
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
-
-NO_GENERATION_YET = Generation(0)
-"""Of a restored count record: a round is due, since the record at offset 0 is never a commit."""
 
 _SESSION_SECONDS = 20.0
 _SEAT_SECONDS = 60.0
@@ -112,7 +108,7 @@ class Restore:
         stop = plan.offsets_lost and not resume
         with self._term(deadline) as term:  # 3
             fenced = self._fence([one.target for one in copy.connectors.values()], deadline)  # 4
-            counts = _counts(self._config.group_id, copy.connectors, fenced)
+            counts = count_ids(self._config.group_id, copy.connectors, fenced)
             ids = self._ids_of_now(deadline)
 
             def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:  # 5
@@ -121,7 +117,9 @@ class Restore:
                 there = [] if plan.connectors else list(state.existing())
                 written: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
                 for name, one in plan.connectors.items():
-                    written += _connector(ConnectorName(name), one, max(counts.get(name, 0), one.tasks), stop=stop)
+                    written += connector_records(
+                        ConnectorName(name), one, max(counts.get(name, 0), one.tasks), stop=stop
+                    )
                 for existing in there:  # the config topic is there, and offsets come back: a new generation for all
                     written.append(ConnectorRecord(existing.name, existing.config))
                     if stop:
@@ -144,7 +142,7 @@ class Restore:
         with self._term(deadline) as term:
             state = term.state
             fenced = self._fence([target_of(one.config or {}) for one in state.existing()], deadline)
-            counts = _counts(self._config.group_id, state.connectors, fenced)
+            counts = count_ids(self._config.group_id, state.connectors, fenced)
             ids = self._ids_of_now(deadline)
 
             def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:
@@ -152,7 +150,7 @@ class Restore:
                 for one in state.existing():  # a new generation of each: its round fences what was seen of it
                     held = one.count.tasks if one.count else 0
                     tasks = max(counts.get(one.name, 0), held, one.commit.tasks if one.commit else 0)
-                    written += [*_count(one.name, tasks, target_of(one.config or {}))]
+                    written += [*count_records(one.name, tasks, target_of(one.config or {}))]
                     written.append(ConnectorRecord(one.name, one.config))
                 return written
 
@@ -293,25 +291,3 @@ class Restore:
         reporter = Reporter(self._connection, self._config.status_topic, self._config.events_topic)
         reporter.status(ids)
         reporter.flush(10)
-
-
-def _count(name: ConnectorName, tasks: int, target: Mapping[str, str]) -> list[ConfigRecord]:
-    return [TaskCountRecord(name, tasks, None), TaskCountRecord(name, tasks, NO_GENERATION_YET, target)]
-
-
-def _connector(name: ConnectorName, one: ConnectorCopy, tasks: int, *, stop: bool) -> list[ConfigRecord]:
-    """Its configuration without a task set, which the next leader makes; a round is due before its tasks start."""
-    state = TargetState.STOPPED if stop else one.state
-    grant = [TopicGrantRecord(name, one.topics, one.saved_by)] if one.topics else []
-    return [*_count(name, tasks, one.target), *grant, TargetStateRecord(name, state), ConnectorRecord(name, one.config)]
-
-
-def _counts(group_id: str, names: Container[str], fenced: Sequence[str]) -> dict[str, int]:
-    """For each connector, how many of its ids there may be: from the highest task number that a coordinator knows."""
-    counts: dict[str, int] = {}
-    for one in fenced:
-        head, _, number = one.rpartition("-")
-        name = head.removeprefix(f"{group_id}-")
-        if name in names and number.isascii() and number.isdigit():
-            counts[name] = max(counts.get(name, 0), int(number) + 1)
-    return counts

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -15,6 +14,8 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
+from ringfence.requests import commands
+from ringfence.requests.commands import Command
 from ringfence.web.views import is_fragment
 
 
@@ -23,28 +24,25 @@ class Action:
     """A button: its name in the path, the leader's command, the verb it needs, what to say once it is written."""
 
     name: str
-    kind: str
+    command: Callable[[str], Command[None]]
     verb: Verb
-    body: dict[str, Any]
     told: str
 
 
 ACTIONS = (
-    Action("pause", "pause", Verb.OPERATE, {}, "Pause requested. Tasks commit what they have, then rest."),
-    Action("resume", "resume", Verb.OPERATE, {}, "Resume requested."),
-    Action("stop", "stop", Verb.OPERATE, {}, "Stop requested. Tasks commit what they have, then end."),
+    Action("pause", commands.Pause, Verb.OPERATE, "Pause requested. Tasks commit what they have, then rest."),
+    Action("resume", commands.Resume, Verb.OPERATE, "Resume requested."),
+    Action("stop", commands.Stop, Verb.OPERATE, "Stop requested. Tasks commit what they have, then end."),
     Action(
         "restart",
-        "restart",
+        lambda name: commands.Restart(name, include_tasks=True, only_failed=False),
         Verb.OPERATE,
-        {"include_tasks": True, "only_failed": False},
         "Restart of all tasks requested.",
     ),
     Action(
         "restart-failed",
-        "restart",
+        lambda name: commands.Restart(name, include_tasks=True, only_failed=True),
         Verb.OPERATE,
-        {"include_tasks": True, "only_failed": True},
         "Restart of the failed tasks requested.",
     ),
 )
@@ -56,7 +54,7 @@ def view_of(chosen: Action) -> Callable[[HttpRequest, str], HttpResponse]:
     @requires(POST=on_connector(chosen.verb).writing())
     @require_POST
     def act(request: HttpRequest, name: str) -> HttpResponse:
-        return _carry_out(request, name, chosen.kind, chosen.body, chosen.told)
+        return _carry_out(request, name, chosen.command(name), chosen.told)
 
     return act
 
@@ -65,12 +63,12 @@ def view_of(chosen: Action) -> Callable[[HttpRequest, str], HttpResponse]:
 @require_POST
 def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
     """Start one task again."""
-    return _carry_out(request, name, "restart_task", {"task": task}, f"Restart of task {task} requested.")
+    return _carry_out(request, name, commands.RestartTask(name, task), f"Restart of task {task} requested.")
 
 
-def _carry_out(request: HttpRequest, name: str, kind: str, body: dict[str, Any], told: str) -> HttpResponse:
+def _carry_out(request: HttpRequest, name: str, command: Command[None], told: str) -> HttpResponse:
     try:
-        dispatch.command(kind, name, body, user=principal_of(request).name)
+        dispatch.command(command, user=principal_of(request).name)
     except Refused as refused:
         return _answer(request, name, "bad", refused.message, refused.status)
     return _answer(request, name, "motion", told, 200)

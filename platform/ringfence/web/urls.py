@@ -18,7 +18,7 @@ from ringfence.web.connector import tasks as connector_tasks
 from ringfence.web.connector import topics as connector_topics
 from ringfence.web.lists import bulk
 from ringfence.web.lists import pages as lists
-from ringfence.web.live import streams as live
+from ringfence.web.live.events_view import events
 from ringfence.web.new import create, preflight, review
 from ringfence.web.new import form as filling
 from ringfence.web.share_groups import pages as share_pages
@@ -72,7 +72,7 @@ urlpatterns = [
     path("/share-groups/<name:name>", share_pages.share_group),
     path("/share-groups/<name:name>/timeline", share_pages.timeline),
     path("/workers", views.workers),
-    path("/events", live.events),
+    path("/events", events),
     path("/vital-signs", vital_signs.vital_signs),
     path("/login", login.Login.as_view()),
     path("/logout", requires(POST=ANYONE)(LogoutView.as_view(next_page="/ui/login"))),

@@ -19,7 +19,6 @@ from ringfence.connectors.java.connector import JavaSourceConnector, java_connec
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.process import JavaEnded, JavaFailure
 from ringfence.connectors.java.task import JavaSourceTask, java_task_class
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.java_permission import check_permission
 from ringfence.fencing.task.gauges import Gauges
@@ -27,6 +26,7 @@ from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.local.cache import cache_root
 from ringfence.local.jars import KAFKA_CONNECT, resolve
 from ringfence.local.java_host import compiler
+from ringfence.requests.refused import Refused
 from tests.support.java_plugins import runtime_of
 from tests.support.waiting import eventually
 
@@ -294,7 +294,7 @@ def test_a_java_plugin_takes_a_permission_of_its_own(plugins: Path) -> None:
     )
     try:
         for name in (CLASS, "Hostile"):
-            with pytest.raises(CommandRefused, match="you need the permission java-plugins") as refused:
+            with pytest.raises(Refused, match="you need the permission java-plugins") as refused:
                 check_permission(host, name, java=False)
             assert refused.value.status == 403
             check_permission(host, name, java=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ringfence.engine.leader import commands
+from ringfence.engine.leader import plans, restart_plans
 from ringfence.fencing.ids import Incarnation, TaskId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.topics.connector_state import Placement, TargetState
@@ -67,19 +67,19 @@ class Cluster:
         to = self.leaders[self._owner if leader is None else leader]
         match kind:
             case "create":
-                to.command(commands.create(C, config, TargetState.RUNNING, configs))
+                to.command(plans.create(C, config, TargetState.RUNNING, configs))
             case "configure":
-                to.command(commands.configure(C, config, configs, None))
+                to.command(plans.configure(C, config, configs, None))
             case "resume":
-                to.command(commands.resume(C, configs))
+                to.command(plans.resume(C, configs))
             case "pause":
-                to.command(commands.pause(C))
+                to.command(plans.pause(C))
             case "stop":
-                to.command(commands.stop(C))
+                to.command(plans.stop(C))
             case "delete":
-                to.command(commands.delete(C))
+                to.command(plans.delete(C))
             case "restart":
-                to.command(commands.restart_task(C, tasks - 1))
+                to.command(restart_plans.restart_task(C, tasks - 1))
             case "reset":
                 to.command(to.reset())
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ringfence.engine.leader import commands
-from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.engine.leader import plans
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import leader_transactional_id, task_transactional_id
 from ringfence.fencing.leader import reconcile as decisions
@@ -18,6 +17,7 @@ from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import TargetState, TaskCount
+from ringfence.requests.refused import Refused
 from tests.fencing.model.kafka import Fenced, OldGeneration
 from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, wait_for_init
 
@@ -153,7 +153,7 @@ class Leader:
             yield from self._read()
             try:
                 records = list(plan(self._state))
-            except (Conflict, CommandRefused):
+            except (Conflict, Refused):
                 return
             if not records:
                 return
@@ -196,7 +196,7 @@ class Leader:
         for name in due.tasks_wanted:
             connector = self._state.connector(name)
             count = int((connector.config or {})["n"])
-            self._jobs.append(self._write(commands.task_set(C, connector.config_offset, task_configs(count))))
+            self._jobs.append(self._write(plans.task_set(C, connector.config_offset, task_configs(count))))
 
     def _due(self, state: ClusterState) -> decisions.Steps:
         return decisions.decide(
@@ -243,7 +243,7 @@ class Leader:
     def reset(self) -> Callable[[ClusterState], Records]:
         """Delete all source offsets."""
         known = _Keys(C)
-        plan = commands.alter_offsets(C, [({"p": p}, None) for p in PARTITIONS], known, "offsets")
+        plan = plans.alter_offsets(C, [({"p": p}, None) for p in PARTITIONS], known, "offsets")
 
         def early(state: ClusterState) -> Records:
             connector = state.connector(C)

@@ -15,6 +15,8 @@ from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partitio
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger_records import State, decode_state
 from ringfence.projection.models import Connector
+from ringfence.requests.commands import ActOnShareGroup
+from ringfence.requests.questions import DescribeShareGroup
 
 _NAMED = 10
 Act = Mapping[str, Any]
@@ -62,7 +64,7 @@ def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
 
 def foresee(readers: Readers, group: str, act: Act) -> Foreseen:
     """Changes nothing. Raises Refused."""
-    told = dispatch.share_group(group, act)
+    told = dispatch.ask(DescribeShareGroup(group, dict(act)))
     connectors = readers.of(group)
     moves = _count([PartitionMove(**each) for each in told["moves"]], connectors)
     refusal = _refusal(group, connectors, told["members"])
@@ -129,7 +131,7 @@ def configure(
     request: HttpRequest, readers: Readers, group: str, settings: Mapping[str, str | None], reason: str
 ) -> list[dict[str, Any]]:
     """Set the group's own settings, None for the broker's; all of them afterwards. Raises Refused."""
-    before = dispatch.share_group(group)["settings"]
+    before = dispatch.ask(DescribeShareGroup(group))["settings"]
     after: list[dict[str, Any]] = _command(
         request, readers, group, {"kind": "configure", "settings": dict(settings)}, reason
     )["settings"]
@@ -144,11 +146,9 @@ def _own(settings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def _command(request: HttpRequest, readers: Readers, group: str, act: Act, reason: str) -> dict[str, Any]:
     connectors = list(readers.of(group))
-    body = {"group": group, "act": dict(act), "owners": connectors, "reason": reason}
     connector = connectors[0] if connectors else None
-    value = dispatch.command("share_group", connector, body, user=principal_of(request).name).value
-    assert isinstance(value, dict)
-    return value
+    command = ActOnShareGroup(group, dict(act), connectors, reason, connector)
+    return dispatch.command(command, user=principal_of(request).name).value
 
 
 def only_changes(foreseen: Foreseen) -> Foreseen:

@@ -10,6 +10,7 @@ from ringfence import dispatch
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.dispatch import Refused
 from ringfence.history.models import ShareGroupAnswer
+from ringfence.requests.questions import DescribeShareGroup, ListShareGroups
 
 LIST = ""
 KEPT = 500
@@ -26,14 +27,14 @@ class Seen:
     status: int = 200
 
 
-def ask_for_list(timeout: float = dispatch.TAIL_TIMEOUT) -> dict[str, Any]:
+def ask_for_list(timeout: float | None = None) -> dict[str, Any]:
     """All share groups, now. Raises Refused."""
-    return _keep(LIST, dispatch.share_groups(timeout=timeout))
+    return _keep(LIST, dispatch.ask(ListShareGroups(), timeout))
 
 
-def ask_for_one(group: str, timeout: float = dispatch.TAIL_TIMEOUT) -> dict[str, Any]:
+def ask_for_one(group: str, timeout: float | None = None) -> dict[str, Any]:
     """One share group, now. Raises Refused, 404 where it is not there."""
-    return _keep(group, dispatch.share_group(group, timeout=timeout))
+    return _keep(group, dispatch.ask(DescribeShareGroup(group), timeout))
 
 
 def look_at_list(timeout: float) -> Seen:

@@ -1,6 +1,7 @@
 """`/api/v1/bulk/…`: one action on many connectors, with a result for each; none holds up the others."""
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from rest_framework import serializers
@@ -12,6 +13,8 @@ from ringfence.access.verbs import Verb
 from ringfence.api.v1.base import V1View
 from ringfence.bulk import MOST, command, each
 from ringfence.http.errors import bad_request
+from ringfence.requests import commands
+from ringfence.requests.commands import Command
 
 
 class ResultShape(serializers.Serializer[Any]):
@@ -40,12 +43,11 @@ class Bulk(V1View):
 
     shape = ResultsShape
     takes = {"POST": NamesShape}
-    kind: ClassVar[str]
     verb: ClassVar[Verb]
 
-    def body_of(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The command's body."""
-        return {}
+    @abstractmethod
+    def command_of(self, fields: Mapping[str, Any]) -> Callable[[str], Command[None]]:
+        """What is sent for each connector."""
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
@@ -55,24 +57,33 @@ class Bulk(V1View):
             raise bad_request("connectors must be a list of names.")
         if not 0 < len(names) <= MOST or len(set(names)) < len(names):
             raise bad_request(f"connectors must hold 1 to {MOST} names, each once.")
-        work = command(self.kind, self.body_of(fields), self.user_name)
+        work = command(self.command_of(fields), self.user_name)
         results = each(self.request._request, names, [self.verb], work)
         return Response({"results": [result.fields() for result in results]})
 
 
 class BulkPause(Bulk):
     access = {"POST": somewhere(Verb.OPERATE).writing()}
-    kind, verb = "pause", Verb.OPERATE
+    verb = Verb.OPERATE
+
+    def command_of(self, fields: Mapping[str, Any]) -> Callable[[str], Command[None]]:
+        return commands.Pause
 
 
 class BulkResume(Bulk):
     access = {"POST": somewhere(Verb.OPERATE).writing()}
-    kind, verb = "resume", Verb.OPERATE
+    verb = Verb.OPERATE
+
+    def command_of(self, fields: Mapping[str, Any]) -> Callable[[str], Command[None]]:
+        return commands.Resume
 
 
 class BulkStop(Bulk):
     access = {"POST": somewhere(Verb.OPERATE).writing()}
-    kind, verb = "stop", Verb.OPERATE
+    verb = Verb.OPERATE
+
+    def command_of(self, fields: Mapping[str, Any]) -> Callable[[str], Command[None]]:
+        return commands.Stop
 
 
 class BulkRestart(Bulk):
@@ -80,15 +91,18 @@ class BulkRestart(Bulk):
 
     access = {"POST": somewhere(Verb.OPERATE).writing()}
     takes = {"POST": RestartNamesShape}
-    kind, verb = "restart", Verb.OPERATE
+    verb = Verb.OPERATE
 
-    def body_of(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def command_of(self, fields: Mapping[str, Any]) -> Callable[[str], Command[None]]:
         only_failed = fields.get("only_failed", False)
         if not isinstance(only_failed, bool):
             raise bad_request("only_failed must be true or false.")
-        return {"include_tasks": True, "only_failed": only_failed}
+        return lambda name: commands.Restart(name, include_tasks=True, only_failed=only_failed)
 
 
 class BulkDelete(Bulk):
     access = {"POST": somewhere(Verb.DELETE).writing()}
-    kind, verb = "delete", Verb.DELETE
+    verb = Verb.DELETE
+
+    def command_of(self, fields: Mapping[str, Any]) -> Callable[[str], Command[None]]:
+        return commands.Delete

@@ -20,6 +20,7 @@ from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.log_rows import severity_of
 from ringfence.projection.models import Connector, LogLine
+from ringfence.requests.commands import SetConnectorLogLevel
 
 MOST_MINUTES = 24 * 60
 
@@ -44,10 +45,10 @@ def set_level(name: str, level: str, minutes: int, user: str) -> int:
     if not 1 <= minutes <= MOST_MINUTES:
         raise bad_request(f"minutes must be an integer from 1 to {MOST_MINUTES}.")
     if level == DEFAULT:
-        dispatch.command("set_connector_log_level", name, {"level": None}, user=user)
+        dispatch.command(SetConnectorLogLevel(name, None), user=user)
         return 0
     until_ms = int(time.time() * 1000) + minutes * 60_000
-    dispatch.command("set_connector_log_level", name, {"level": level, "until_ms": until_ms}, user=user)
+    dispatch.command(SetConnectorLogLevel(name, level, until_ms), user=user)
     return until_ms
 
 

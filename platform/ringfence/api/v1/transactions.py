@@ -3,6 +3,7 @@
 Ending a transaction by hand is fencing its id: Kafka aborts what is open, and whoever held it can commit nothing more.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
@@ -17,6 +18,8 @@ from ringfence.api.v1.base import FLAG, V1View, require_reason
 from ringfence.api.v1.connectors import FencedShape
 from ringfence.history import old_generations
 from ringfence.http.errors import bad_request
+from ringfence.requests import commands
+from ringfence.requests.questions import DescribeTransactions, FindHanging
 
 _LARGEST_ID = 300
 
@@ -78,8 +81,8 @@ class Transactions(V1View):
         if asked.get("open", "true") not in ("true", "false"):
             raise bad_request("open must be true or false.")
         row = reading.connector(name)
-        found = dispatch.transactions(
-            name, old_generations.ids(row), row.settings, earlier=old_generations.earlier(row)
+        found = dispatch.ask(
+            DescribeTransactions(name, old_generations.ids(row), row.settings, old_generations.earlier(row))
         )
         if "open" in asked:
             found = [each for each in found if each["open"] is (asked["open"] == "true")]
@@ -126,9 +129,9 @@ class Hanging(V1View):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         row = reading.connector(name)
-        found = dispatch.hanging(
-            name, old_generations.ids(row), [row.settings, *old_generations.earlier(row)], old_generations.topics(row)
-        )
+        configs = [row.settings, *old_generations.earlier(row)]
+        question = FindHanging(name, old_generations.ids(row), configs, sorted(old_generations.topics(row)))
+        found = dispatch.ask(question)
         return Response(HangingShape({"connector": name, "hanging": found}).data)
 
     def post(self, request: Request, name: str) -> Response:
@@ -137,24 +140,22 @@ class Hanging(V1View):
         reason, topic = require_reason(fields), fields.get("topic")
         if not isinstance(topic, str) or not topic:
             raise bad_request("topic must be the name of one.")
-        numbers = {key: fields.get(key) for key in ("partition", "producer_id")}
-        for key, value in numbers.items():
-            if type(value) is not int or not 0 <= value < 2**63:
-                raise bad_request(f"{key} must be an integer: GET …/transactions/hanging lists what hangs.")
+        partition, producer_id = (_number(fields, key) for key in ("partition", "producer_id"))
         row = reading.connector(name)
         self.tell_reason(reason)
-        body = {
-            "reason": reason,
-            "topic": topic,
-            **numbers,
-            "tasks": old_generations.ids(row),
-            "topics": old_generations.topics(row),
-        }
-        result = dispatch.command(
-            "end_hanging", name, {**body, "earlier": old_generations.earlier(row)}, user=self.user_name
+        tasks, topics = old_generations.ids(row), old_generations.topics(row)
+        wanted = commands.EndHanging(
+            name, reason, topic, partition, producer_id, tasks, topics, old_generations.earlier(row)
         )
-        ended = result.value["ended"] if isinstance(result.value, dict) else []
+        ended = dispatch.command(wanted, user=self.user_name).value["ended"]
         return Response(HangingShape({"connector": name, "hanging": ended}).data)
+
+
+def _number(fields: Mapping[str, Any], key: str) -> int:
+    value = fields.get(key)
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise bad_request(f"{key} must be an integer: GET …/transactions/hanging lists what hangs.")
+    return value
 
 
 class Fence(V1View):
@@ -178,11 +179,10 @@ class Fence(V1View):
             wanted = fields["transactional_id"]
             if not isinstance(wanted, str) or not wanted or len(wanted) > _LARGEST_ID + len(name):
                 raise bad_request("transactional_id must be one of the connector's: GET …/transactions lists them.")
-            result = dispatch.command("fence_id", name, {"id": wanted, "reason": reason}, user=self.user_name)
+            one = dispatch.command(commands.FenceId(name, wanted, reason), user=self.user_name).value
+            generation, shown = None, old_generations.fenced_ids(name, one)
         else:
-            more = {} if wait else {"wait": False}
-            result = dispatch.command("fence_now", name, {"reason": reason, **more}, user=self.user_name)
-        generation = result.value.get("generation") if isinstance(result.value, dict) else None
-        shown = old_generations.fenced_ids(name, result.value)
+            made = dispatch.command(commands.FenceNow(name, reason, wait), user=self.user_name).value
+            generation, shown = made["generation"], old_generations.fenced_ids(name, made)
         answer = FenceAnswerShape({"connector": name, "generation": generation, "fenced": shown}).data
         return Response(answer, status=200 if wait else 202)

@@ -18,12 +18,12 @@ from django.db import close_old_connections
 from ringfence.access.identify import rights_of
 from ringfence.access.principal import Right
 from ringfence.access.verbs import Verb
-from ringfence.engine.leader.command_refused import CommandRefused
-from ringfence.engine.leader.commands import Plan, regrant
-from ringfence.engine.leader.jobs import Written
+from ringfence.engine.leader.plans import Plan, regrant
+from ringfence.engine.leader.written import Written
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.requests.refused import Refused
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class GrantWatch:
         self,
         leads: Callable[[], bool],
         state: Callable[[], ClusterState],
-        submit: "Callable[[Plan, Deadline, Callable[[], bool]], Future[Written]]",
+        submit: "Callable[[Plan, Deadline], Future[Written]]",
     ) -> None:
         self._leads = leads
         self._state = state
@@ -72,13 +72,13 @@ class GrantWatch:
                 continue
             try:
                 self.look()
-            except (CommandRefused, DatabaseError, TimeoutError) as error:
+            except (Refused, DatabaseError, TimeoutError) as error:
                 log.info("The topics of grants are compared again: %s", error)
             finally:
                 close_old_connections()
 
     def look(self) -> None:
-        """Once. Raises `CommandRefused` where this worker does not lead any more, or the write failed."""
+        """Once. Raises `Refused` where this worker does not lead any more, or the write failed."""
         grants = [one.topic_grant for one in self._state().existing() if one.topic_grant and one.topic_grant.user]
         if not grants:
             return
@@ -86,9 +86,4 @@ class GrantWatch:
             log.info(
                 "Connector %s may write to %s now, as %s may", after.connector, str(after) or "all topics", after.user
             )
-            deadline = Deadline.after(_WRITE_SECONDS)
-            self._submit(regrant(before, after), deadline, _is_expired(deadline)).result(_WRITE_SECONDS)
-
-
-def _is_expired(deadline: Deadline) -> Callable[[], bool]:
-    return lambda: deadline.expired
+            self._submit(regrant(before, after), Deadline.after(_WRITE_SECONDS)).result(_WRITE_SECONDS)

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ringfence.connectors.kafka_settings.java_names import servers
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.hanging_transactions import SLACK_MS, topics_of
 from ringfence.engine.queries.transactional_ids import clusters, first_that_may
 from ringfence.fencing.clock import Deadline
@@ -28,6 +27,7 @@ from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import by_hand
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list
         config = connector.config or {}
         try:
             reached = clusters(connector.name, [config], worker)
-        except CommandRefused as refusal:
+        except Refused as refusal:
             log.info("Hanging transactions of %s are not looked for: %s", connector.name, refusal)
             continue
         for ways in reached:
@@ -100,7 +100,7 @@ def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list
 
 
 def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[Found]:
-    """What hangs there; what is safe to end is ended. Raises `CommandRefused` where nobody may look.
+    """What hangs there; what is safe to end is ended. Raises `Refused` where nobody may look.
 
     hung_ms(cluster, one): for how long it has been seen to hang.
     """
@@ -177,7 +177,7 @@ class HangingWatch:
             for place in places_of(state, active, self._worker):
                 try:
                     found += look(place, self._worker.group_id, self._hung_ms)
-                except CommandRefused as refusal:
+                except Refused as refusal:
                     log.info("%s", refusal)
         except Exception:
             # The root of the look: what it does is no condition of leading.
@@ -210,3 +210,14 @@ def report_ended(reporter: Reporter, connector: str, one: Hanging, by: str) -> N
         start_offset=one.start_offset,
         message=one.told,
     )
+
+
+def report_found(reporter: Reporter, found: list[Found]) -> None:
+    """Events for those that were ended, and one that says what is left."""
+    for one in found:
+        if one.ended:
+            connector = one.connectors[0] if len(one.connectors) == 1 else ""
+            report_ended(reporter, connector, one.one, "leader")
+    left = [one.describe() for one in found if not one.ended]
+    message = f"{len(left)} left" if left else "none"
+    reporter.event("hanging", stage="found", hanging=left, message=message)

@@ -2,15 +2,15 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.session_keys import SessionKeys, SignatureCheck
+from ringfence.requests.commands import Fence
+from ringfence.requests.refused import Refused
 
 _WRITE_SECONDS = 20.0
 
@@ -22,59 +22,52 @@ def rotate_key(term: Term, keys: SessionKeys, now_ms: int) -> None:
         term.write(lambda state: [made] if keys.due(state.session_key, now_ms) else [], Deadline.after(_WRITE_SECONDS))
 
 
-def check_signature(keys: SessionKeys, state: ClusterState, body: Mapping[str, Any]) -> None:
-    """Raises `CommandRefused` in Kafka Connect's words unless the request was signed with the newest key.
-
-    body: payload (base64 of the request's own), signature, algorithm.
-    """
-    algorithm = str(body["algorithm"])
+def check_signature(keys: SessionKeys, state: ClusterState, request: Fence) -> None:
+    """Raises `Refused` in Kafka Connect's words unless the request was signed with the newest key."""
+    algorithm = request.algorithm
     try:
-        payload = base64.b64decode(str(body["payload"]), validate=True)
+        payload = base64.b64decode(request.payload, validate=True)
     except binascii.Error:
-        raise CommandRefused(400, "The request's body did not arrive whole. Send it again") from None
-    match keys.verdict(state.session_key, payload, str(body["signature"]), algorithm):
+        raise Refused(400, "The request's body did not arrive whole. Send it again") from None
+    match keys.verdict(state.session_key, payload, request.signature, algorithm):
         case SignatureCheck.VALID:
             return
         case SignatureCheck.UNSUPPORTED:
-            raise CommandRefused(
+            raise Refused(
                 400,
                 f"This worker does not support the '{algorithm}' key signing algorithm. Use one of "
                 "inter.worker.verification.algorithms",
             )
         case SignatureCheck.MALFORMED:
-            raise CommandRefused(400, "X-Connect-Authorization must be the base64 of the body's HMAC")
+            raise Refused(400, "X-Connect-Authorization must be the base64 of the body's HMAC")
         case SignatureCheck.NO_KEY:
-            raise CommandRefused(
+            raise Refused(
                 503,
                 "This worker is still starting up and has not been able to write a session key to the config topic "
                 "yet. Send the request again",
                 passing=True,
             )
         case SignatureCheck.INVALID:
-            raise CommandRefused(
+            raise Refused(
                 403,
                 "Internal request contained invalid signature. Sign the body with the newest session-key of the "
                 "config topic: it may have been rotated",
             )
 
 
-def fence(
-    state: ClusterState, name: ConnectorName, await_round: Callable[[ConnectorName, Deadline], None], limit: Deadline
-) -> None:
+def fence(state: ClusterState, name: ConnectorName, await_round: Callable[[ConnectorName], None]) -> None:
     """Answer when the round of the connector's newest generation is over. 404 where there is no such connector.
 
     The reconcile loop has begun a round that is due by itself; none is begun where none is due.
     """
     if name not in state:
-        raise CommandRefused(404, f"Connector {name} not found")
+        raise Refused(404, f"Connector {name} not found")
     if state.connector(name).tasks_stale:
-        raise CommandRefused(
-            409, "Cannot complete request momentarily due to stale configuration. Send it again", retry=True
-        )
+        raise Refused(409, "Cannot complete request momentarily due to stale configuration. Send it again", retry=True)
     try:
-        await_round(name, limit)
-    except CommandRefused as late:
-        raise CommandRefused(
+        await_round(name)
+    except Refused as late:
+        raise Refused(
             500,
             f"Request timed out: the old tasks of {name} are still being fenced. It is tried again until it succeeds; "
             "the connector's fencing events say what stops it",

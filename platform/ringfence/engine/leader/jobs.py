@@ -6,18 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from ringfence.engine.leader.command_refused import CommandRefused
-from ringfence.engine.leader.commands import Plan
+from ringfence.engine.leader.plans import Plan, Records
+from ringfence.engine.leader.written import Written
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The outcome of a plan: the state with it, and the offset of its last record, -1 where nothing was due."""
-
-    state: ClusterState
-    offset: int
+from ringfence.requests.refused import Refused
 
 
 @dataclass(slots=True)
@@ -26,13 +19,12 @@ class Job:
 
     plan: Plan
     deadline: Deadline
-    expired: Callable[[], bool]
     result: "Future[Written]" = field(default_factory=Future)
 
-    def due(self, state: ClusterState) -> object:
-        """The plan's answer; a `CommandRefused` where it comes too late."""
-        if self.expired():
-            raise CommandRefused(500, "Request timed out before it was carried out: nothing was changed. Send it again")
+    def due(self, state: ClusterState) -> Records:
+        """The plan's answer; a `Refused` where it comes too late."""
+        if self.deadline.expired:
+            raise Refused(500, "Request timed out before it was carried out: nothing was changed. Send it again")
         return self.plan(state)
 
 
@@ -68,7 +60,7 @@ class Jobs:
         except queue.Empty:
             return None
 
-    def refuse(self, refusal: Callable[[], CommandRefused]) -> None:
+    def refuse(self, refusal: Callable[[], Refused]) -> None:
         """Answer all that wait."""
         while self._again or not self._new.empty():
             job = self._again.popleft() if self._again else self._new.get_nowait()

@@ -5,12 +5,13 @@ import time
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.ids import parse_member_client_id
+from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
 from ringfence.fencing.kafka.groups import group_members
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.modes import parse_mode
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
+from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
@@ -54,3 +55,10 @@ def is_member(connection: Connection, group_id: str, worker: str) -> bool:
     """Whether a worker of this id sits in the group. Raises as `group_members`."""
     found = group_members(connection, group_id, Deadline.after(_ASKED_SECONDS))
     return worker in [parsed[0] for member in found if (parsed := parse_member_client_id(member.client_id))]
+
+
+def identity(
+    worker: str, incarnation: str, config: WorkerConfig, slots: int, version: str, now_ms: int
+) -> WorkerRecord:
+    """This worker's record."""
+    return WorkerRecord(WorkerId(worker), Incarnation(incarnation), config.mode, slots, version, now_ms)

@@ -8,9 +8,8 @@ that failed on the way may be sent again.
 
 from collections.abc import Sequence
 
-from ringfence.engine.leader import commands
-from ringfence.engine.leader.command_refused import CommandRefused
-from ringfence.engine.leader.commands import Plan
+from ringfence.engine.leader import plans
+from ringfence.engine.leader.plans import Plan
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError, Invalid, UnknownOutcome
@@ -19,12 +18,13 @@ from ringfence.fencing.offsets.alteration import Records
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, encode_value
 from ringfence.fencing.share.by_hand import expand
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.requests.refused import Refused
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 
 
 class OffsetAlteration:
-    """One request. Raises `CommandRefused`."""
+    """One request. Raises `Refused`."""
 
     def __init__(
         self, offsets: ConnectorOffsets, name: ConnectorName, connector: ConnectorState, limit: Deadline
@@ -38,9 +38,9 @@ class OffsetAlteration:
             self._stores = offsets.prepare(self._config, limit)
             self._known = offsets.read(name, self._stores, limit)
         except Invalid as error:
-            raise CommandRefused(400, f"The offsets of connector {name} cannot be reached: {error}") from error
+            raise Refused(400, f"The offsets of connector {name} cannot be reached: {error}") from error
         except FencingError as error:
-            raise CommandRefused(
+            raise Refused(
                 500, f"The offsets of connector {name} cannot be read, nothing was changed: {error}"
             ) from error
 
@@ -58,29 +58,27 @@ class OffsetAlteration:
         changes = expand(changes, self._known.all())
         worker = self._known.gaps
         if worker is None:
-            return commands.alter_offsets(self._name, changes, self._known, self._stores.effective.name)
+            return plans.alter_offsets(self._name, changes, self._known, self._stores.effective.name)
         if changes:
             self._write(changes)
-        return commands.alter_offsets(self._name, changes, worker, self._stores.worker.name)
+        return plans.alter_offsets(self._name, changes, worker, self._stores.worker.name)
 
     def _write(self, changes: Changes) -> None:
         def decide(state: ConnectorState, found: SourceOffsets) -> Records:
             if state.config_offset != self._connector.config_offset:
-                raise Conflict(commands.CHANGED)
-            commands.movable(state)
+                raise Conflict(plans.CHANGED)
+            plans.require_movable(state)
             return [(found.key_of(partition), encode_value(offset)) for partition, offset in changes]
 
-        commands.movable(self._connector)
+        plans.require_movable(self._connector)
         topic = self._stores.effective.name
         try:
             self._offsets.write(self._name, self._config, self._stores, decide, self._limit)
         except Conflict as error:
-            raise CommandRefused(409, str(error), retry=True) from error
+            raise Refused(409, str(error), retry=True) from error
         except UnknownOutcome as error:
-            raise CommandRefused(
+            raise Refused(
                 500, f"Request timed out. Whether topic {topic} was written is unknown, look again: {error}"
             ) from error
         except FencingError as error:
-            raise CommandRefused(
-                500, f"Topic {topic} could not be written, its offsets are as they were: {error}"
-            ) from error
+            raise Refused(500, f"Topic {topic} could not be written, its offsets are as they were: {error}") from error

@@ -11,12 +11,12 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import WorkerId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
+from ringfence.requests.refused import Refused
 
 _PATIENCE_SECONDS = 20.0
 _AWAY_SECONDS = _PATIENCE_SECONDS + 15.0
@@ -39,15 +39,15 @@ class Resignation:
         self._asked: Future[WorkerId] | None = None
 
     def ask(self, members: list[Member], limit: Deadline) -> WorkerId:
-        """Resign; who leads then. Raises `CommandRefused`, also where nobody else can lead."""
+        """Resign; who leads then. Raises `Refused`, also where nobody else can lead."""
         if all(member.incarnation == self._worker.incarnation for member in members):
-            raise CommandRefused(409, _ALONE)
+            raise Refused(409, _ALONE)
         with self._lock:
             self._asked = asked = self._asked or Future()
         try:
             return asked.result(limit.remaining)
         except FutureTimeout:
-            raise CommandRefused(500, _LATE) from None
+            raise Refused(500, _LATE) from None
 
     def due(self) -> bool:
         """Whether the seat shall be left. From here on the worker says that it is away for a moment only."""
@@ -73,7 +73,7 @@ class Resignation:
                     asked.set_result(successor)
                     return
                 time.sleep(_POLL_SECONDS)
-            asked.set_exception(CommandRefused(500, _NOBODY.format(seconds=_PATIENCE_SECONDS)))
+            asked.set_exception(Refused(500, _NOBODY.format(seconds=_PATIENCE_SECONDS)))
         finally:
             with self._lock:
                 self._asked = None

@@ -114,7 +114,7 @@ class RoundRunner:
         log.warning("The fencing round of %s failed, again in %.2f s: %s", round_.connector, pause, error)
         return pause
 
-    def hurry(self, connector: ConnectorName) -> None:
+    def retry_now(self, connector: ConnectorName) -> None:
         """Somebody has mended what stopped its round: the pause before the next try is over. Any thread."""
         for key in [key for key in self._not_before if key[0] == connector]:
             self._not_before.pop(key, None)

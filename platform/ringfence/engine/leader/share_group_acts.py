@@ -12,8 +12,7 @@ from typing import Any
 from ringfence.connectors.builtin.kafka_source.settings import SOURCE_SERVERS
 from ringfence.connectors.kafka_settings import share_group
 from ringfence.connectors.kafka_settings.java_names import servers
-from ringfence.engine.leader import commands
-from ringfence.engine.leader.command_refused import CommandRefused
+from ringfence.engine.leader import plans
 from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
@@ -28,6 +27,8 @@ from ringfence.fencing.share.ledger_records import TOPIC, State, encode_state
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.requests.commands import ActOnShareGroup
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 Changes = Sequence[tuple[Partition, Offset | None]]
@@ -56,26 +57,25 @@ def describe_members(members: Sequence[ShareGroupMember]) -> str:
 
 
 class ShareGroupAct:
-    """One act on one group. Raises `CommandRefused`."""
+    """One act on one group. Raises `Refused`."""
 
-    def __init__(self, state: ClusterState, body: Mapping[str, Any], worker: WorkerConfig, limit: Deadline) -> None:
-        """body: `group`, `act` as in `share_groups.find_moves` (and kind `configure` with `settings`), and `owners`:
-        the connectors for which the sender has looked at the permissions."""
-        self._group = str(body["group"])
-        self._act = body["act"]
+    def __init__(self, state: ClusterState, asked: ActOnShareGroup, worker: WorkerConfig, limit: Deadline) -> None:
+        """`act` as in `share_groups.find_moves`, and kind `configure` with `settings`."""
+        self._group = asked.group
+        self._act: Mapping[str, Any] = asked.act
         self._worker = worker
         self._limit = limit
         self._connection = share_groups.connection_of(worker)
         self._owners = owners(state, self._group, worker)
-        if sorted(each.name for each in self._owners) != sorted(body["owners"]):
-            raise CommandRefused(
+        if sorted(each.name for each in self._owners) != sorted(asked.owners):
+            raise Refused(
                 409,
                 f"The connectors that read share group {self._group} have just changed: nothing was done",
                 retry=True,
             )
         if len(self._owners) > 1:
             named = ", ".join(each.name for each in self._owners)
-            raise CommandRefused(
+            raise Refused(
                 409,
                 f"The connectors {named} read share group {self._group}, which is for one: nothing was done. Give each "
                 f"its own by {share_group.GROUP}",
@@ -96,10 +96,10 @@ class ShareGroupAct:
         known = {each.name.removeprefix(PREFIX) for each in admin.settings(self._group)}
         short = {name.removeprefix(PREFIX): value for name, value in settings.items()}
         if unknown := sorted(set(short) - known):
-            raise CommandRefused(400, f"Unknown setting {', '.join(unknown)}: use some of {', '.join(sorted(known))}")
+            raise Refused(400, f"Unknown setting {', '.join(unknown)}: use some of {', '.join(sorted(known))}")
         for owner in self._owners:
             if fixed := sorted(set(short) & set(ShareSettings().of_group)):
-                raise CommandRefused(
+                raise Refused(
                     409,
                     f"Connector {owner.name} sets {', '.join(fixed)} itself whenever a task starts: nothing was "
                     "changed. Change its share.* settings",
@@ -111,7 +111,7 @@ class ShareGroupAct:
     def _move(self, admin: ShareGroupAdmin, write_ledger: WriteLedger) -> dict[str, Any]:
         for owner in self._owners:
             self._require_here(owner)
-            commands.movable(owner)
+            plans.require_movable(owner)
         self._require_empty(admin)
         moves = share_groups.find_moves(admin, self._connection, self._group, self._act, self._limit)
         for owner in self._owners:
@@ -121,7 +121,7 @@ class ShareGroupAct:
         except FencingError as error:
             if not self._owners:
                 raise
-            raise CommandRefused(
+            raise Refused(
                 500,
                 f"The offsets of connector {self._owners[0].name} are changed, share group {self._group} is not: "
                 f"{error}. Nothing is lost, the sweep reads what the group does not deliver. Repeat the request",
@@ -133,7 +133,7 @@ class ShareGroupAct:
     def _require_here(self, owner: ConnectorState) -> None:
         given = (owner.config or {}).get(SOURCE_SERVERS, "").strip()
         if given and not set(servers(given)) & set(servers(self._connection.bootstrap)):
-            raise CommandRefused(
+            raise Refused(
                 409,
                 f"Connector {owner.name} reads from {given}, and this cluster's Kafka is {self._connection.bootstrap}: "
                 "nothing was changed. Move its offsets on its Offsets tab; the share group needs no change",
@@ -145,7 +145,7 @@ class ShareGroupAct:
             raise NotThere(f"There is no share group {self._group}")
         if group.members:
             what = f"connector {self._owners[0].name}" if self._owners else "them"
-            raise CommandRefused(
+            raise Refused(
                 409,
                 f"{len(group.members)} members are in share group {self._group}: {describe_members(group.members)}. "
                 f"Nothing was changed. Stop {what} and repeat the request; a member that died counts until its session "

@@ -7,23 +7,26 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
-from ringfence.encryption import StampSeal
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
-from ringfence.engine.leader.command_refused import CommandRefused
-from ringfence.engine.leader.commands import Plan, restart
 from ringfence.engine.leader.config_reloads import ConfigReloads
 from ringfence.engine.leader.connector_instances import Instances
-from ringfence.engine.leader.hanging_watch import Found, HangingWatch, report_ended
+from ringfence.engine.leader.foreign_records import ForeignRecords
+from ringfence.engine.leader.hanging_watch import HangingWatch, report_found
 from ringfence.engine.leader.internal_requests import rotate_key
-from ringfence.engine.leader.jobs import Job, Jobs, Written
+from ringfence.engine.leader.job_writing import NOT_LEADING, carry_out
+from ringfence.engine.leader.jobs import Job, Jobs
 from ringfence.engine.leader.members import live_members
 from ringfence.engine.leader.offset_migration import OffsetMigration
+from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.engine.leader.resignation import Resignation
+from ringfence.engine.leader.restart_plans import restart
 from ringfence.engine.leader.round_runner import RoundRunner
+from ringfence.engine.leader.topics_remembered import remember_topics
+from ringfence.engine.leader.written import Written
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import topics_of
@@ -31,19 +34,18 @@ from ringfence.engine.queries.transactional_ids import ways_of
 from ringfence.engine.status_log import StatusLog
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
-from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId, member_client_id
+from ringfence.fencing.ids import ConnectorName, TaskId, member_client_id
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
 from ringfence.fencing.leader.round_plan import Round
-from ringfence.fencing.leader.term import Term, TopicRecord
+from ringfence.fencing.leader.term import Term
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_records import connector_of
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.stamps import Foreign, Stamper, StampWatch
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
-from ringfence.fencing.topics.topic_ids import TopicIds, dumps, offsets_key
+from ringfence.fencing.topics.topic_ids import TopicIds
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -51,17 +53,11 @@ log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.05
 _MEMBERS_SECONDS = 0.5
 _AGAIN_SECONDS = 5.0
+_RELOAD_SECONDS = 60.0
 _CLAIM_SECONDS = 10.0
-_TRY_SECONDS = 8.0
-_DOUBT_SECONDS = 20.0
 _AGAIN_POLL_SECONDS = 0.3
 _TURNING_SECONDS = 30.0
 _RELOADED = "A file that its configuration refers to was changed (config.action.reload)"
-_NOT_LEADING = "Cannot complete request because this worker does not lead (any more). Send the request again"
-_IN_DOUBT = (
-    "Request timed out. The config topic was being written when this worker lost it ({error}). Whether the request was "
-    "carried out is unknown: look again before sending it once more."
-)
 
 
 class Leader:
@@ -77,7 +73,7 @@ class Leader:
         ids: TopicIds | None = None,
     ) -> None:
         """`ids`: the cluster's topics, to be remembered in them."""
-        self._config = config
+        self.worker_config = config
         self._ids = ids
         self._worker = worker
         self._reporter = reporter
@@ -91,18 +87,19 @@ class Leader:
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
         self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetMigration(self.offsets))
         self._abandoned = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
-        self._hanging = HangingWatch(config, self._tell_hanging)
+        self._hanging = HangingWatch(config, partial(report_found, reporter))
         self._gained: GroupMetadata | None = None
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None
-        self._members: list[Member] = []
-        self._members_at = 0.0
+        self.members: list[Member] = []
+        """The live workers, as the leader saw them last."""
+        self._looked_at = 0.0
         self._seat: GroupMembership | None = None
         self.hand_over = Resignation(worker, reporter, self.statuses)
         self.ready = threading.Event()
         """Set while this worker leads and takes commands."""
         self.failure: str | None = None
-        self._foreign: set[int] = set()
+        self._foreign = ForeignRecords(config.config_topic, reporter)
         self._turned_at = 0.0
 
     def leads_now(self) -> bool:
@@ -114,38 +111,28 @@ class Leader:
         self._jobs.wake()
 
     def state(self) -> ClusterState:
-        """The config topic as the term knows it. Raises `CommandRefused` where this worker does not lead."""
+        """The config topic as the term knows it. Raises `Refused` where this worker does not lead."""
         term = self._term
         if term is None or not self.ready.is_set():
-            raise CommandRefused(409, _NOT_LEADING, passing=True)
+            raise Refused(409, NOT_LEADING, passing=True)
         return term.state
 
     def _ways(self, due: Round) -> list[AdminAccess]:
         """With the old generation's own admin credentials first."""
         term = self._term
         config = term.state.connector(due.connector).config if term else None
-        return ways(due.target, config, self._connection, self._config.settings)
+        return ways(due.target, config, self._connection, self.worker_config.settings)
 
     def _topics(self, due: Round) -> set[str]:
         """Where the old generation's tasks wrote, as far as anybody knows: active topics, and offsets topics."""
-        return topics_of(self._status.state.topics.get(due.connector, ()), due.target or {}, self._config)
+        return topics_of(self._status.state.topics.get(due.connector, ()), due.target or {}, self.worker_config)
 
     def _ways_now(self, name: ConnectorName) -> list[AdminAccess]:
         """To where the connector's tasks write now."""
         term = self._term
         if term is None:
             raise NotLeader("This worker no longer leads: the next leader does it")
-        return ways_of(term.state.connector(name), self._config)
-
-    @property
-    def worker_config(self) -> WorkerConfig:
-        """The settings of this worker."""
-        return self._config
-
-    @property
-    def members(self) -> list[Member]:
-        """The live workers, as the leader saw them last."""
-        return self._members
+        return ways_of(term.state.connector(name), self.worker_config)
 
     def statuses(self) -> StatusState:
         """The status topic, folded."""
@@ -154,11 +141,11 @@ class Leader:
     def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None:
         """The next attempts of these tasks are a restart that somebody asked for."""
         if self._reconciler is not None:
-            self._reconciler.restarting.update(TaskId(name, task) for task in tasks)
+            self._reconciler.statuses.restarting.update(TaskId(name, task) for task in tasks)
 
-    def hurry(self, name: ConnectorName) -> None:
+    def retry_round(self, name: ConnectorName) -> None:
         """Try a round that failed again now."""
-        self._rounds.hurry(name)
+        self._rounds.retry_now(name)
 
     def reconfigure(self, name: str) -> None:
         """A connector instance asked for new task configurations."""
@@ -170,9 +157,9 @@ class Leader:
         self.instances.note_error(ConnectorName(name), trace)
         self.wake()
 
-    def submit(self, plan: Plan, deadline: Deadline, expired: Callable[[], bool]) -> "Future[Written]":
-        """Write what the plan answers. `expired` is asked right before the write, so by then nothing is done late."""
-        job = Job(plan, deadline, expired)
+    def submit(self, plan: Plan, deadline: Deadline) -> "Future[Written]":
+        """Write what the plan answers. The deadline is asked right before the write, so that nothing is done late."""
+        job = Job(plan, deadline)
         self._jobs.put(job)
         return job.result
 
@@ -200,15 +187,11 @@ class Leader:
     def _sit(self, stop: threading.Event) -> None:
         client_id = member_client_id(self._worker.worker, self._worker.incarnation)
         self._seat = GroupMembership(
-            self._connection,
-            self._config.group_id,
-            self._config.config_topic,
-            client_id,
-            self._gain,
-            self._lose,
-            session_timeout_ms=self._config.number("session.timeout.ms"),
-            max_poll_interval_ms=self._config.number("max.poll.interval.ms"),
-        )
+            self._connection, self.worker_config.group_id, self.worker_config.config_topic, client_id,
+            self._gain, self._lose,
+            session_timeout_ms=self.worker_config.number("session.timeout.ms"),
+            max_poll_interval_ms=self.worker_config.number("max.poll.interval.ms"),
+        )  # fmt: skip
         try:
             while not stop.is_set() and not self.hand_over.due():
                 self._turn()
@@ -248,55 +231,31 @@ class Leader:
             return
         seat = self._seat
         assert seat is not None
-        seal, topic = StampSeal(), self._config.config_topic
-        watch = StampWatch(topic, seal)
+        writer = f"{self._worker.worker}/{self._worker.incarnation}/{metadata.generation}"
+        stamper, on_records = self._foreign.watch_term(writer)
         term = Term(
-            self._connection,
-            self._config.group_id,
-            topic,
-            metadata,
-            lambda: seat.owns,
-            stamper=Stamper(seal, f"{self._worker.worker}/{self._worker.incarnation}/{metadata.generation}"),
-            on_records=lambda records: self._tell_foreign(watch.look(records)),
-        )
+            self._connection, self.worker_config.group_id, self.worker_config.config_topic, metadata, lambda: seat.owns,
+            stamper=stamper, on_records=on_records,
+        )  # fmt: skip
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))
             self._status.refresh(Deadline.after(20))
-            self._remember_topics(term)
+            if self._ids is not None:
+                remember_topics(self._ids, self.worker_config, term, self._status.state, self._reporter)
         except FencingError:
             term.close()
             raise
         self._term = term
         self._reconciler = Reconciler(
-            term,
-            self._config.group_id,
-            self._worker.worker,
-            self._reporter,
-            self._rounds,
-            self._abandoned,
-            self.instances,
-            self.statuses,
-            self._config.settings,
-        )
-        me, now, tracking = self._worker, self._reporter.now_ms(), self._config.flag("topic.tracking.enable")
+            term, self.worker_config.group_id, self._worker.worker, self._reporter, self._rounds, self._abandoned,
+            self.instances, self.statuses, self.worker_config.settings,
+        )  # fmt: skip
+        me, now, tracking = self._worker, self._reporter.now_ms(), self.worker_config.flag("topic.tracking.enable")
         self._reporter.status(LeaderRecord(me.worker, me.incarnation, metadata.generation, now, tracking))
         self._reporter.event("leader", worker=self._worker.worker, stage="elected", message="")
         log.info("Worker %s leads, group generation %d", self._worker.worker, metadata.generation)
         self.failure = None
         self.ready.set()
-
-    def _remember_topics(self, term: Term) -> None:
-        """In three of the topics, so that the loss of any is known from the others."""
-        ids = self._ids
-        if ids is None:
-            return
-        told = term.state.topic_ids
-        if told is None or told.version < ids.version:
-            copy = TopicRecord(self._config.offsets_topic, offsets_key(self._config.group_id), dumps(ids))
-            term.write(lambda _state: [ids, copy], Deadline.after(_TRY_SECONDS))
-        told = self._status.state.topic_ids
-        if told is None or told.version < ids.version:
-            self._reporter.status(ids)
 
     def _stand_down(self, reason: str) -> None:
         self.ready.clear()
@@ -305,51 +264,29 @@ class Leader:
             log.info("Worker %s leads no more: %s", self._worker.worker, reason)
             self._reporter.event("leader", worker=self._worker.worker, stage="stood down", message=reason)
             term.close()
-        self._jobs.refuse(lambda: CommandRefused(409, _NOT_LEADING, passing=True))
+        self._jobs.refuse(lambda: Refused(409, NOT_LEADING, passing=True))
 
     def _work(self) -> None:
         """Wait a tick for commands; carry them out; reconcile."""
         job = self._jobs.next(_TICK_SECONDS)
         if self._term is None or self._reconciler is None:
             if job is not None:
-                job.result.set_exception(CommandRefused(409, _NOT_LEADING, passing=True))
+                job.result.set_exception(Refused(409, NOT_LEADING, passing=True))
             return
         if job is not None:
-            self._carry_out(self._term, self._reconciler, job)
+            carry_out(job, self._term, self._reconciler.statuses.announce)
         while not self._reconfigure.empty():
             self._reconciler.reconfigure(self._reconfigure.get_nowait())
-        if time.monotonic() - self._members_at > _MEMBERS_SECONDS:
-            self._members = live_members(self._connection, self._config.group_id, self._status.state, Deadline.after(5))
-            self._members_at = time.monotonic()
-        rotate_key(self._term, self._config.session_keys, self._reporter.now_ms())
-        self._reconciler.step(self._members)
+        if time.monotonic() - self._looked_at > _MEMBERS_SECONDS:
+            self.members = live_members(
+                self._connection, self.worker_config.group_id, self._status.state, Deadline.after(5)
+            )
+            self._looked_at = time.monotonic()
+        rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
+        self._reconciler.step(self.members)
         self._hanging.step(self._term.state, self._status.state.topics)
         for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
             self._reload(name, self._reconciler)
-
-    def _tell_hanging(self, found: list[Found]) -> None:
-        for one in found:
-            if one.ended:
-                connector = one.connectors[0] if len(one.connectors) == 1 else ""
-                report_ended(self._reporter, connector, one.one, "leader")
-        left = [one.describe() for one in found if not one.ended]
-        message = f"{len(left)} left" if left else "none"
-        self._reporter.event("hanging", stage="found", hanging=left, message=message)
-
-    def _tell_foreign(self, found: list[Foreign]) -> None:
-        """Once for each worker that leads: nothing else remembers it."""
-        topic = self._config.config_topic
-        for one in found:
-            if one.offset in self._foreign:
-                continue
-            self._foreign.add(one.offset)
-            text = (
-                f"Topic {topic}, offset {one.offset}, key {one.key}: no leader of this cluster wrote that record "
-                f"({one.why}). It counts nevertheless. Look who may write to the topic, and correct what it says"
-            )
-            log.error("%s", text)
-            connector = connector_of(one.key.encode()) or ""
-            self._reporter.event("foreign", connector, offset=one.offset, key=one.key, message=text)
 
     def _tell_upgrade(self, name: ConnectorName, text: str) -> None:
         self._reporter.event("command", name, kind="start", outcome="done", user="", offset=-1, message=text)
@@ -358,35 +295,6 @@ class Leader:
         """Values of a config provider have changed: as if somebody had asked for a restart of it all."""
         log.info("Connector %s restarts: a file that its configuration refers to was changed", name)
         self._reporter.event("command", name, kind="restart", outcome="done", user="", offset=-1, message=_RELOADED)
-        reconciler.restarting.update(TaskId(name, task) for task in self.state().connector(name).placements)
+        reconciler.statuses.restarting.update(TaskId(name, task) for task in self.state().connector(name).placements)
         self.instances.restart(name)
-        self.submit(restart(name, True, False, self.statuses()), Deadline.after(_AGAIN_SECONDS), lambda: False)
-
-    def _carry_out(self, term: Term, reconciler: Reconciler, job: Job) -> None:
-        before = term.state
-        # One try must not take long: a group that rebalances waits for this member, and the write for the group.
-        limit, doubt = (Deadline.after(job.deadline.slice(seconds)) for seconds in (_TRY_SECONDS, _DOUBT_SECONDS))
-        try:
-            state, offset = term.write(job.due, limit, doubt)  # type: ignore[arg-type]
-        except NotLeader as error:
-            moved = CommandRefused(409, f"{_NOT_LEADING} ({error})", passing=True)
-            job.result.set_exception(CommandRefused(500, _IN_DOUBT.format(error=error)) if term.in_doubt else moved)
-            raise
-        except CommandRefused as refusal:
-            job.result.set_exception(refusal)
-            return
-        except FencingError as error:
-            late = "Request timed out: nothing was changed. " if isinstance(error, Retriable) else ""
-            failed = f"{late}The config topic could not be read or written: {error}"
-            job.result.set_exception(CommandRefused(500, _IN_DOUBT.format(error=error) if term.in_doubt else failed))
-            raise
-        if offset >= 0:
-            reconciler.announce(before, state)
-        job.result.set_result(Written(state, offset))
-
-
-def identity(
-    worker: str, incarnation: str, config: WorkerConfig, slots: int, version: str, now_ms: int
-) -> WorkerRecord:
-    """This worker's record."""
-    return WorkerRecord(WorkerId(worker), Incarnation(incarnation), config.mode, slots, version, now_ms)
+        self.submit(restart(name, True, False, self.statuses()), Deadline.after(_RELOAD_SECONDS))

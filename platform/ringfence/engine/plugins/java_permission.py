@@ -4,14 +4,14 @@ The worker decides which class is Java's, since only it knows what is in `plugin
 person has the permission.
 """
 
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins.host import PluginHost
+from ringfence.requests.refused import Refused
 
 
 def check_permission(plugins: PluginHost, class_name: str, *, java: bool) -> None:
-    """Raises `CommandRefused` (403) for a Java plugin without the permission, `UnknownPlugin` for no plugin at all."""
+    """Raises `Refused` (403) for a Java plugin without the permission, `UnknownPlugin` for no plugin at all."""
     if not java and class_name and plugins.is_java(class_name):
-        raise CommandRefused(
+        raise Refused(
             403,
             f"{class_name} is a Java plugin: it reads files and opens connections as the worker's user. To configure, "
             "validate or preview such a connector you need the permission java-plugins. Ask an administrator for it",

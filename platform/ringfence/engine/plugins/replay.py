@@ -15,7 +15,7 @@ from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import DeadLetter, NotExact
 from ringfence.fencing.records.errors import Call, ErrorPolicy, RecordErrors
-from ringfence.fencing.records.record_path import check_name
+from ringfence.fencing.records.topic_check import check_name
 
 _ERROR_LIMIT: Final = 1000
 _LONGEST_RETRY_S: Final = 3.0

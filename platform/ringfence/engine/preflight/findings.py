@@ -12,7 +12,7 @@ from ringfence.connectors.snapshot_settings import (
     SNAPSHOT_TRANSACTION_TIMEOUT_MS,
 )
 from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
-from ringfence.fencing.kafka.probes import IdHolder, Permission
+from ringfence.fencing.kafka.rights import IdHolder, Permission
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
 
 _SHOWN: Final = 5

@@ -9,7 +9,8 @@ from typing import Final
 
 from ringfence.engine.preflight.findings import Check, Result
 from ringfence.fencing.kafka.marker_probe import may_write_markers
-from ringfence.fencing.kafka.probes import Permission, Prober
+from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.kafka.rights import Permission
 
 NAME: Final = "hanging transactions"
 

@@ -18,7 +18,7 @@ from ringfence.engine.preflight.findings import Check, Result
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import ClientPool
-from ringfence.fencing.kafka.probes import Permission
+from ringfence.fencing.kafka.rights import Permission
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.share_groups import ShareGroupMember
 from ringfence.fencing.kafka.share_probes import FEATURE, ShareProber, find_overdue

@@ -12,7 +12,6 @@ from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.base64_text import decode, encode
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
@@ -29,6 +28,7 @@ from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.records.topic_creation import TopicMaker
 from ringfence.fencing.records.topic_creation import TopicRules as CreationRules
 from ringfence.fencing.task.clients import connector_producer
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -72,16 +72,14 @@ class DeadLetters:
         *,
         committed_only: bool,
     ) -> dict[str, object]:
-        """The newest letters that match, and `before` for the next page. Raises `CommandRefused`."""
+        """The newest letters that match, and `before` for the next page. Raises `Refused`."""
         topic, wanted = self._topic_of(config), DeadLetterFilter(config["name"], stage, by)
         resolved = ConfigProviders(self._worker.settings).attempt(config)[0]
         try:
             base = self._worker.connection("ringfence-dead-letters")
             found_ways = ways(None, resolved.config, base, self._worker.settings)
         except FencingError as error:
-            raise CommandRefused(
-                400, resolved.hide(f"The cluster of topic {topic} cannot be reached: {error}")
-            ) from error
+            raise Refused(400, resolved.hide(f"The cluster of topic {topic} cannot be reached: {error}")) from error
         troubles = []
         for way in found_ways:
             limits = Limits(PAGE_SIZE, _SHOWN_BYTES)
@@ -91,18 +89,16 @@ class DeadLetters:
                 troubles.append(f"with {way.whose}: {error}")
             else:
                 return {"topic": topic, **_serialize(read)}
-        raise CommandRefused(500, resolved.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
+        raise Refused(500, resolved.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
 
     def replay(
         self, config: Config, chosen: Mapping[str, Any], told: Mapping[str, str], secret: Sequence[str], limit: Deadline
     ) -> dict[str, object]:
         """chosen: `places`, [partition, offset] each, or `stage` and `class` of all that match. Raises
-        `CommandRefused`.
+        `Refused`.
         """
         if not self._places.acquire(blocking=False):
-            raise CommandRefused(
-                503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True
-            )
+            raise Refused(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
         try:
             return self._replay(config, chosen, told, secret, limit)
         finally:
@@ -143,18 +139,16 @@ class DeadLetters:
                 wanted = DeadLetterFilter(name, str(chosen.get("stage") or ""), str(chosen.get("class") or ""))
                 results = replays.all(wanted, convert, told)
         except Invalid as error:
-            raise CommandRefused(400, resolved.hide(f"Nothing was replayed: {error}")) from error
+            raise Refused(400, resolved.hide(f"Nothing was replayed: {error}")) from error
         except Fenced as error:
             log.info("A replay of connector %s was ended by a newer one: %s", name, error)
             text = f"A newer replay of connector {name} has begun, which ended this one. Look at the letters again"
-            raise CommandRefused(409, text, retry=True) from error
+            raise Refused(409, text, retry=True) from error
         except UnknownOutcome as error:
             text = "Whether the records were written is not known yet. Look at the letters again: nothing that was "
-            raise CommandRefused(
-                500, resolved.hide(f"{text}written is written twice by another replay. {error}")
-            ) from error
+            raise Refused(500, resolved.hide(f"{text}written is written twice by another replay. {error}")) from error
         except FencingError as error:
-            raise CommandRefused(500, resolved.hide(f"Nothing was replayed: {error}")) from error
+            raise Refused(500, resolved.hide(f"Nothing was replayed: {error}")) from error
         return {"topic": topic, "results": [_result(each) for each in results], "left": replays.left}
 
     def _topic_of(self, config: Config) -> str:
@@ -162,11 +156,9 @@ class DeadLetters:
         name = config.get("name", "")
         if not topic:
             text = f"Connector {name} keeps no dead letters: set errors.tolerance=all and {DEAD_LETTERS}"
-            raise CommandRefused(400, text)
+            raise Refused(400, text)
         if what := self._topics.access(name).internal(topic):
-            raise CommandRefused(
-                403, f"{DEAD_LETTERS}: {topic} is {what}: its records are not shown. Name another topic"
-            )
+            raise Refused(403, f"{DEAD_LETTERS}: {topic} is {what}: its records are not shown. Name another topic")
         return topic
 
     def _convert(

@@ -1,16 +1,17 @@
 """Transactions that no coordinator knows (KIP-664) on the topics of a connector: found, and ended by hand."""
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable
+from typing import Final
 
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries.transactional_ids import Settings, clusters, first_that_may, ids_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.hanging import Hanging, HangingProber, age_ms
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.requests.commands import EndHanging
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 SLACK_MS: Final = 10_000
@@ -25,7 +26,7 @@ def topics_of(topics: Iterable[str], config: Settings, worker: WorkerConfig) -> 
 def find(
     name: str, tasks: int, configs: Collection[Settings], topics: Iterable[str], worker: WorkerConfig, limit: Deadline
 ) -> list[dict[str, object]]:
-    """Those on the connector's topics, on each cluster of these configurations. Raises `CommandRefused`."""
+    """Those on the connector's topics, on each cluster of these configurations. Raises `Refused`."""
     wanted = set(topics).union(*(topics_of((), config, worker) for config in configs))
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
@@ -74,30 +75,25 @@ def _serialize(way: AdminAccess, one: Hanging, longest_ms: int) -> dict[str, obj
     }
 
 
-def end(
-    state: ClusterState, name: ConnectorName, body: Mapping[str, Any], worker: WorkerConfig
-) -> dict[str, list[dict[str, object]]]:
-    """End what hangs on one partition for one producer, looked for again. Raises `CommandRefused`.
-
-    body: topic, partition, producer_id; and of the web process, tasks, topics and the configurations of live
-    generations.
-    """
+def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[dict[str, object]]:
+    """End what hangs on one partition for one producer, looked for again. Raises `Refused`."""
+    name = ConnectorName(asked.connector)
     connector, limit = state.connector(name), Deadline.after(_SECONDS)
     if name not in state:
-        raise CommandRefused(404, f"Connector {name} not found")
-    configs = [connector.config or {}, *body["earlier"]]
-    topic, wanted = str(body["topic"]), (str(body["topic"]), int(body["partition"]), int(body["producer_id"]))
-    if topic not in set(body["topics"]).union(*(topics_of((), config, worker) for config in configs)):
-        raise CommandRefused(400, f"{topic} is no topic that connector {name} has written to: GET …/topics lists them")
+        raise Refused(404, f"Connector {name} not found")
+    configs = [connector.config or {}, *asked.earlier]
+    topic, wanted = asked.topic, (asked.topic, asked.partition, asked.producer_id)
+    if topic not in set(asked.topics).union(*(topics_of((), config, worker) for config in configs)):
+        raise Refused(400, f"{topic} is no topic that connector {name} has written to: GET …/topics lists them")
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:
-            found = _hanging(prober, name, int(body["tasks"]), [topic], worker, limit)
+            found = _hanging(prober, name, asked.tasks, [topic], worker, limit)
             chosen = [one for one in found if (one.topic, one.partition, one.producer_id) == wanted]
             longest = prober.longest_ms() if chosen else 0
             for one in chosen:
                 if why := _why_not(one, longest):
-                    raise CommandRefused(409, why)
+                    raise Refused(409, why)
                 prober.abort(one)
             return [_serialize(way, one, longest) for one in chosen]
 
@@ -105,5 +101,5 @@ def end(
     ended = [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
     if not ended:
         text = "no transaction of that producer that a coordinator does not know: list what hangs again"
-        raise CommandRefused(404, f"On {topic}-{wanted[1]} there is {text}")
-    return {"ended": ended}
+        raise Refused(404, f"On {topic}-{wanted[1]} there is {text}")
+    return ended

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
@@ -19,6 +18,7 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 AT_ONCE: Final = 2
@@ -49,9 +49,7 @@ class Previews:
         Also `from`: the offsets that it began at. `{"busy": name}` where a connector that may run has the same source.
         """
         if not self._places.acquire(blocking=False):
-            raise CommandRefused(
-                503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True
-            )
+            raise Refused(503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True)
         try:
             if (rival := self._rival(config, limit)) is not None:
                 return {"busy": rival}
@@ -83,7 +81,7 @@ class Previews:
             finally:
                 log.close()
         except FencingError as error:
-            raise CommandRefused(503, f"Whether a task reads the source cannot be found out now: {error}") from error
+            raise Refused(503, f"Whether a task reads the source cannot be found out now: {error}") from error
         class_name = config.get("connector.class", "").strip()
         known = next((one for one in self._plugins.plugins() if class_name in cast("list[str]", one["names"])), None)
         names = frozenset(cast("list[str]", known["names"])) if known else frozenset({class_name})
@@ -96,7 +94,7 @@ class Previews:
         try:
             found = kept.view(ConnectorName(config["name"]), config, limit)
         except FencingError as error:
-            raise CommandRefused(500, f"The committed source offsets cannot be read now: {error}") from error
+            raise Refused(500, f"The committed source offsets cannot be read now: {error}") from error
         return [(each.partition, each.offset) for each in found]
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError
 from ringfence.fencing.kafka.admin import Place, offsets_at, offsets_since, topic_exists, topic_identity
@@ -16,6 +15,7 @@ from ringfence.fencing.kafka.share_groups import (
     share_group_admin,
 )
 from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, Wish
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 MOST_ASKED: Final = 200
@@ -30,15 +30,15 @@ def connection_of(worker: WorkerConfig) -> Connection:
     return worker.connection("ringfence-share-groups")
 
 
-def refuse(error: FencingError, doing: str) -> CommandRefused:
+def refuse(error: FencingError, doing: str) -> Refused:
     """The refusal that an error of the brokers comes to."""
     if isinstance(error, NotThere):
-        return CommandRefused(404, f"{error}. GET /api/v1/share-groups lists those that are there")
+        return Refused(404, f"{error}. GET /api/v1/share-groups lists those that are there")
     if isinstance(error, Conflict):
-        return CommandRefused(409, f"{error} Somebody has just joined it: nothing was changed", retry=True)
+        return Refused(409, f"{error} Somebody has just joined it: nothing was changed", retry=True)
     if isinstance(error, Fatal):
-        return CommandRefused(500, f"{doing}: {error}")
-    return CommandRefused(503, f"{doing}: {error}", retry=True)
+        return Refused(500, f"{doing}: {error}")
+    return Refused(503, f"{doing}: {error}", retry=True)
 
 
 def list_all(worker: WorkerConfig, limit: Deadline) -> dict[str, Any]:
@@ -157,18 +157,18 @@ def find_moves(
     admin: ShareGroupAdmin, connection: Connection, name: str, act: Mapping[str, Any], limit: Deadline
 ) -> list[PartitionMove]:
     """`act`: `kind` (alter, delete_offsets, delete), `topics` (None for all that the group has), for alter `partitions`
-    (None for all) and `to`. Raises `CommandRefused` for what is not there, `FencingError`.
+    (None for all) and `to`. Raises `Refused` for what is not there, `FencingError`.
     """
     starts = {(one.topic, one.partition): one.offset for one in admin.starts([name]).get(name, [])}
     named = act.get("topics")
     topics = {topic for topic, _ in starts} if named is None else set(named)
     edges = _edges(connection, topics, limit)
     if missing := sorted(topics - {topic for topic, _ in edges}) if named is not None else []:
-        raise CommandRefused(404, f"There is no topic {', '.join(missing)}. Name a topic that the group reads")
+        raise Refused(404, f"There is no topic {', '.join(missing)}. Name a topic that the group reads")
     kind = act["kind"]
     if kind != "alter":
         if unread := sorted(topics - {topic for topic, _ in starts}):
-            raise CommandRefused(404, f"Share group {name} has no offsets in topic {', '.join(unread)}")
+            raise Refused(404, f"Share group {name} has no offsets in topic {', '.join(unread)}")
         settings = {each.name: each.value for each in admin.settings(name)}
         wish = Wish("latest" if settings.get("share.auto.offset.reset", _LATEST) == _LATEST else "earliest")
         chosen = sorted(place for place in edges if place in starts)
@@ -177,7 +177,7 @@ def find_moves(
         numbers = act.get("partitions")
         chosen = sorted(place for place in edges if numbers is None or place[1] in numbers)
         if not chosen:
-            raise CommandRefused(404, f"Share group {name} has none of these partitions: nothing was changed")
+            raise Refused(404, f"Share group {name} has none of these partitions: nothing was changed")
     since: dict[tuple[str, int], int] = {}
     if wish.time_ms != UNKNOWN:
         for topic in {topic for topic, _ in chosen}:

@@ -7,7 +7,6 @@ said (`cut`, `whole`).
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
@@ -15,6 +14,7 @@ from ringfence.fencing.share.share_partition.batches import Batches, RecordState
 from ringfence.fencing.share.share_partition.history import Entry, PersistedState, replay
 from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, StateKey
 from ringfence.fencing.share.state_reader import StateHistory, read_histories
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 MOST_PARTITIONS: Final = 20
@@ -46,7 +46,7 @@ def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, l
     described = share_groups.describe(worker, name, limit)
     found = [each for each in described["partitions"] if (each["topic"], each["partition"]) == (topic, partition)]
     if not found or not found[0]["topic_id"]:
-        raise CommandRefused(404, f"Share group {name} does not read {topic}-{partition}")
+        raise Refused(404, f"Share group {name} does not read {topic}-{partition}")
     key = _key(name, found[0])
     history = _read(worker, name, [key], limit)[key]
     settings = {each["name"]: each["value"] for each in described["settings"]}

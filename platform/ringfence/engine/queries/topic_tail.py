@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from ringfence.engine.base64_text import encode
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.tail import Limits, Tail, tail
 from ringfence.fencing.leader.fence_targets import ways
 from ringfence.fencing.records.topic_access import TopicAccess
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 
@@ -21,23 +21,23 @@ def last_records(
     *,
     committed_only: bool,
 ) -> dict[str, object]:
-    """On the cluster that the connector writes to, with the first credentials that may read. Raises `CommandRefused`.
+    """On the cluster that the connector writes to, with the first credentials that may read. Raises `Refused`.
 
     Never of an internal topic, whatever was written there once: it holds other people's secrets.
     """
     if what := access.internal(topic):
-        raise CommandRefused(403, f"{topic} is {what}: its records are not shown")
+        raise Refused(403, f"{topic} is {what}: its records are not shown")
     try:
         found_ways = ways(None, config, worker.connection("ringfence-topic-preview"), worker.settings)
     except FencingError as error:
-        raise CommandRefused(400, f"The cluster of topic {topic} cannot be reached: {error}") from error
+        raise Refused(400, f"The cluster of topic {topic} cannot be reached: {error}") from error
     troubles = []
     for way in found_ways:
         try:
             return _as_json(tail(way.connection, topic, limit, Limits(), committed_only=committed_only))
         except FencingError as error:
             troubles.append(f"with {way.whose}: {error}")
-    raise CommandRefused(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
+    raise Refused(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
 
 
 def _as_json(found: Tail) -> dict[str, object]:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from ringfence.connectors.kafka_settings.java_names import servers
-from ringfence.engine.leader.command_refused import CommandRefused
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
@@ -14,6 +13,7 @@ from ringfence.fencing.leader.fence import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 Settings = Mapping[str, str]
@@ -22,14 +22,14 @@ Answer = TypeVar("Answer")
 
 def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> list[list[AdminAccess]]:
     """How to reach each cluster that tasks with these configurations write to, each cluster once. Raises
-    `CommandRefused`.
+    `Refused`.
     """
     found: dict[frozenset[str], list[AdminAccess]] = {}
     for config in configs:
         try:
             to_it = ways(None, config, worker.connection("ringfence-transactions"), worker.settings)
         except FencingError as error:
-            raise CommandRefused(400, f"The cluster of connector {name} cannot be reached: {error}") from error
+            raise Refused(400, f"The cluster of connector {name} cannot be reached: {error}") from error
         found.setdefault(servers(to_it[0].connection.bootstrap), to_it)
     return list(found.values())
 
@@ -40,20 +40,20 @@ def ids_of(name: str, tasks: int, worker: WorkerConfig) -> list[str]:
 
 
 def first_that_may(found_ways: Iterable[AdminAccess], ask: Callable[[AdminAccess], Answer], purpose: str) -> Answer:
-    """The answer with the first credentials that get one. Raises `CommandRefused` with what became of all of them."""
+    """The answer with the first credentials that get one. Raises `Refused` with what became of all of them."""
     troubles = []
     for way in found_ways:
         try:
             return ask(way)
         except FencingError as error:
             troubles.append(f"with {way.whose}: {error}")
-    raise CommandRefused(500, f"{purpose} {'; '.join(troubles)}")
+    raise Refused(500, f"{purpose} {'; '.join(troubles)}")
 
 
 def describe(
     name: str, tasks: int, configs: Iterable[Settings], worker: WorkerConfig, limit: Deadline
 ) -> list[dict[str, object]]:
-    """The ids of tasks 0..tasks-1 on each cluster of these configurations. Raises `CommandRefused`."""
+    """The ids of tasks 0..tasks-1 on each cluster of these configurations. Raises `Refused`."""
     ids = ids_of(name, tasks, worker)
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
@@ -93,22 +93,20 @@ def fence_id(
 ) -> list[dict[str, object]]:
     """Fence one id of the connector: an open transaction is aborted. A live task is placed again (invariant 5).
 
-    Only ids that a task of this connector has: others are somebody else's. Raises `CommandRefused`.
+    Only ids that a task of this connector has: others are somebody else's. Raises `Refused`.
     """
     if name not in state:
-        raise CommandRefused(404, f"Connector {name} not found")
+        raise Refused(404, f"Connector {name} not found")
     prefix = f"{worker.group_id}-{name}-"
     number = transactional_id.removeprefix(prefix)
     if not (
         transactional_id.startswith(prefix) and number.isascii() and number.isdigit() and str(int(number)) == number
     ):
-        raise CommandRefused(
-            400, f"{transactional_id} is no id of connector {name}: those are {prefix}0, {prefix}1 and so on"
-        )
+        raise Refused(400, f"{transactional_id} is no id of connector {name}: those are {prefix}0, {prefix}1 and so on")
     try:
         fenced = fence([transactional_id], ways_of(state.connector(name), worker))
     except FencingError as error:
-        raise CommandRefused(500, f"{transactional_id} could not be fenced: {error}. Send the request again") from error
+        raise Refused(500, f"{transactional_id} could not be fenced: {error}. Send the request again") from error
     return [
         {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch} for one in fenced.producers
     ]

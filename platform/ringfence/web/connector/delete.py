@@ -15,6 +15,7 @@ from ringfence.dispatch import Refused
 from ringfence.history.models import ConfigVersion, OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import ActiveTopic, Connector, SourceOffset, Task
+from ringfence.requests import commands
 from ringfence.web.connector.frame import ask, find_connector, record_failure
 from ringfence.web.connector.offsets import LONGEST_REASON
 from ringfence.web.connector.transaction_lanes import open_now
@@ -65,14 +66,14 @@ def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
     snapshot = None
     if discard:
         if find(name).target != "STOPPED":
-            dispatch.command("stop", name, {}, user=user)
+            dispatch.command(commands.Stop(name), user=user)
         try:
             snapshot = offset_moves.reset(name, user).snapshot
         except Refused as refused:
             text = f"It is stopped, and neither it nor its offsets are deleted: {refused.message}"
             raise Refused(refused.status, text) from refused
     try:
-        dispatch.command("delete", name, {}, user=user)
+        dispatch.command(commands.Delete(name), user=user)
     except Refused as refused:
         done = "It is stopped and its offsets are deleted, but not the connector: " if discard else ""
         raise Refused(refused.status, done + refused.message) from refused

@@ -22,6 +22,7 @@ from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
+from ringfence.requests.questions import ReadLastRecords
 from ringfence.web.connector.frame import ask, record_failure, tab
 from ringfence.web.connector.record_text import Decoded, decode
 from ringfence.web.state_badges import Badge, Severity
@@ -92,7 +93,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
             raise bad_request("Only topics that this connector has written to can be looked into.")
         if not may_look_at(topic, name, principal_of(request)):
             raise ConnectError(403, f"You are not granted topic {topic}: its records are not shown.")
-        found = dispatch.last_records(topic, row.settings, committed_only=level == LEVELS[0])
+        found = dispatch.ask(ReadLastRecords(topic, row.settings, committed_only=level == LEVELS[0]))
     except (ConnectError, Refused) as error:
         return ask(
             request, row, "topic_records", {"problem": error.message, "topic": topic}, record_failure(request, error)

@@ -12,11 +12,12 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.bulk import MOST, command, each
+from ringfence.requests.commands import Delete
 from ringfence.web.actions import ACTIONS, Action
 from ringfence.web.lists.query import choose
 from ringfence.web.views import is_fragment
 
-DELETE = Action("delete", "delete", Verb.DELETE, {}, "Deleted. Source offsets are kept.")
+DELETE = Action("delete", Delete, Verb.DELETE, "Deleted. Source offsets are kept.")
 BULK = (*ACTIONS, DELETE)
 
 
@@ -51,7 +52,7 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
     if problem:
         note(request, problem)
         return _answer(request, {"problem": problem, "results": []}, 409 if request.POST.get("all") else 400)
-    work = command(action.kind, action.body, principal_of(request).name)
+    work = command(action.command, principal_of(request).name)
     results = each(request, names, [action.verb], work, reason)
     refused = [result for result in results if not result.ok]
     told = {"results": refused + [result for result in results if result.ok], "refused": len(refused)}

@@ -27,14 +27,9 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 from django.db.models import Count, Max, Sum
-from django.http import HttpRequest, StreamingHttpResponse
 from redis.exceptions import RedisError
 
-from ringfence.access.authorise import authorise, principal_of
-from ringfence.access.identify import Nobody, identify_again
 from ringfence.access.principal import EVERYBODY_HERE, Principal
-from ringfence.access.routes import requires, somewhere
-from ringfence.access.verbs import Verb
 from ringfence.alerts.models import Incident
 from ringfence.heartbeats.look import look
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
@@ -283,28 +278,3 @@ async def stream(name: str | None, who: Principal = EVERYBODY_HERE, renew: Renew
             await asyncio.sleep(here.pace.states_s(len(here)))
     finally:
         here.remove(listener)
-
-
-@sync_to_async
-def _renew(request: HttpRequest, name: str | None) -> Principal | None:
-    """Who asks, as of now; None where the token, session or grant behind the stream has gone."""
-    try:
-        who = identify_again(request)
-    except DatabaseError:
-        return principal_of(request)  # nothing new is shown in the meantime, and all pages would come again at once
-    finally:
-        close_old_connections()
-    if isinstance(who, Nobody):
-        return None
-    return who if (who.may_somewhere(Verb.VIEW) if name is None else who.may(Verb.VIEW, name)) else None
-
-
-@requires(GET=somewhere(Verb.VIEW))
-def events(request: HttpRequest) -> StreamingHttpResponse:
-    """`/ui/events?connector=<name>`; without a name, about every connector."""
-    name = request.GET.get("connector")
-    if name is not None:
-        authorise(request, Verb.VIEW, name)
-    body = stream(name, principal_of(request), lambda: _renew(request, name))
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingHttpResponse(body, content_type="text/event-stream", headers=headers)

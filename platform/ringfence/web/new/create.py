@@ -19,6 +19,7 @@ from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
+from ringfence.requests.questions import ConfigKeys, ListPlugins
 from ringfence.web.new import form as filling
 from ringfence.web.new.form_state import FormState, complete, read_posted
 from ringfence.web.views import find, is_fragment
@@ -50,8 +51,8 @@ def docs(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"section": "new", "class_name": request.GET.get("class", "")}
     status = 200
     try:
-        context["keys"] = dispatch.config_keys(context["class_name"])
-        named = (plugin for plugin in dispatch.list_plugins() if context["class_name"] in plugin.get("names", ()))
+        context["keys"] = dispatch.ask(ConfigKeys(context["class_name"]))
+        named = (plugin for plugin in dispatch.ask(ListPlugins()) if context["class_name"] in plugin.get("names", ()))
         context["documentation"] = next(named, {}).get("documentation", "")
     except Refused as refused:
         context["problem"], status = refused.message, refused.status
@@ -63,7 +64,7 @@ def _catalog(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     context: dict[str, Any] = {"section": "new", "query": query}
     try:
-        found = [plugin for plugin in dispatch.list_plugins() if plugin.get("type") == "source"]
+        found = [plugin for plugin in dispatch.ask(ListPlugins()) if plugin.get("type") == "source"]
         context |= {"plugins": [plugin for plugin in found if _fits(plugin, query)], "count": len(found)}
     except Refused as refused:
         context["problem"] = refused.message

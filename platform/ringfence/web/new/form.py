@@ -16,6 +16,7 @@ from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
+from ringfence.requests.questions import Validate
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, read_posted, visible_settings
 from ringfence.web.new.layout import layout
@@ -36,7 +37,7 @@ def form_context(
     try:
         if draft.class_name:
             java = principal_of(request).may(Verb.JAVA_PLUGINS, settings.get("name", ""))
-            validation = dispatch.validate(draft.class_name, settings, java=java, ask_brokers=ask_brokers)
+            validation = dispatch.ask(Validate(draft.class_name, settings, java, ask_brokers))
             writing.remember_secrets(draft.class_name, validation)
             masker = Masker([draft.class_name])
             validation = topic_grants.add_to(validation, settings, principal_of(request))

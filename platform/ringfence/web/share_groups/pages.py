@@ -13,6 +13,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api.share_groups import last_seen
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.dispatch import Refused
+from ringfence.requests.questions import ShareTimeline
 from ringfence.web.share_groups.strips import draw, name_offsets, read_pieces
 from ringfence.web.share_groups.views import list_rows, one, path_of
 from ringfence.web.views import is_fragment, with_token
@@ -60,7 +61,7 @@ def timeline(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404("A timeline is of one partition: ?topic=&partition=")
     shown: dict[str, Any] = {"group": name, "path": path_of(name), "topic": topic, "partition": int(number)}
     try:
-        found = dispatch.share_timeline(name, topic, int(number), timeout=_SECONDS)
+        found = dispatch.ask(ShareTimeline(name, topic, int(number)), _SECONDS)
         shown |= _step(found, request.GET.get("step", ""))
     except Refused as refused:
         if refused.status == 404:

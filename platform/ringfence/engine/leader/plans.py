@@ -1,16 +1,14 @@
-"""What each command writes: pure functions from the state at the end of the config topic to records.
+"""What commands write: pure functions from the state at the end of the config topic to records.
 
 Each returns a plan, `state -> records`; the leader's term evaluates it at the end of the log, in the transaction that
-writes the records, and evaluates it again when it has to try again. A plan raises `CommandRefused` where the state
+writes the records, and evaluates it again when it has to try again. A plan raises `Refused` where the state
 forbids it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ringfence.engine.leader.command_refused import CommandRefused
-from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.leader.next_placement import status_of
+from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, encode_value
 from ringfence.fencing.topics.active_topics import TopicsResetRecord
@@ -20,15 +18,14 @@ from ringfence.fencing.topics.config_records import (
     ConfigRecord,
     ConnectorRecord,
     DrainRecord,
-    PlacementRecord,
     TargetStateRecord,
     TaskRecord,
 )
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
-from ringfence.fencing.topics.status import State, StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.requests.refused import Refused
 
 Records = Sequence[ConfigRecord | TopicRecord]
 Plan = Callable[[ClusterState], Records]
@@ -41,9 +38,10 @@ RECONFIGURED: Final = (
 )
 
 
-def _existing(state: ClusterState, name: ConnectorName, message: str) -> ConnectorState:
+def require_existing(state: ClusterState, name: ConnectorName, message: str) -> ConnectorState:
+    """The connector; a 404 with this message where there is none."""
     if name not in state:
-        raise CommandRefused(404, message)
+        raise Refused(404, message)
     return state.connector(name)
 
 
@@ -81,7 +79,7 @@ def create(
 
     def plan(state: ClusterState) -> Records:
         if name in state:
-            raise CommandRefused(409, f"Connector {name} already exists")
+            raise Refused(409, f"Connector {name} already exists")
         target = [TargetStateRecord(name, initial)] if state.connector(name).target is not initial else []
         wanted = () if initial is TargetState.STOPPED else tasks
         made = [] if wanted is None else _task_set(name, wanted)
@@ -102,9 +100,9 @@ def configure(
     """
 
     def plan(state: ClusterState) -> Records:
-        connector = _existing(state, name, f"Connector {name} not found")
+        connector = require_existing(state, name, f"Connector {name} not found")
         if expected is not None and connector.config_offset != expected:
-            raise CommandRefused(409, CHANGED, retry=True)
+            raise Refused(409, CHANGED, retry=True)
         granted = _grant_records(connector, grant)
         if connector.config == config and connector.unreadable is None:
             return granted
@@ -136,7 +134,7 @@ def pause(name: ConnectorName) -> Plan:
     """Tasks commit what is open and rest. A stopped connector gets its tasks again: a resume must find them."""
 
     def plan(state: ClusterState) -> Records:
-        connector = _existing(state, name, f"Unknown connector {name}")
+        connector = require_existing(state, name, f"Unknown connector {name}")
         if connector.target is TargetState.PAUSED:
             return []
         records: list[ConfigRecord] = [TargetStateRecord(name, TargetState.PAUSED)]
@@ -153,7 +151,7 @@ def resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
     """
 
     def plan(state: ClusterState) -> Records:
-        connector = _existing(state, name, f"Unknown connector {name}")
+        connector = require_existing(state, name, f"Unknown connector {name}")
         if connector.target is TargetState.RUNNING:
             return []
         records: list[ConfigRecord] = [TargetStateRecord(name, TargetState.RUNNING)]
@@ -171,7 +169,7 @@ def stop(name: ConnectorName) -> Plan:
     """No tasks any more: an empty generation, whose round fences the last one's (KIP-875)."""
 
     def plan(state: ClusterState) -> Records:
-        connector = _existing(state, name, f"Unknown connector {name}")
+        connector = require_existing(state, name, f"Unknown connector {name}")
         if connector.target is TargetState.STOPPED and not connector.tasks_stale:
             return []
         return [TargetStateRecord(name, TargetState.STOPPED), CommitRecord(name, 0)]
@@ -183,9 +181,9 @@ def fence_now(name: ConnectorName) -> Plan:
     """The same tasks as a new generation: its round fences every id of the old one, and then they start again."""
 
     def plan(state: ClusterState) -> Records:
-        connector = _existing(state, name, f"Connector {name} not found")
+        connector = require_existing(state, name, f"Connector {name} not found")
         if connector.tasks_stale:
-            raise CommandRefused(409, RECONFIGURED, retry=True)
+            raise Refused(409, RECONFIGURED, retry=True)
         return _task_set(name, [connector.tasks[n].config for n in sorted(connector.tasks)])
 
     return plan
@@ -195,7 +193,7 @@ def delete(name: ConnectorName) -> Plan:
     """An empty generation and the tombstones, at once: the round that is due then goes on under any leader."""
 
     def plan(state: ClusterState) -> Records:
-        connector = _existing(state, name, f"Connector {name} not found")
+        connector = require_existing(state, name, f"Connector {name} not found")
         gone: list[ConfigRecord] = [CommitRecord(name, 0), TargetStateRecord(name, None), ConnectorRecord(name, None)]
         if connector.topic_grant is not None:
             gone.append(TopicGrantRecord(name, None))
@@ -233,81 +231,23 @@ def set_connector_log_level(name: ConnectorName, level: str | None, until_ms: in
     """What the connector's tasks tell of what they log, until then; None ends it."""
 
     def plan(state: ClusterState) -> Records:
-        _existing(state, name, f"Connector {name} not found")
+        require_existing(state, name, f"Connector {name} not found")
         return [ConnectorLevelRecord(name, level, until_ms)]
 
     return plan
 
 
-def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:
-    """A new attempt for the chosen tasks, each where it is; none where only the connector instance restarts."""
-
-    def plan(state: ClusterState) -> Records:
-        connector = _existing(state, name, f"Unknown connector: {name}")
-        return [_again(connector, n) for n in tasks_to_restart(connector, tasks, only_failed, status)]
-
-    return plan
-
-
-def tasks_to_restart(connector: ConnectorState, tasks: bool, only_failed: bool, status: StatusState) -> list[int]:
-    """The tasks that a restart means."""
-    if not tasks:
-        return []
-    return [
-        n
-        for n, placement in sorted(connector.placements.items())
-        if not only_failed or _has_failed(status, TaskId(connector.name, n), connector)
-    ]
-
-
-def _has_failed(status: StatusState, task: TaskId, connector: ConnectorState) -> bool:
-    found = status_of(status, task, connector.placements.get(task.task))
-    return found is not None and found.state is State.FAILED
-
-
-def restart_task(name: ConnectorName, task: int, seen: Generation | None = None) -> Plan:
-    """A new attempt for one task (KIP-618): 404 where it is gone, 409 where its connector was changed in between.
-
-    `seen`: the generation when the request came. The count of automatic restarts begins at 0.
-    """
-
-    def plan(state: ClusterState) -> Records:
-        connector = _existing(state, name, f"Unknown connector: {name}")
-        if connector.commit is None or task >= connector.commit.tasks:
-            raise CommandRefused(404, f"Unknown task: {name}-{task}")
-        if connector.tasks_stale or seen not in (None, connector.generation):
-            raise CommandRefused(409, RECONFIGURED, retry=True)
-        if task not in connector.placements:
-            return []  # not placed yet: what would be restarted starts anyway
-        return [_again(connector, task)]
-
-    return plan
-
-
-def _again(connector: ConnectorState, task: int) -> PlacementRecord:
-    old = connector.placements[task]
-    return PlacementRecord(
-        TaskId(connector.name, task),
-        old.worker,
-        old.incarnation,
-        old.attempt + 1,
-        old.generation,
-        mode=old.mode,
-        after=old.after,
-    )
-
-
-def movable(connector: ConnectorState) -> None:
-    """Raise `CommandRefused` unless the connector's offsets may be moved by hand now."""
+def require_movable(connector: ConnectorState) -> None:
+    """Raise `Refused` unless the connector's offsets may be moved by hand now."""
     name = connector.name
     if connector.target is not TargetState.STOPPED or connector.commit is None or connector.commit.tasks:
-        raise CommandRefused(
+        raise Refused(
             400,
             f"Connector {name} must be in the STOPPED state before its offsets can be modified. "
             f"Stop it with PUT /connectors/{name}/stop, then repeat the request",
         )
     if connector.round_pending or connector.tasks_stale:  # its offsets may be on their way to another topic
-        raise CommandRefused(
+        raise Refused(
             409,
             f"The tasks of connector {name} are still being fenced: nothing was changed. Repeat the request",
             passing=True,
@@ -320,7 +260,7 @@ def alter_offsets(
     """Source offsets by hand (KIP-875): only where nothing that could commit is alive."""
 
     def plan(state: ClusterState) -> Records:
-        movable(_existing(state, name, f"Connector {name} not found"))
+        require_movable(require_existing(state, name, f"Connector {name} not found"))
         moved = [TopicRecord(topic, known.key_of(partition), encode_value(offset)) for partition, offset in changes]
         # Written again: the record of the config topic tells whether the transaction was committed.
         return [*moved, TargetStateRecord(name, TargetState.STOPPED)] if moved else []

@@ -1,9 +1,4 @@
-"""Rows made from the config, offsets, status and events topics. Only the projector writes them.
-
-Tables name connectors by text, not by foreign key: records of one topic may come before those of another. JSON is
-kept as ASCII text, since PostgreSQL's jsonb refuses characters that a config may hold. Times are milliseconds since
-the epoch, 0 for "never".
-"""
+"""What there is of each connector."""
 
 import json
 from typing import Any, ClassVar, cast
@@ -15,29 +10,6 @@ from ringfence.encryption import decrypt_text
 from ringfence.fencing.topics import record_failures
 from ringfence.fencing.topics.record_failures import RecordFailure
 from ringfence.projection.clean_text import loads_clean
-
-
-def pack(value: object) -> str:
-    """A value as compact ASCII JSON text, keys sorted, so that equal values are equal texts."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
-
-
-class TopicPosition(models.Model):
-    """How far a topic's partition is applied: the next offset. `role`: config, offsets, status or events.
-
-    shown_offset: where that is further, the rows show what was committed up to there, beside a transaction of somebody
-    else that was still open at `applied_offset`.
-    """
-
-    role = models.CharField(max_length=16)
-    partition = models.IntegerField()
-    topic = models.TextField()
-    topic_id = models.TextField()
-    applied_offset = models.BigIntegerField()
-    shown_offset = models.BigIntegerField(default=0)
-
-    class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["role", "partition"], name="one_position")]
 
 
 class Connector(models.Model):
@@ -243,140 +215,6 @@ class SourceOffset(models.Model):
         constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "partition"], name="one_source_offset")]
 
 
-class Event(models.Model):
-    """Something worth telling about a connector ("" for the cluster). `summary` is one plain line."""
-
-    connector = models.TextField(default="")
-    task = models.IntegerField(null=True)
-    type = models.CharField(max_length=32)
-    time_ms = models.BigIntegerField()
-    summary = models.TextField(default="")
-    body = models.TextField(default="{}")
-
-    class Meta:
-        indexes: ClassVar = [
-            models.Index(fields=["connector", "-time_ms"], name="event_list"),
-            models.Index(fields=["time_ms"], name="event_age"),
-        ]
-
-
-class Minute(models.Model):
-    """What a task did in one minute (minutes since the epoch); written and read by `mirror.minutes`.
-
-    `state`: the worst in it; `began`: the one in which it began. `fences`: rounds that ended; `restarts`: attempts that
-    began again in their generation; `failed`: times that it failed; `records`: committed ones.
-    """
-
-    connector = models.TextField()
-    task = models.IntegerField()
-    minute = models.BigIntegerField()
-    state = models.CharField(max_length=16, default="")
-    began = models.CharField(max_length=16, default="")
-    records = models.BigIntegerField(default=0)
-    commits = models.BigIntegerField(default=0)
-    aborted = models.BigIntegerField(default=0)
-    errors = models.BigIntegerField(default=0)
-    skipped = models.BigIntegerField(default=0)
-    dead_letters = models.BigIntegerField(default=0)
-    fences = models.IntegerField(default=0)
-    restarts = models.IntegerField(default=0)
-    failed = models.IntegerField(default=0)
-
-    class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "minute", "task"], name="one_minute")]
-        indexes: ClassVar = [models.Index(fields=["minute"], name="minute_age")]
-
-
-class Worker(models.Model):
-    """A member of the worker group, as it described itself."""
-
-    worker = models.TextField(primary_key=True)
-    incarnation = models.TextField()
-    mode = models.CharField(max_length=16)
-    slots = models.IntegerField()
-    version = models.TextField()
-    since_ms = models.BigIntegerField()
-
-
-class DrainedWorker(models.Model):
-    """A worker that gets no tasks, in this incarnation only: a worker that came back under its id does."""
-
-    worker = models.TextField(primary_key=True)
-    incarnation = models.TextField()
-    since_ms = models.BigIntegerField(default=0)
-
-
-class Startups(models.Model):
-    """How many connector instances and tasks a worker has started, as far as the status topic was seen."""
-
-    worker = models.TextField(primary_key=True)
-    connector_successes = models.BigIntegerField(default=0)
-    connector_failures = models.BigIntegerField(default=0)
-    task_attempts = models.BigIntegerField(default=0)
-    task_successes = models.BigIntegerField(default=0)
-    task_failures = models.BigIntegerField(default=0)
-
-
-class ClusterInfo(models.Model):
-    """One row (id 1): who leads, for people to see, the Kafka cluster's id, address and protocol, and its topics
-    (`projection.topic_memory`).
-
-    `topic_ids`: JSON of `fencing.topics.topic_ids`; `topics_lost`: why the cluster stands still, "" where it does not.
-    """
-
-    leader = models.TextField(default="")
-    incarnation = models.TextField(default="")
-    group_generation = models.IntegerField(default=-1)
-    since_ms = models.BigIntegerField(default=0)
-    kafka_cluster_id = models.TextField(default="")
-    kafka_bootstrap = models.TextField(default="")
-    kafka_protocol = models.TextField(default="")
-    topic_tracking = models.BooleanField(default=True)
-    topic_ids = models.TextField(default="")
-    topics_lost = models.TextField(default="")
-    topics_lost_ms = models.BigIntegerField(default=0)
-
-
-class HangingTransaction(models.Model):
-    """Open on a partition, unknown to every coordinator, and not ended yet: as the leader saw it last (KIP-664).
-
-    last_ms: of its newest records; connectors: JSON, those that write to the topic, none where it is the platform's
-    own; why_not: why it was not ended.
-    """
-
-    cluster = models.TextField()
-    topic = models.TextField()
-    partition = models.IntegerField()
-    producer_id = models.BigIntegerField()
-    epoch = models.IntegerField(default=0)
-    start_offset = models.BigIntegerField(default=0)
-    last_ms = models.BigIntegerField(default=0)
-    transactional_id = models.TextField(default="")
-    connectors = models.TextField(default="[]")
-    why_not = models.TextField(default="")
-
-
-class LogLine(models.Model):
-    """A line that a connector's task logged, or a worker about it. The newest of each connector are kept.
-
-    `severity`: Python's number of the level, so that levels compare; task, generation, attempt: -1 for a worker's.
-    """
-
-    connector = models.TextField()
-    time_ms = models.BigIntegerField()
-    level = models.CharField(max_length=8)
-    severity = models.SmallIntegerField()
-    task = models.IntegerField(default=-1)
-    generation = models.BigIntegerField(default=-1)
-    attempt = models.IntegerField(default=-1)
-    worker = models.TextField(default="")
-    logger = models.TextField(default="")
-    message = models.TextField(default="")
-
-    class Meta:
-        indexes: ClassVar = [models.Index(fields=["connector", "-id"], name="log_list")]
-
-
 class ActiveTopic(models.Model):
     """A topic that a connector has written to since its last reset (KIP-558)."""
 
@@ -386,18 +224,3 @@ class ActiveTopic(models.Model):
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "topic"], name="one_active_topic")]
-
-
-class LogLevel(models.Model):
-    """The newest log level that was set for the whole cluster, and the config-topic offset of its record."""
-
-    logger = models.TextField(primary_key=True)
-    level = models.CharField(max_length=16, default="")
-    config_offset = models.BigIntegerField()
-
-
-class PluginSecrets(models.Model):
-    """Which settings of a plugin are secret (type PASSWORD), as the plugin process last said. JSON list of names."""
-
-    class_name = models.TextField(primary_key=True)
-    names = models.TextField(default="[]")

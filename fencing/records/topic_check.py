@@ -1,0 +1,59 @@
+"""Which topics a task may produce to; each name is looked at once, not with each record."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ringfence.connectors.api.errors import ConnectorError
+from ringfence.fencing.records.topic_access import TopicAccess
+
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def check_name(topic: str) -> None:
+    """Raises `ConnectorError` for what no broker takes as a topic's name.
+
+    The client would only say, of one transaction after another, that some record could not be delivered.
+    """
+    if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
+        raise ConnectorError(
+            f"The task produced a record to {topic[:300]!r}, which cannot be a topic: a name has 1 to 249 characters, "
+            "a-z, A-Z, 0-9, '.', '_' and '-'. Correct the setting that names the topic, or the transform that makes "
+            "the name, then restart the task"
+        )
+
+
+class TopicCheck:
+    """offsets_topic: where the task's offsets are kept, which no record may go to. access: which topics are open, asked
+    for each batch; another answer is another object.
+    """
+
+    def __init__(self, offsets_topic: str, access: Callable[[], TopicAccess]) -> None:
+        self._offsets_topic = offsets_topic
+        self._access = access
+        self._judged_by: TopicAccess | None = None
+        self._legal: set[str] = set()
+        """Topics that `_judged_by` lets pass."""
+
+    def check(self, topic: str) -> None:
+        """Raises `ConnectorError`."""
+        access = self._access()
+        if access is not self._judged_by:
+            self._legal.clear()
+            self._judged_by = access
+        if topic in self._legal:
+            return
+        if topic == self._offsets_topic:
+            raise ConnectorError(
+                f"The task produced a record to {topic}, which holds its own source offsets: it could be taken for an "
+                "offset. Send records to another topic, or give the connector another offsets.storage.topic"
+            )
+        check_name(topic)
+        access.check(topic)
+        self._legal.add(topic)
+
+    def check_again(self, topics: Iterable[str]) -> None:
+        """Raise `ConnectorError` where a record that is not committed yet went to a topic that is closed by now."""
+        if self._access() is not self._judged_by:
+            for topic in topics:
+                self.check(topic)

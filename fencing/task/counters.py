@@ -1,0 +1,24 @@
+"""What an attempt has read, sent and committed since it started."""
+
+from dataclasses import dataclass, field
+
+from ringfence.fencing.metrics import Measures
+from ringfence.fencing.offsets.record_counts import RecordCounts
+
+
+@dataclass(slots=True)
+class Counters:
+    """Cumulative since the attempt's start; written by the task's thread, read by the reporting one."""
+
+    records: int = 0
+    bytes: int = 0
+    transactions: int = 0
+    aborted: int = 0
+    aborted_records: int = 0
+    committed: RecordCounts = field(default_factory=RecordCounts)
+    open_records: int = 0
+    open_since: float = 0.0
+    last_poll: float = 0.0
+    last_commit: float = 0.0
+    commit_s: float = 0.0
+    measures: Measures = field(default_factory=Measures)

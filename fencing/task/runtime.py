@@ -1,0 +1,69 @@
+"""What all parts of one attempt share."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.fencing.clock import Clock, Deadline
+from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.task.counters import Counters
+from ringfence.fencing.task.plugin import Plugin
+from ringfence.fencing.task.record_path_factory import record_path
+from ringfence.fencing.task.report import TaskReport
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.start_watch import READING_OFFSETS
+from ringfence.fencing.task.view import DesiredState, TaskView
+
+_PATIENCE_SECONDS: Final = 60.0
+
+
+class Superseded(Exception):
+    """The attempt may not go on: it ends normally."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRuntime:
+    """One for each attempt, with its configuration, its view of the config topic, and where it reports."""
+
+    spec: TaskSpec
+    plugin: Plugin
+    view: TaskView
+    report: TaskReport
+    counters: Counters
+    clock: Clock
+
+    @property
+    def attempt(self) -> tuple[int, int, int]:
+        """Task, generation and attempt."""
+        return self.spec.task.task, self.spec.placement.generation, self.spec.placement.attempt
+
+    def deadline(self, seconds: float = _PATIENCE_SECONDS) -> Deadline:
+        return Deadline.after(seconds, self.clock)
+
+    def is_superseded(self) -> bool:
+        """As far as the view knows."""
+        return self.view.verdict is DesiredState.END
+
+    def refresh(self) -> bool:
+        """Read the config topic to its end; whether the attempt is superseded."""
+        return self.view.refresh(self.deadline()) is DesiredState.END
+
+    def require_current(self) -> None:
+        """Raises `Superseded`."""
+        if self.is_superseded():
+            raise Superseded
+
+    def open_s(self) -> float:
+        """The age of the open transaction, 0 where none is open."""
+        since = self.counters.open_since
+        return self.clock.wall() - since if since else 0.0
+
+    def report_reading(self, far: str) -> None:
+        """How far the source offsets are read."""
+        self.report.starting(READING_OFFSETS, far)
+
+    def record_path(self, offsets_topic: str) -> RecordPath:
+        """From the plugin's records to the producer."""
+        return record_path(
+            self.spec, self.plugin, offsets_topic, self.counters.measures, self.clock, self.view, self.report,
+            self.require_current,
+        )  # fmt: skip

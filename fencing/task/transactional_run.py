@@ -1,0 +1,195 @@
+"""One life of a source task with transactions: steps 3 to 8 of its start (`fencing.task.source_task`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ringfence.connectors.api import SourceTask
+from ringfence.fencing.errors import Abortable
+from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
+from ringfence.fencing.kafka.hanging import GROUP_OFFSETS
+from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.share.source import ShareSource
+from ringfence.fencing.task import start_watch
+from ringfence.fencing.task.boundaries import Boundaries, Boundary
+from ringfence.fencing.task.clients import group_source
+from ringfence.fencing.task.context import TaskContext
+from ringfence.fencing.task.group_source import GroupSource
+from ringfence.fencing.task.offsets import TaskOffsets
+from ringfence.fencing.task.older_epochs import TaskLeftovers
+from ringfence.fencing.task.plugin import overrides
+from ringfence.fencing.task.poll_loop import PollLoop, due_in
+from ringfence.fencing.task.positions import Positions
+from ringfence.fencing.task.runtime import Superseded, TaskRuntime
+from ringfence.fencing.task.share_groups import ShareGroups
+from ringfence.fencing.task.snapshot_transaction import SnapshotEndings
+from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.task.timeouts import timeouts_explained
+from ringfence.fencing.task.transaction_context import RequestedEndings
+from ringfence.fencing.task.transactions import Transactions
+from ringfence.fencing.topics.status import State
+
+First = Mapping[tuple[str, int], int] | None
+NewProducer = Callable[[TaskSpec, int], TransactionalClient]
+
+
+class TransactionalRun:
+    """The lives of one attempt, one after another: `run` is one of them."""
+
+    def __init__(self, runtime: TaskRuntime, new_producer: NewProducer) -> None:
+        spec = runtime.spec
+        worker = spec.worker_settings
+        self._runtime = runtime
+        self._new_producer = new_producer
+        self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
+        self._timeout_ms = self._boundaries.transaction_timeout_ms(
+            transaction_timeout_ms(worker, spec.connector_config)
+        )
+        self.leftovers = TaskLeftovers(spec, runtime.clock, runtime.report.hanging_ended, runtime.require_current)
+        self.share = ShareGroups(
+            spec, self._boundaries, runtime.clock, lambda: runtime.view.tasks, runtime.is_superseded
+        )
+        self.offsets_topic = spec.topics.offsets
+        """The effective one, as soon as it is known."""
+        self.left_open = False
+        """Whether the last life may have left a transaction open."""
+
+    def run(self) -> bool:
+        """Steps 3 to 8. False where the next life follows at once (`PollLoop.run`)."""
+        runtime, report = self._runtime, self._runtime.report
+        report.stage(start_watch.INITIALISING)
+        producer = self._take_id()  # 3, 4
+        transactions: Transactions | None = None
+        plugin: SourceTask | None = None
+        own = RequestedEndings() if self._boundaries.kind is Boundary.CONNECTOR else None
+        requests = self._snapshot_endings() or own
+
+        def join(group: str, topics: Sequence[str], *, session_timeout_ms: int, first: First = None) -> GroupSource:
+            assert transactions is not None
+            transactions.group = group_source(runtime.spec, group, topics, session_timeout_ms, first or {})
+            return transactions.group
+
+        def join_share(
+            group: str | None,
+            topics: Sequence[str],
+            settings: Mapping[str, str],
+            *,
+            cluster: Mapping[str, str] | None = None,
+        ) -> ShareSource:
+            assert transactions is not None
+            transactions.share = self.share.join(kept, offsets, group, topics, settings, cluster)
+            transactions.share.dead_letter = path.dead_letter
+            return transactions.share
+
+        try:
+            report.stage(start_watch.READING_OFFSETS)
+            kept = TaskOffsets(runtime.spec, runtime.clock)
+            self.offsets_topic = kept.topic
+            self.leftovers.begin(producer, kept.topic)
+            kept.prepare()  # 5
+            offsets = kept.read(runtime.is_superseded, runtime.report_reading)  # 6
+            runtime.view.check_topics(runtime.deadline())
+            runtime.require_current()
+            report.gauges.clear()
+            plugin = runtime.plugin.make()
+            path = runtime.record_path(kept.topic)
+            transactions = self._transactions(producer, kept, offsets, plugin, path)
+            plugin.context = TaskContext(
+                runtime,
+                offsets,
+                lambda: due_in(transactions, self._boundaries, runtime.clock),
+                own,
+                join,
+                join_share,
+                read_offsets=lambda: kept.read(runtime.is_superseded),
+            )
+            report.stage("starting the plugin")
+            plugin.start(runtime.plugin.config)  # 7
+            transactions.positions = Positions() if plugin.wants_positions else None
+            report.stage("looking for hanging transactions")
+            self.leftovers.clear({kept.topic} | ({GROUP_OFFSETS} if transactions.group is not None else set()))
+            report.producer(producer)
+            report.running(State.RUNNING)
+            with timeouts_explained(runtime.open_s, self._timeout_ms):
+                loop = self._loop(plugin, transactions, kept, requests)
+                if transactions.group is not None:
+                    transactions.group.finish = loop.commit_now
+                return loop.run()  # 8
+        finally:
+            if transactions is not None:
+                self.left_open = transactions.abandon(5.0)
+            else:
+                producer.close()
+            if transactions is not None and transactions.group is not None:
+                transactions.group.close()
+            if plugin is not None:
+                plugin.stop()
+
+    def _take_id(self) -> TransactionalClient:
+        producer = self._new_producer(self._runtime.spec, self._timeout_ms)
+        try:
+            producer.init(self._runtime.deadline())  # 3
+            self.left_open = False
+            if self._runtime.refresh():  # 4
+                raise Superseded
+        except BaseException:
+            producer.close()
+            raise
+        return producer
+
+    def _snapshot_endings(self) -> RequestedEndings | None:
+        """Of a connector whose snapshot is one transaction."""
+        allowed = self._boundaries.snapshot_ms / 1000
+        return SnapshotEndings(allowed, self._runtime.open_s) if allowed else None
+
+    def _loop(
+        self, plugin: SourceTask, transactions: Transactions, kept: TaskOffsets, requests: RequestedEndings | None
+    ) -> PollLoop:
+        return PollLoop(
+            self._runtime,
+            plugin,
+            transactions,
+            self._boundaries,
+            requests=requests,
+            renew=lambda spent, why: self._renew(spent, kept, why),
+        )
+
+    def _transactions(
+        self,
+        producer: TransactionalClient,
+        kept: TaskOffsets,
+        offsets: SourceOffsets,
+        plugin: SourceTask,
+        path: RecordPath,
+    ) -> Transactions:
+        report = self._runtime.report
+        return Transactions(
+            self._runtime,
+            producer,
+            kept.topic,
+            offsets,
+            path,
+            commit_timeout_s=self._timeout_ms / 1000,
+            keep_records=overrides(plugin, "commit_record"),
+            copy=kept.copy(offsets, lambda text: report.stage("copying offsets", text)),
+            clear=self.leftovers.clear,
+        )
+
+    def _renew(self, transactions: Transactions, kept: TaskOffsets, why: str) -> None:
+        """A new epoch, which shuts out what the old producer may still send; and a look at what is really committed."""
+        if transactions.share is not None:
+            raise Abortable(f"{why}: the ledger tells where to go on")
+        if transactions.group is not None:
+            raise Abortable(f"{why}: the group's committed offsets tell where to go on")
+        runtime = self._runtime
+        runtime.report.stage(start_watch.RENEWING, why)
+        runtime.counters.measures.producers_renewed += 1
+        transactions.retire()
+        producer = self._take_id()
+        transactions.take_over(producer)
+        self.leftovers.begin(producer, kept.topic)
+        found = kept.read(runtime.is_superseded)
+        runtime.view.check_topics(runtime.deadline())
+        transactions.check(found)
+        runtime.report.producer(producer)
+        runtime.report.going_on()

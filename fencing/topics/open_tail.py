@@ -1,0 +1,95 @@
+"""What is committed between the last stable offset and the end: raw batches, and each producer's own markers."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.admin import end_offsets
+from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
+from ringfence.fencing.kafka.raw_fetch import RawFetcher
+from ringfence.fencing.kafka.record_batches import Batch, Decisions
+from ringfence.fencing.kafka.settings import Connection
+
+Positions = Mapping[int, int]
+Wanted = Callable[[bytes | None], bool]
+
+HURRIED_MS: Final = 5
+MARKER_SECONDS: Final = 0.005
+
+
+class OpenTail:
+    """Of one topic."""
+
+    def __init__(self, connection: Connection, topic: str, partitions: Sequence[int]) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._partitions = partitions
+
+    def read(self, starts: Positions, ends: Positions, deadline: Deadline, own: int, wanted: Wanted) -> list[LogRecord]:
+        """The committed records between these offsets."""
+        with RawFetcher(self._connection, self._topic) as fetcher:
+            while True:
+                decisions = {p: Decisions() for p in starts}
+
+                def take(partition: int, batch: Batch, decisions: Mapping[int, Decisions] = decisions) -> None:
+                    decisions[partition].take(batch)
+
+                until = {p: ends[p] for p in starts}
+                fetcher.read(starts, until, deadline, take)
+                if not any(own in each.open for each in decisions.values()):
+                    break
+                if deadline.expired:
+                    raise Retriable(
+                        f"Topic {self._topic}: the marker of a commit of one's own (producer {own}) is not there in "
+                        "time. The broker is slow; it is tried again"
+                    )
+                # The markers of a commit that was answered are on their way, and come after the end that was asked for.
+                time.sleep(deadline.slice(MARKER_SECONDS))
+                ends = end_offsets(self._connection, self._topic, self._partitions, deadline)
+        return self._contents(starts, until, decisions, deadline, wanted)
+
+    def _contents(
+        self,
+        starts: Positions,
+        ends: Positions,
+        decisions: Mapping[int, Decisions],
+        deadline: Deadline,
+        wanted: Wanted,
+    ) -> list[LogRecord]:
+        """What the batches hold is read by the client, which knows every compression."""
+        hidden = {p: each.find_hidden() for p, each in decisions.items()}
+        lasts = {p: each.last_visible for p, each in decisions.items() if each.last_visible is not None}
+        found: list[LogRecord] = []
+        if not lasts:
+            return found
+        reader = PartitionReader(
+            self._connection,
+            self._topic,
+            {p: starts[p] for p in lasts},
+            isolation=Isolation.UNCOMMITTED,
+            fetch_wait_ms=HURRIED_MS,
+        )
+        try:
+            while any(reader.positions[p] <= last for p, last in lasts.items()):
+                if deadline.expired:
+                    raise late(self._topic, reader.positions, {p: ends[p] for p in lasts})
+                for message in reader.messages(deadline.slice(0.1), 1000):
+                    record = record_of(message)
+                    visible = record.offset < ends[record.partition] and record.offset not in hidden[record.partition]
+                    if visible and wanted(record.key):
+                        found.append(record)
+        finally:
+            reader.close()
+        return found
+
+
+def late(topic: str, positions: Positions, ends: Positions) -> Retriable:
+    """The end was not reached in time: how far it got."""
+    behind = {p: (positions[p], end) for p, end in ends.items() if positions[p] < end}
+    return Retriable(
+        f"The end of topic {topic} was not reached in time: partition: (position, end) {behind}. A "
+        "transaction that is still open holds it back, the broker is slow, or the topic is long and not compacted. "
+        "It is tried again"
+    )

@@ -1,0 +1,8 @@
+"""A class for each command: what it plans, what it does once that is written, and what it waits for."""
+
+from ringfence.engine.leader.commands import cluster, fencing, lifecycle, offsets, restarting, share_groups
+from ringfence.engine.leader.commands.command import LeaderSide, Outcome, command_of
+
+__all__ = [
+    "LeaderSide", "Outcome", "cluster", "command_of", "fencing", "lifecycle", "offsets", "restarting", "share_groups",
+]  # fmt: skip

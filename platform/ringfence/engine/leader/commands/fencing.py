@@ -1,0 +1,55 @@
+"""Fence a connector's ids by hand, and end transactions that hang."""
+
+from ringfence.engine.leader import plans
+from ringfence.engine.leader.commands.command import ActingCommand, WritingCommand, carries_out
+from ringfence.engine.leader.internal_requests import check_signature, fence
+from ringfence.engine.leader.plans import Plan
+from ringfence.engine.leader.written import Written
+from ringfence.engine.queries import hanging_transactions
+from ringfence.engine.queries.transactional_ids import fence_id
+from ringfence.requests import commands
+from ringfence.requests.commands import Ended, FencedIds, NewGeneration
+
+
+@carries_out(commands.Fence)
+class Fence(ActingCommand[commands.Fence]):
+    def act(self) -> None:
+        state = self.leader.state()
+        check_signature(self.leader.config.session_keys, state, self.request)
+        fence(state, self.name, self.leader.await_round)
+
+
+@carries_out(commands.FenceNow)
+class FenceNow(WritingCommand[commands.FenceNow]):
+    def plan(self) -> Plan:
+        return plans.fence_now(self.name)
+
+    def value(self, written: Written) -> NewGeneration:
+        return {"generation": written.state.connector(self.name).generation}
+
+    def awaits_round(self) -> bool:
+        return self.request.wait
+
+
+@carries_out(commands.FenceId)
+class FenceId(ActingCommand[commands.FenceId]):
+    def act(self) -> FencedIds:
+        return {"fenced": fence_id(self.leader.state(), self.name, self.request.id, self.leader.config)}
+
+    def note(self) -> str:
+        return f"{self.request.id}: {self.request.reason}"
+
+
+@carries_out(commands.EndHanging)
+class EndHanging(ActingCommand[commands.EndHanging]):
+    def act(self) -> Ended:
+        return {"ended": hanging_transactions.end(self.leader.state(), self.request, self.leader.config)}
+
+    def note(self) -> str:
+        return f"{self.request.topic}-{self.request.partition}: {self.request.reason}"
+
+
+@carries_out(commands.RetryRound)
+class RetryRound(ActingCommand[commands.RetryRound]):
+    def act(self) -> None:
+        self.leader.retry_round(self.name)

@@ -1,0 +1,100 @@
+"""Create, configure, pause, resume, stop and delete a connector."""
+
+from typing import Final
+
+from ringfence.engine.leader import plans
+from ringfence.engine.leader.commands.command import WritingCommand, carries_out
+from ringfence.engine.leader.plans import Plan
+from ringfence.engine.leader.written import Written
+from ringfence.fencing.topics.connector_state import TargetState
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.requests import commands
+from ringfence.requests.commands import Config, Created
+from ringfence.requests.refused import Refused
+
+_INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+
+
+class _Saving(WritingCommand[commands.Create | commands.Configure]):
+    """A configuration, with the topics of whoever saves it, as the web process knows them."""
+
+    starts = True
+    outcome: Created
+
+    def value(self, written: Written) -> Created:
+        return self.outcome
+
+    def grant(self) -> TopicGrantRecord | None:
+        grant = self.request.topic_grant
+        return TopicGrantRecord.parse("", self.name, grant) if grant else None
+
+    def plan_creation(self, config: Config, initial: TargetState) -> Plan:
+        if self.connector.config is not None:
+            raise Refused(409, f"Connector {self.name} already exists")
+        self.outcome = {"created": True}
+        self.leader.look_up_version(config)
+        grant = self.grant()
+        tasks = None if initial is TargetState.STOPPED else self.leader.make_tasks(self.name, config, grant)
+        return plans.create(self.name, config, initial, tasks, grant)
+
+
+@carries_out(commands.Create)
+class Create(_Saving):
+    request: commands.Create
+
+    def plan(self) -> Plan:
+        initial = _INITIAL[(self.request.initial_state or "RUNNING").upper()]
+        return self.plan_creation(self.request.config, initial)
+
+
+@carries_out(commands.Configure)
+class Configure(_Saving):
+    request: commands.Configure
+
+    def plan(self) -> Plan:
+        config, expected, connector = self.request.config, self.request.expected, self.connector
+        if connector.config is None:
+            if not self.request.create:
+                raise Refused(404, f"Connector {self.name} not found")
+            return self.plan_creation(config, TargetState.RUNNING)
+        same = connector.config == config and connector.unreadable is None
+        self.outcome = {"created": False, "changed": not same}
+        makes = not same and connector.target is not TargetState.STOPPED
+        grant = self.grant()
+        tasks = self.leader.make_tasks(self.name, config, grant) if makes else None
+        return plans.configure(self.name, config, tasks, expected, grant)
+
+
+@carries_out(commands.Pause)
+class Pause(WritingCommand[commands.Pause]):
+    def plan(self) -> Plan:
+        return plans.pause(self.name)
+
+
+@carries_out(commands.Resume)
+class Resume(WritingCommand[commands.Resume]):
+    starts = True
+
+    def plan(self) -> Plan:
+        now = self.connector
+        makes = now.config is not None and now.target is TargetState.STOPPED
+        tasks = self.leader.make_tasks(self.name, now.config or {}, now.topic_grant) if makes else None
+        return plans.resume(self.name, tasks)
+
+
+@carries_out(commands.Stop)
+class Stop(WritingCommand[commands.Stop]):
+    def plan(self) -> Plan:
+        return plans.stop(self.name)
+
+    def awaits_round(self) -> bool:
+        return True
+
+
+@carries_out(commands.Delete)
+class Delete(WritingCommand[commands.Delete]):
+    def plan(self) -> Plan:
+        return plans.delete(self.name)
+
+    def awaits_round(self) -> bool:
+        return True

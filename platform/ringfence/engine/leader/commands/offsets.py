@@ -1,0 +1,59 @@
+"""Alter and reset source offsets (KIP-875), and forget the active topics (KIP-558)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ringfence.engine.leader import plans
+from ringfence.engine.leader.commands.command import Offsets, WritingCommand, carries_out
+from ringfence.engine.leader.plans import Plan
+from ringfence.engine.leader.written import Written
+from ringfence.requests import commands
+from ringfence.requests.commands import Checked
+from ringfence.requests.refused import Refused
+
+
+class _Altering(WritingCommand[commands.AlterOffsets | commands.ResetOffsets]):
+    checked: bool
+
+    def entries(self) -> list[Mapping[str, Any]] | None:
+        """None for a reset."""
+        return None
+
+    def plan(self) -> Plan:
+        connector = self.connector
+        if connector.config is None:
+            raise Refused(404, f"Connector {self.name} not found")
+        plan, self.checked = self.leader.plan_offsets(connector, self.entries())
+        return plan
+
+    def value(self, written: Written) -> Checked:
+        return {"checked": self.checked}
+
+    def after(self) -> Mapping[str, Offsets]:
+        return {"offsets": self.leader.ends_of_offsets()}
+
+
+@carries_out(commands.AlterOffsets)
+class AlterOffsets(_Altering):
+    request: commands.AlterOffsets
+
+    def entries(self) -> list[Mapping[str, Any]]:
+        return list(self.request.offsets)
+
+
+@carries_out(commands.ResetOffsets)
+class ResetOffsets(_Altering):
+    """Deletes every offset."""
+
+
+@carries_out(commands.ResetTopics)
+class ResetTopics(WritingCommand[commands.ResetTopics]):
+    def plan(self) -> Plan:
+        if not self.leader.config.flag("topic.tracking.enable"):
+            raise Refused(403, "Topic tracking is disabled.")
+        if not self.leader.config.flag("topic.tracking.allow.reset"):
+            raise Refused(403, "Topic tracking reset is disabled.")
+        return plans.reset_topics(self.name, self.leader.now_ms())
+
+    def after(self) -> Mapping[str, Offsets]:
+        return {"status": self.leader.forget_topics(self.name)}

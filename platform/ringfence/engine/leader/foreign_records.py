@@ -1,0 +1,40 @@
+"""Records of the config topic that no leader of this cluster wrote: told to people."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from ringfence.encryption import StampSeal
+from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.topics.config_records import connector_of
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.stamps import Foreign, Stamper, StampWatch
+
+log = logging.getLogger(__name__)
+
+
+class ForeignRecords:
+    """Each is told once for each worker that leads: nothing else remembers it."""
+
+    def __init__(self, config_topic: str, reporter: Reporter) -> None:
+        self._topic = config_topic
+        self._reporter = reporter
+        self._told: set[int] = set()
+
+    def watch_term(self, writer: str) -> tuple[Stamper, Callable[[Sequence[LogRecord]], None]]:
+        """The stamper for what a new term writes, and who looks at all records that the term reads."""
+        seal = StampSeal()
+        watch = StampWatch(self._topic, seal)
+        return Stamper(seal, writer), lambda records: self._tell(watch.look(records))
+
+    def _tell(self, found: Iterable[Foreign]) -> None:
+        for one in found:
+            if one.offset in self._told:
+                continue
+            self._told.add(one.offset)
+            text = (
+                f"Topic {self._topic}, offset {one.offset}, key {one.key}: no leader of this cluster wrote that record "
+                f"({one.why}). It counts nevertheless. Look who may write to the topic, and correct what it says"
+            )
+            log.error("%s", text)
+            connector = connector_of(one.key.encode()) or ""
+            self._reporter.event("foreign", connector, offset=one.offset, key=one.key, message=text)

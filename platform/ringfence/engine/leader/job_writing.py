@@ -1,0 +1,44 @@
+"""Writing what a job plans, and what its sender is told of a write that did not go through."""
+
+from collections.abc import Callable
+from typing import Final
+
+from ringfence.engine.leader.jobs import Job
+from ringfence.engine.leader.written import Written
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, NotLeader, Retriable
+from ringfence.fencing.leader.term import Term
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.requests.refused import Refused
+
+TRY_SECONDS: Final = 8.0
+_DOUBT_SECONDS: Final = 20.0
+NOT_LEADING: Final = "Cannot complete request because this worker does not lead (any more). Send the request again"
+_IN_DOUBT: Final = (
+    "Request timed out. The config topic was being written when this worker lost it ({error}). Whether the request was "
+    "carried out is unknown: look again before sending it once more."
+)
+
+
+def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:
+    """Write what the job's plan answers, and answer the job. Raises what ends or holds up the term."""
+    before = term.state
+    # One try must not take long: a group that rebalances waits for this member, and the write for the group.
+    limit, doubt = (Deadline.after(job.deadline.slice(seconds)) for seconds in (TRY_SECONDS, _DOUBT_SECONDS))
+    try:
+        state, offset = term.write(job.due, limit, doubt)
+    except NotLeader as error:
+        moved = Refused(409, f"{NOT_LEADING} ({error})", passing=True)
+        job.result.set_exception(Refused(500, _IN_DOUBT.format(error=error)) if term.in_doubt else moved)
+        raise
+    except Refused as refusal:
+        job.result.set_exception(refusal)
+        return
+    except FencingError as error:
+        late = "Request timed out: nothing was changed. " if isinstance(error, Retriable) else ""
+        failed = f"{late}The config topic could not be read or written: {error}"
+        job.result.set_exception(Refused(500, _IN_DOUBT.format(error=error) if term.in_doubt else failed))
+        raise
+    if offset >= 0:
+        announce(before, state)
+    job.result.set_result(Written(state, offset))

@@ -1,0 +1,172 @@
+"""What a command uses of the worker that leads (`commands.LeaderSide`), within its sender's time."""
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from typing import Any
+
+from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
+from ringfence.engine.leader.plans import Plan, TaskConfigs
+from ringfence.engine.leader.thread import Leader
+from ringfence.engine.leader.written import Written
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import ConnectorName, WorkerId
+from ringfence.fencing.kafka.admin import end_offsets, topic_identity
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.assignment import Member
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, canonical
+from ringfence.fencing.topics.active_topics import key_of
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import Removed, StatusState
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.requests.refused import Refused
+from ringfence.worker_config import WorkerConfig
+
+_PLUGIN_SECONDS = 10.0
+_PAUSE_SECONDS = 0.01
+
+
+class LeadingWorker:
+    """For one command. Any thread may use it."""
+
+    def __init__(
+        self, leader: Leader, plugins: PluginHost, reporter: Reporter, connection: Connection, limit: Deadline
+    ) -> None:
+        self._leader = leader
+        self._plugins = plugins
+        self._reporter = reporter
+        self._connection = connection
+        self.limit = limit
+
+    @property
+    def config(self) -> WorkerConfig:
+        return self._leader.worker_config
+
+    @property
+    def members(self) -> list[Member]:
+        return self._leader.members
+
+    def state(self) -> ClusterState:
+        return self._leader.state()
+
+    def statuses(self) -> StatusState:
+        return self._leader.statuses()
+
+    def now_ms(self) -> int:
+        return self._reporter.now_ms()
+
+    def write(self, plan: Plan) -> Written:
+        try:
+            return self._leader.submit(plan, self.limit).result(timeout=self.limit.remaining + 5)
+        except FutureTimeout:
+            raise Refused(
+                500, "Request timed out while the leader was writing. Whether it was written is unknown: look again"
+            ) from None
+
+    def wake(self) -> None:
+        self._leader.wake()
+
+    def await_round(self, name: ConnectorName) -> None:
+        """Until nothing of the connector's old generation can commit any more."""
+        log: ConfigLog | None = None
+        try:
+            while not self.limit.expired:
+                try:
+                    state = self._leader.state()
+                except Refused:
+                    # It is written; another leader may carry out the round. What it does stands in the config topic.
+                    log = log or ConfigLog(self._connection, self.config.config_topic, self.limit)
+                    state = log.refresh(self.limit)
+                if not state.connector(name).round_pending:
+                    return
+                time.sleep(_PAUSE_SECONDS)
+        finally:
+            if log is not None:
+                log.close()
+        raise Refused(
+            500,
+            f"Request timed out. It is written, and the last tasks of {name} are still being fenced: look again",
+        )
+
+    def resign(self) -> WorkerId:
+        return self._leader.hand_over.ask(self._leader.members, self.limit)
+
+    def retry_round(self, name: ConnectorName) -> None:
+        self._leader.retry_round(name)
+
+    def make_tasks(
+        self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
+    ) -> TaskConfigs | None:
+        try:
+            return self._leader.instances.make(name, config, grant)
+        except PluginError:
+            return None  # the reconcile loop asks again, and puts the trace into the connector's status
+
+    def look_up_version(self, config: Mapping[str, str]) -> None:
+        with suppress(PluginError):
+            self._plugins.version_of(config.get("connector.class", "").strip())
+
+    def mark_started(self, name: ConnectorName, config_offset: int) -> None:
+        self._leader.instances.mark_started(name, config_offset)
+
+    def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None:
+        self._leader.mark_restarting(name, tasks)
+
+    def restart_instance(self, name: ConnectorName, *, only_failed: bool) -> None:
+        offset = self._leader.state().connector(name).config_offset
+        if not only_failed or self._leader.instances.trace_of(name, offset) is not None:
+            self._leader.instances.restart(name)
+
+    def plan_offsets(self, connector: ConnectorState, entries: list[Mapping[str, Any]] | None) -> tuple[Plan, bool]:
+        name = connector.name
+        alteration = OffsetAlteration(self._leader.offsets, name, connector, self.limit)
+        changes = alteration.tombstones() if entries is None else _changes(entries)
+        checked = self._check_offsets(connector, changes)
+        return alteration.move(changes), checked
+
+    def plan_ledger(self, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Changes]) -> Plan:
+        alteration = OffsetAlteration(self._leader.offsets, connector.name, connector, self.limit)
+        changes = decide(alteration.known)
+        self._check_offsets(connector, changes)
+        return alteration.move(changes)
+
+    def _check_offsets(self, connector: ConnectorState, changes: Changes) -> bool:
+        """Whether the plugin has looked at them, and takes them."""
+        if connector.target is not TargetState.STOPPED:
+            return False
+        name, timeout = connector.name, min(_PLUGIN_SECONDS, self.limit.remaining)
+        try:
+            return self._plugins.alter_offsets(connector.config or {}, changes, timeout)
+        except OffsetsRefused as error:
+            raise Refused(400, f"Connector {name} refuses these offsets: {error.message}") from error
+        except PluginError as error:
+            raise Refused(400, f"Connector {name} could not check these offsets: {error.message}") from error
+
+    def forget_topics(self, name: ConnectorName) -> dict[int, int]:
+        for topic in sorted(self._leader.statuses().topics.get(name, ())):
+            self._reporter.status(Removed(key_of(name, topic)))
+        self._reporter.flush(self.limit.slice(10))
+        return self._ends(self.config.status_topic)
+
+    def ends_of_offsets(self) -> dict[int, int]:
+        return self._ends(self.config.offsets_topic)
+
+    def _ends(self, topic: str) -> dict[int, int]:
+        _, partitions = topic_identity(self._connection, topic, self.limit)
+        return end_offsets(self._connection, topic, partitions, self.limit)
+
+
+def _changes(entries: list[Mapping[str, Any]]) -> list[tuple[Partition, Offset | None]]:
+    changes: dict[str, tuple[Partition, Offset | None]] = {}
+    for entry in entries:
+        partition = entry["partition"]
+        if canonical(partition) in changes:
+            raise Refused(400, f"The partition {canonical(partition)} is named twice")
+        changes[canonical(partition)] = (partition, entry.get("offset"))
+    return list(changes.values())

@@ -1,0 +1,174 @@
+"""What the leader says of connectors and tasks in the status topic: of those that cannot speak for themselves."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from ringfence.engine.leader.connector_instances import Instances
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.ids import NO_GENERATION, TaskId, WorkerId
+from ringfence.fencing.leader.next_placement import status_of
+from ringfence.fencing.leader.term import Term
+from ringfence.fencing.topics.active_topics import key_of
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.connector_state import ConnectorState, Placement, TargetState
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import (
+    LOST,
+    PLACED,
+    RESTARTED,
+    STARTING,
+    ConnectorStatus,
+    Removed,
+    State,
+    StatusRecord,
+    StatusState,
+    TaskStatus,
+)
+
+log = logging.getLogger(__name__)
+
+_REFRESH_SECONDS: Final = 8.0
+_SAY_AGAIN_SECONDS: Final = 3.0
+_SILENT_SECONDS: Final = 60.0
+_NOT_BEGUN: Final = (PLACED, RESTARTED, STARTING)
+
+
+class LeaderStatuses:
+    """Of one term. All methods are called on the leader's thread."""
+
+    def __init__(
+        self, worker: WorkerId, reporter: Reporter, instances: Instances, status: Callable[[], StatusState]
+    ) -> None:
+        self._worker = worker
+        self._reporter = reporter
+        self._instances = instances
+        self._status = status
+        self._said: dict[str, tuple[StatusRecord, float]] = {}
+        self._silent: dict[tuple[TaskId, int, int, int], float] = {}
+        self.restarting: set[TaskId] = set()
+        """Tasks whose next attempt is a restart."""
+
+    def announce(self, before: ClusterState, after: ClusterState) -> None:
+        """Statuses for attempts that were placed between the two states, before they can speak for themselves."""
+        for connector in after.existing():
+            old = before.connector(connector.name).placements
+            for number, placement in connector.placements.items():
+                if old.get(number) == placement or placement.after:
+                    continue  # a reserved place is not told: the attempt that must end first still speaks
+                task = TaskId(connector.name, number)
+                again = task in self.restarting
+                self.restarting.discard(task)
+                self._reporter.status(
+                    TaskStatus(
+                        task,
+                        State.RESTARTING if again else State.UNASSIGNED,
+                        placement.worker,
+                        placement.generation,
+                        placement.attempt,
+                        placement.incarnation,
+                        why=RESTARTED if again else PLACED,
+                        since_ms=self._reporter.now_ms(),
+                        restarts=placement.restarts,
+                    )
+                )
+                if again and placement.restarts:
+                    self._report_restart(task, placement)
+
+    def _report_restart(self, task: TaskId, placed: Placement) -> None:
+        attempt = {"generation": placed.generation, "attempt": placed.attempt, "worker": placed.worker}
+        told = {"stage": "restarted automatically", "message": f"Restart {placed.restarts} in a row"}
+        self._reporter.event("task", task.connector, task=task.task, **attempt, **told)
+
+    def give_up_silent(self, state: ClusterState, status: StatusState) -> None:
+        """An attempt that was placed, may run and says nothing for long is lost: its worker's Spark driver hangs.
+
+        One that still starts says so every few seconds (STARTING): it is silent from its last word on.
+        """
+        before, self._silent = self._silent, {}
+        for connector in state.existing():
+            if not connector.runnable or connector.target is not TargetState.RUNNING:
+                continue
+            for number, placement in connector.placements.items():
+                task = TaskId(connector.name, number)
+                reported = status_of(status, task, placement)
+                silent = reported is not None and reported.why in _NOT_BEGUN and not reported.ended
+                if not silent:
+                    continue
+                key = (task, placement.generation, placement.attempt, reported.since_ms if reported else 0)
+                began = self._silent[key] = before.get(key, time.monotonic())
+                if reported is not None and time.monotonic() - began > _SILENT_SECONDS:
+                    self._give_up(replace(reported, ended=True, why=LOST, since_ms=self._reporter.now_ms()))
+
+    def _give_up(self, lost: TaskStatus) -> None:
+        key = f"status-task-{lost.task}"
+        held, when = self._said.get(key, (None, 0.0))
+        if isinstance(held, TaskStatus) and held.key == lost.key and time.monotonic() - when <= _SAY_AGAIN_SECONDS:
+            return
+        told = (
+            f"Placed on worker {lost.worker}, it has said nothing for {_SILENT_SECONDS:g} s, so it counts as lost "
+            "and is placed again. Its worker's log says more; restart that worker if it comes again"
+        )
+        log.warning("Task %s, attempt %d: %s", lost.task, lost.attempt, told)
+        attempt = {"generation": lost.generation, "attempt": lost.attempt, "worker": lost.worker}
+        self._reporter.event("task", lost.task.connector, task=lost.task.task, **attempt, stage="lost", message=told)
+        self.say(key, lost)
+
+    def report(self, term: Term) -> None:
+        due = self._due_statuses(term.state, self._status())
+        if any(not self._was_logged_lately(key, record) for key, record in due.items()):
+            # A leader that slept would speak of a world that is gone: remove the statuses of what came in the meantime.
+            due = self._due_statuses(term.refresh(Deadline.after(_REFRESH_SECONDS)), self._status())
+        for key, record in due.items():
+            self.say(key, record)
+
+    def _due_statuses(self, state: ClusterState, status: StatusState) -> dict[str, StatusRecord]:
+        due: dict[str, StatusRecord] = {}
+        for connector in state.existing():
+            wanted = self._status_of(connector)
+            if status.connectors.get(connector.name) != wanted:
+                due[f"status-connector-{connector.name}"] = wanted
+        gone = [f"status-connector-{name}" for name in status.connectors if name not in state]
+        gone += [key_of(name, topic) for name in status.topics if name not in state for topic in status.topics[name]]
+        due |= {key: Removed(key) for key in gone}
+        for task in status.tasks:
+            connector = state.connector(task.connector)
+            if connector.round_pending:
+                continue  # the round still asks who is at work
+            if connector.config is None or connector.commit is None or task.task >= connector.commit.tasks:
+                due[f"status-task-{task}"] = Removed(f"status-task-{task}")
+        return due
+
+    def _was_logged_lately(self, key: str, record: StatusRecord) -> bool:
+        said, when = self._said.get(key, (None, 0.0))
+        return said == record and time.monotonic() - when <= _SAY_AGAIN_SECONDS
+
+    def say(self, key: str, record: StatusRecord) -> None:
+        """Once; again where it has not come back from the topic after a while."""
+        if not self._was_logged_lately(key, record):
+            self._said[key] = (record, time.monotonic())
+            self._reporter.status(record)
+
+    def say_without_slot(self, waits: TaskStatus) -> None:
+        """Once for each generation; again where it has not come back from the topic after a while."""
+        key = f"status-task-{waits.task}"
+        said = self._said.get(key)
+        if said is not None and isinstance(said[0], TaskStatus) and said[0].key == waits.key:
+            waits = said[0]  # with the time at which it began
+        self.say(key, waits)
+
+    def _status_of(self, connector: ConnectorState) -> ConnectorStatus:
+        generation = connector.generation if connector.generation is not None else NO_GENERATION
+        trace = connector.unreadable or self._instances.trace_of(connector.name, connector.config_offset)
+        if trace is not None:
+            shown = State.FAILED
+        elif connector.target is TargetState.RUNNING:
+            runs = self._instances.runs(connector.name, connector.config_offset)
+            waiting = State.RESTARTING if self._instances.restarting(connector.name) else State.UNASSIGNED
+            shown = State.RUNNING if runs else waiting
+        else:
+            shown = State.PAUSED if connector.target is TargetState.PAUSED else State.STOPPED
+        version = self._instances.version_of(connector)
+        return ConnectorStatus(connector.name, shown, self._worker, generation, trace, version)

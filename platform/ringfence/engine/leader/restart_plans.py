@@ -1,0 +1,68 @@
+"""What a restart writes: new attempts of the same tasks, each where it is. Pure, as `plans`."""
+
+from ringfence.engine.leader.plans import RECONFIGURED, Plan, Records, require_existing
+from ringfence.fencing.ids import ConnectorName, Generation, TaskId
+from ringfence.fencing.leader.next_placement import status_of
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import PlacementRecord
+from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.topics.status import State, StatusState
+from ringfence.requests.refused import Refused
+
+
+def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:
+    """A new attempt for the chosen tasks, each where it is; none where only the connector instance restarts."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = require_existing(state, name, f"Unknown connector: {name}")
+        return [_again(connector, n) for n in tasks_to_restart(connector, tasks, only_failed, status)]
+
+    return plan
+
+
+def tasks_to_restart(connector: ConnectorState, tasks: bool, only_failed: bool, status: StatusState) -> list[int]:
+    """The tasks that a restart means."""
+    if not tasks:
+        return []
+    return [
+        n
+        for n, placement in sorted(connector.placements.items())
+        if not only_failed or _has_failed(status, TaskId(connector.name, n), connector)
+    ]
+
+
+def _has_failed(status: StatusState, task: TaskId, connector: ConnectorState) -> bool:
+    found = status_of(status, task, connector.placements.get(task.task))
+    return found is not None and found.state is State.FAILED
+
+
+def restart_task(name: ConnectorName, task: int, seen: Generation | None = None) -> Plan:
+    """A new attempt for one task (KIP-618): 404 where it is gone, 409 where its connector was changed in between.
+
+    `seen`: the generation when the request came. The count of automatic restarts begins at 0.
+    """
+
+    def plan(state: ClusterState) -> Records:
+        connector = require_existing(state, name, f"Unknown connector: {name}")
+        if connector.commit is None or task >= connector.commit.tasks:
+            raise Refused(404, f"Unknown task: {name}-{task}")
+        if connector.tasks_stale or seen not in (None, connector.generation):
+            raise Refused(409, RECONFIGURED, retry=True)
+        if task not in connector.placements:
+            return []  # not placed yet: what would be restarted starts anyway
+        return [_again(connector, task)]
+
+    return plan
+
+
+def _again(connector: ConnectorState, task: int) -> PlacementRecord:
+    old = connector.placements[task]
+    return PlacementRecord(
+        TaskId(connector.name, task),
+        old.worker,
+        old.incarnation,
+        old.attempt + 1,
+        old.generation,
+        mode=old.mode,
+        after=old.after,
+    )

@@ -1,0 +1,20 @@
+"""The ids of the cluster's topics stand in three of them, so that the loss of any is known from the others."""
+
+from ringfence.engine.leader.job_writing import TRY_SECONDS
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.leader.term import Term, TopicRecord
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import StatusState
+from ringfence.fencing.topics.topic_ids import TopicIds, dumps, offsets_key
+from ringfence.worker_config import WorkerConfig
+
+
+def remember_topics(ids: TopicIds, config: WorkerConfig, term: Term, status: StatusState, reporter: Reporter) -> None:
+    """Write them wherever older ones, or none, stand."""
+    known = term.state.topic_ids
+    if known is None or known.version < ids.version:
+        copy = TopicRecord(config.offsets_topic, offsets_key(config.group_id), dumps(ids))
+        term.write(lambda _state: [ids, copy], Deadline.after(TRY_SECONDS))
+    known = status.topic_ids
+    if known is None or known.version < ids.version:
+        reporter.status(ids)

@@ -1,0 +1,173 @@
+"""How a worker answers each question of a web process (`requests.questions`)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ringfence.engine.leader.command_service import CommandService
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.java_permission import check_permission
+from ringfence.engine.preflight import client_overrides, report, topic_rules, validation_errors
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors
+from ringfence.engine.queries import hanging_transactions, share_groups, share_state, topic_tail, transactional_ids
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.engine.queries.dead_letters import DeadLetters
+from ringfence.engine.queries.previews import Previews
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName
+from ringfence.requests import questions
+from ringfence.requests.questions import Question
+from ringfence.requests.refused import Refused
+from ringfence.worker_config import WorkerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What commands and questions use of this worker process."""
+
+    commands: CommandService
+    plugins: PluginHost
+    config: WorkerConfig
+    refusals: ValidationErrors
+    modes: Modes
+    previews: Previews
+    dead_letters: DeadLetters
+    topics: TopicRules
+    offsets: ConnectorOffsets
+
+
+Asking = TypeVar("Asking", bound=Question[Any])
+_ANSWERS: Final[dict[type[Question[Any]], Callable[[Any, Services, Deadline], object]]] = {}
+
+
+def answer_to(question: Question[Any], services: Services, limit: Deadline) -> object:
+    """A JSON value. Raises `Refused` and `PluginError`."""
+    return _ANSWERS[type(question)](question, services, limit)
+
+
+def _answers(
+    kind: type[Asking],
+) -> Callable[[Callable[[Asking, Services, Deadline], object]], Callable[[Asking, Services, Deadline], object]]:
+    def register(
+        answer: Callable[[Asking, Services, Deadline], object],
+    ) -> Callable[[Asking, Services, Deadline], object]:
+        _ANSWERS[kind] = answer
+        return answer
+
+    return register
+
+
+@_answers(questions.ListPlugins)
+def _list_plugins(asked: questions.ListPlugins, services: Services, limit: Deadline) -> object:
+    return services.plugins.plugins()
+
+
+@_answers(questions.ConfigKeys)
+def _config_keys(asked: questions.ConfigKeys, services: Services, limit: Deadline) -> object:
+    return services.plugins.config_keys(asked.plugin, common=asked.common, version=asked.version)
+
+
+@_answers(questions.Validate)
+def _validate(asked: questions.Validate, services: Services, limit: Deadline) -> object:
+    for name in {asked.plugin, (asked.config.get("connector.class") or asked.plugin).strip()}:
+        check_permission(services.plugins, name, java=asked.java)
+    given = {name: value for name, value in asked.config.items() if value is not None}
+    brokers = services.refusals.ask(given, limit) if asked.ask_brokers else Asked()
+    exactly_once = services.config.mode == "enabled"
+    timeout = limit.slice(services.plugins.call_seconds)
+    found = services.plugins.validate(asked.plugin, asked.config, timeout, exactly_once=exactly_once)
+    found = client_overrides.add_to(found, asked.config, services.config)
+    found = topic_rules.add_to(found, services.topics.errors_of(given))
+    return validation_errors.add_to(found, brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS)))
+
+
+@_answers(questions.ReadOffsets)
+def _read_offsets(asked: questions.ReadOffsets, services: Services, limit: Deadline) -> object:
+    """Of a connector that may keep them in a topic of its own: both topics, merged."""
+    try:
+        found = services.offsets.view(ConnectorName(asked.connector), asked.config, limit)
+    except FencingError as error:
+        raise Refused(500, f"The offsets of connector {asked.connector} cannot be read now: {error}") from error
+    return [{"partition": committed.partition, "offset": committed.offset} for committed in found]
+
+
+@_answers(questions.Preflight)
+def _preflight(asked: questions.Preflight, services: Services, limit: Deadline) -> object:
+    check_permission(services.plugins, asked.config.get("connector.class", "").strip(), java=asked.java)
+
+    def has_offsets(within: Deadline) -> bool | None:
+        name = ConnectorName(asked.config.get("name", ""))
+        try:
+            found = services.offsets.view(name, asked.config, within)
+        except FencingError:
+            return None  # the finding says so
+        return any(committed.offset is not None for committed in found)
+
+    checks = report.examine(asked.config, services.config, services.plugins, limit, services.modes, has_offsets)
+    return [check.as_json() for check in checks]
+
+
+@_answers(questions.DescribeTransactions)
+def _describe_transactions(asked: questions.DescribeTransactions, services: Services, limit: Deadline) -> object:
+    configs = [asked.config, *asked.earlier]
+    return transactional_ids.describe(asked.connector, asked.tasks, configs, services.config, limit)
+
+
+@_answers(questions.FindHanging)
+def _find_hanging(asked: questions.FindHanging, services: Services, limit: Deadline) -> object:
+    return hanging_transactions.find(asked.connector, asked.tasks, asked.configs, asked.topics, services.config, limit)
+
+
+@_answers(questions.ListShareGroups)
+def _list_share_groups(asked: questions.ListShareGroups, services: Services, limit: Deadline) -> object:
+    return share_groups.list_all(services.config, limit)
+
+
+@_answers(questions.DescribeShareGroup)
+def _describe_share_group(asked: questions.DescribeShareGroup, services: Services, limit: Deadline) -> object:
+    """With what is persisted of its records, or what an act on it would do."""
+    if asked.act is not None:
+        return share_groups.foresee(services.config, asked.group, asked.act, limit)
+    found = share_groups.describe(services.config, asked.group, limit)
+    often = share_state.delivery_limit_of({setting["name"]: setting["value"] for setting in found["settings"]})
+    states = share_state.find_states(services.config, asked.group, found["partitions"], often, limit)
+    return {**found, "states": states}
+
+
+@_answers(questions.ShareTimeline)
+def _share_timeline(asked: questions.ShareTimeline, services: Services, limit: Deadline) -> object:
+    return share_state.find_timeline(services.config, asked.group, asked.topic, asked.partition, limit)
+
+
+@_answers(questions.ReadLastRecords)
+def _read_last_records(asked: questions.ReadLastRecords, services: Services, limit: Deadline) -> object:
+    access = services.topics.access(asked.config.get("name", ""))
+    return topic_tail.last_records(
+        asked.topic, asked.config, services.config, access, limit, committed_only=asked.committed_only
+    )
+
+
+@_answers(questions.ListDeadLetters)
+def _list_dead_letters(asked: questions.ListDeadLetters, services: Services, limit: Deadline) -> object:
+    before = None if asked.before is None else {edge[0]: edge[1] for edge in asked.before}
+    return services.dead_letters.page(
+        asked.config, asked.stage, asked.by, before, limit, committed_only=asked.committed_only
+    )
+
+
+@_answers(questions.ReplayDeadLetters)
+def _replay_dead_letters(asked: questions.ReplayDeadLetters, services: Services, limit: Deadline) -> object:
+    return services.dead_letters.replay(asked.config, asked.chosen, asked.told, asked.secret, limit)
+
+
+@_answers(questions.Preview)
+def _preview(asked: questions.Preview, services: Services, limit: Deadline) -> object:
+    check_permission(services.plugins, asked.config.get("connector.class", "").strip(), java=asked.java)
+    return services.previews.preview(asked.config, asked.secret, asked.bounds, limit, fresh=asked.fresh)
+
+
+@_answers(questions.TryTransforms)
+def _try_transforms(asked: questions.TryTransforms, services: Services, limit: Deadline) -> object:
+    return services.previews.try_transforms(asked.config, asked.record, asked.secret, limit)

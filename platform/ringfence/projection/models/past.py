@@ -1,0 +1,70 @@
+"""What was: events, minutes, log lines. Old rows are pruned."""
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class Event(models.Model):
+    """Something worth telling about a connector ("" for the cluster). `summary` is one plain line."""
+
+    connector = models.TextField(default="")
+    task = models.IntegerField(null=True)
+    type = models.CharField(max_length=32)
+    time_ms = models.BigIntegerField()
+    summary = models.TextField(default="")
+    body = models.TextField(default="{}")
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["connector", "-time_ms"], name="event_list"),
+            models.Index(fields=["time_ms"], name="event_age"),
+        ]
+
+
+class Minute(models.Model):
+    """What a task did in one minute (minutes since the epoch); written and read by `mirror.minutes`.
+
+    `state`: the worst in it; `began`: the one in which it began. `fences`: rounds that ended; `restarts`: attempts that
+    began again in their generation; `failed`: times that it failed; `records`: committed ones.
+    """
+
+    connector = models.TextField()
+    task = models.IntegerField()
+    minute = models.BigIntegerField()
+    state = models.CharField(max_length=16, default="")
+    began = models.CharField(max_length=16, default="")
+    records = models.BigIntegerField(default=0)
+    commits = models.BigIntegerField(default=0)
+    aborted = models.BigIntegerField(default=0)
+    errors = models.BigIntegerField(default=0)
+    skipped = models.BigIntegerField(default=0)
+    dead_letters = models.BigIntegerField(default=0)
+    fences = models.IntegerField(default=0)
+    restarts = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "minute", "task"], name="one_minute")]
+        indexes: ClassVar = [models.Index(fields=["minute"], name="minute_age")]
+
+
+class LogLine(models.Model):
+    """A line that a connector's task logged, or a worker about it. The newest of each connector are kept.
+
+    `severity`: Python's number of the level, so that levels compare; task, generation, attempt: -1 for a worker's.
+    """
+
+    connector = models.TextField()
+    time_ms = models.BigIntegerField()
+    level = models.CharField(max_length=8)
+    severity = models.SmallIntegerField()
+    task = models.IntegerField(default=-1)
+    generation = models.BigIntegerField(default=-1)
+    attempt = models.IntegerField(default=-1)
+    worker = models.TextField(default="")
+    logger = models.TextField(default="")
+    message = models.TextField(default="")
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["connector", "-id"], name="log_list")]

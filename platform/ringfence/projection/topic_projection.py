@@ -1,0 +1,115 @@
+"""One topic's rows and position, written together: the position moves by compare-and-set in the rows' transaction."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from ringfence.fencing.errors import TopicLost
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
+from ringfence.projection import config_rows, event_rows, offset_rows, positions, status_rows, topic_memory
+from ringfence.projection.positions import Stand
+from ringfence.projection.records import Record
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How the records of a role become rows, and how the rows are emptied."""
+
+    write: Callable[[Sequence[Record]], set[str]]
+    forget: Callable[[], None]
+
+
+_ROWS = {
+    "offsets": Rows(offset_rows.write, offset_rows.forget),
+    "status": Rows(status_rows.write, status_rows.forget),
+    "events": Rows(event_rows.write, event_rows.forget),
+}
+
+
+class Projection:
+    """One topic's rows and position. Needs no Kafka: `apply` takes records and where the reader stands after them."""
+
+    def __init__(self, role: str, topic: str, topic_id: str, ids: TopicIds | None = None) -> None:
+        """Reads the stand, and begins again where the rows came from another topic of that role.
+
+        `ids`: the topics that the cluster goes by. Raises `TopicLost` for a precious topic that it does not go by.
+        """
+        self.role, self.topic, self.topic_id = role, topic, topic_id
+        self._state = ClusterState()
+        stand = positions.stand(role)
+        if stand.topic_id and (stand.topic_id, stand.topic) != (topic_id, topic):
+            replaced = role in PRECIOUS and stand.topic == topic
+            if replaced and not topic_memory.accepts(ids, role, Topic(topic, topic_id)):
+                raise TopicLost(explanation([Loss(role, topic, stand.topic_id, topic_id)]))
+            log.warning("The %s topic is another one than before (%s, id %s): made again", role, topic, topic_id)
+            with transaction.atomic():
+                positions.begin(role, topic, topic_id)
+                (config_rows.begin if role == "config" else _ROWS[role].forget)()
+            stand = positions.stand(role)
+        self._stand = Stand(topic, topic_id, dict(stand.offsets or {}))
+
+    @property
+    def start(self) -> dict[int, int]:
+        """Where to read from: the config topic from its beginning, since its fold lives in memory."""
+        return {} if self.role == "config" else dict(self._stand.offsets or {})
+
+    def behind(self, reached: Mapping[int, int]) -> bool:
+        """Whether `reached` is past what is stored."""
+        return any(offset > self._stand.next_offset(p) for p, offset in reached.items())
+
+    def apply(self, records: Sequence[Record], reached: Mapping[int, int]) -> set[str]:
+        """Write the rows of these records and store `reached`. Returns the connectors that changed.
+
+        Raises Superseded, and then nothing is written.
+        """
+        known = self._stand.offsets or {}
+        new = [record for record in records if record.offset >= self._stand.next_offset(record.partition)]
+        reached = {p: max(offset, known.get(p, 0)) for p, offset in reached.items()}
+        state = self._state
+        if self.role == "config":
+            old = [record for record in records if record.offset < self._stand.next_offset(record.partition)]
+            state = config_rows.fold(state, old, self.topic).state
+        with transaction.atomic():
+            positions.move(self.role, self.topic, self.topic_id, known, reached)
+            if self.role == "config":
+                change = config_rows.fold(state, new, self.topic)
+                touched = config_rows.write(change) if new else set()
+                state = change.state
+            else:
+                touched = _ROWS[self.role].write(new) if new else set()
+        self._state = state
+        self._stand = Stand(self.topic, self.topic_id, {**known, **reached})
+        return touched
+
+    def show(self, ahead: Sequence[Record], reached: Mapping[int, int]) -> set[str]:
+        """Write the rows of what is committed behind an open transaction; the position stays. Raises Superseded.
+
+        `reached`: where the reader stands, before that transaction. The records come again through `apply`.
+        """
+        if not ahead:
+            return set()
+        shown: dict[int, int] = {}
+        for record in ahead:
+            shown[record.partition] = max(shown.get(record.partition, 0), record.offset + 1)
+        here = {p: max(reached.get(p, 0), self._stand.next_offset(p)) for p in shown}
+        with transaction.atomic():
+            positions.move(self.role, self.topic, self.topic_id, self._stand.offsets or {}, here)
+            positions.show(self.role, here, shown)
+            if self.role == "config":
+                touched = config_rows.write(config_rows.fold(self._state, ahead, self.topic))
+            else:
+                touched = _ROWS[self.role].write(ahead)
+        self._stand = Stand(self.topic, self.topic_id, {**(self._stand.offsets or {}), **here})
+        return touched
+
+    def remove_others(self) -> set[str]:
+        """Once the config topic's end is reached: remove the connectors that it does not have. Raises Superseded."""
+        with transaction.atomic():
+            if (self._stand.offsets or {}).get(0) is not None:
+                positions.hold(self.role, 0, self._stand.next_offset(0))
+            return config_rows.remove_others(self._state)

@@ -1,0 +1,277 @@
+"""What a web process asks the leader. `engine.leader.commands` says what each does."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, TypedDict
+
+from ringfence.requests.request import Answer, Malformed, Request, always
+
+Config = Mapping[str, str]
+Json = dict[str, Any]
+
+
+class Created(TypedDict, total=False):
+    """`changed`: false for the configuration that is there already."""
+
+    created: bool
+    changed: bool
+
+
+class Checked(TypedDict):
+    """Whether the connector itself looked at the offsets (KIP-875)."""
+
+    checked: bool
+
+
+class Connectors(TypedDict):
+    connectors: int
+
+
+class NewLeader(TypedDict):
+    leader: str
+
+
+class NewGeneration(TypedDict):
+    generation: int | None
+
+
+class FencedIds(TypedDict):
+    """id, producer_id and epoch each."""
+
+    fenced: list[Json]
+
+
+class Ended(TypedDict):
+    """As `FindHanging` lists them."""
+
+    ended: list[Json]
+
+
+@dataclass(frozen=True)
+class Command(Request[Answer]):
+    """`health`: it only asks whether there is a leader, which is always taken at once."""
+
+    health: ClassVar[bool] = False
+
+    @property
+    def on(self) -> str | None:
+        """The connector that it is for."""
+        return None
+
+    def body(self) -> dict[str, Any]:
+        """Its fields but the connector's name."""
+        return {name: value for name, value in self.to_wire().items() if name != "connector"}
+
+
+@dataclass(frozen=True)
+class OnConnector(Command[Answer]):
+    connector: str
+
+    @property
+    def on(self) -> str:
+        return self.connector
+
+
+@dataclass(frozen=True)
+class Ping(Command[Connectors]):
+    name = "ping"
+    health = True
+
+
+@dataclass(frozen=True)
+class SetLogLevel(Command[None]):
+    """Of every process of the cluster (KIP-976)."""
+
+    name = "set_log_level"
+    logger: str
+    level: str
+
+
+@dataclass(frozen=True)
+class HandOver(Command[NewLeader]):
+    """Have the leader resign."""
+
+    name = "hand_over"
+    reason: str
+
+
+@dataclass(frozen=True)
+class DrainWorker(Command[None]):
+    """drained: false has it take tasks again."""
+
+    name = "drain_worker"
+    worker: str
+    drained: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Create(OnConnector[Created]):
+    """initial_state: RUNNING (as None), PAUSED or STOPPED; topic_grant: of whoever saves it, as a config record."""
+
+    name = "create"
+    config: Config
+    initial_state: str | None = always(None)
+    topic_grant: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class Configure(OnConnector[Created]):
+    """create: also where there is none; expected: the config offset that is to be replaced, a newer one is a 409."""
+
+    name = "configure"
+    config: Config
+    create: bool = always(False)
+    expected: int | None = None
+    topic_grant: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class Pause(OnConnector[None]):
+    name = "pause"
+
+
+@dataclass(frozen=True)
+class Resume(OnConnector[None]):
+    name = "resume"
+
+
+@dataclass(frozen=True)
+class Stop(OnConnector[None]):
+    """Answered when nothing of the old generation can commit."""
+
+    name = "stop"
+
+
+@dataclass(frozen=True)
+class Delete(OnConnector[None]):
+    """Answered when nothing of the old generation can commit."""
+
+    name = "delete"
+
+
+@dataclass(frozen=True)
+class Restart(OnConnector[None]):
+    name = "restart"
+    include_tasks: bool = always(False)
+    only_failed: bool = always(False)
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RestartTask(OnConnector[None]):
+    name = "restart_task"
+    task: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ResetTopics(OnConnector[None]):
+    """Forget the connector's active topics (KIP-558)."""
+
+    name = "reset_topics"
+
+
+@dataclass(frozen=True)
+class SetConnectorLogLevel(OnConnector[None]):
+    """level: None ends it."""
+
+    name = "set_connector_log_level"
+    level: str | None
+    until_ms: int = 0
+
+
+@dataclass(frozen=True)
+class AlterOffsets(OnConnector[Checked]):
+    """offsets: `{"partition": {…}, "offset": {…} or null}` each (KIP-875)."""
+
+    name = "alter_offsets"
+    offsets: Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class ResetOffsets(OnConnector[Checked]):
+    name = "reset_offsets"
+
+
+@dataclass(frozen=True)
+class Fence(OnConnector[None]):
+    """Kafka Connect's signed request (KIP-618). payload: base64 of the request's own body."""
+
+    name = "fence"
+    payload: str
+    signature: str
+    algorithm: str
+
+
+@dataclass(frozen=True)
+class FenceNow(OnConnector[NewGeneration]):
+    """Every id of the connector, by a round of its own. wait: for the round's end."""
+
+    name = "fence_now"
+    reason: str
+    wait: bool = True
+
+
+@dataclass(frozen=True)
+class FenceId(OnConnector[FencedIds]):
+    """One transactional id."""
+
+    name = "fence_id"
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class EndHanging(OnConnector[Ended]):
+    """What hangs on one partition for one producer (KIP-664). earlier: configurations of live generations."""
+
+    name = "end_hanging"
+    reason: str
+    topic: str
+    partition: int
+    producer_id: int
+    tasks: int
+    topics: Sequence[str]
+    earlier: Sequence[Config]
+
+
+@dataclass(frozen=True)
+class RetryRound(OnConnector[None]):
+    """Try a round that failed again now."""
+
+    name = "retry_round"
+    reason: str
+
+
+@dataclass(frozen=True)
+class ActOnShareGroup(Command[Json]):
+    """act: `kind` and what belongs to it (`engine.leader.share_group_acts`); owners: the connectors for which the
+    sender has looked at the permissions.
+    """
+
+    name = "share_group"
+    group: str
+    act: Mapping[str, object]
+    owners: Sequence[str]
+    reason: str
+    connector: str | None = None
+
+    @property
+    def on(self) -> str | None:
+        return self.connector
+
+
+COMMANDS: Final[tuple[type[Command[Any]], ...]] = (
+    Ping, SetLogLevel, HandOver, DrainWorker, Create, Configure, Pause, Resume, Stop, Delete, Restart, RestartTask,
+    ResetTopics, SetConnectorLogLevel, AlterOffsets, ResetOffsets, Fence, FenceNow, FenceId, EndHanging, RetryRound,
+    ActOnShareGroup,
+)  # fmt: skip
+_BY_NAME: Final = {kind.name: kind for kind in COMMANDS}
+
+
+def parse(kind: str, connector: str | None, body: Mapping[str, Any]) -> Command[Any]:
+    """A command as it travels. Raises `Malformed`."""
+    if kind not in _BY_NAME:
+        raise Malformed(f"Unknown command {kind!r}")
+    return _BY_NAME[kind].from_wire(body if connector is None else {**body, "connector": connector})

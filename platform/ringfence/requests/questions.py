@@ -1,0 +1,218 @@
+"""What a web process asks any worker. Kafka, Spark and plugin code are behind it; no answer changes the cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from ringfence.requests.request import Answer, Request
+
+Json = dict[str, Any]
+Config = Mapping[str, str]
+
+_READ_EARLY: Final = 3.0
+_REPLAY_EARLY: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Question(Request[Answer]):
+    """seconds: how long its sender waits; early: so many seconds before that the worker answers with what it has.
+
+    again: whether it is sent once more by itself where a worker says that this may help.
+    """
+
+    seconds: ClassVar[float] = 30.0
+    early: ClassVar[float] = 0.0
+    again: ClassVar[bool] = True
+
+    @property
+    def task(self) -> str:
+        """The Celery task that takes it."""
+        return task_of(type(self))
+
+
+def task_of(kind: type[Question[Any]]) -> str:
+    return f"ringfence.plugins.{kind.name}"
+
+
+@dataclass(frozen=True)
+class ListPlugins(Question[list[Json]]):
+    """Every installed plugin, as `GET /connector-plugins?connectorsOnly=false` lists them."""
+
+    name = "list"
+
+
+@dataclass(frozen=True)
+class ConfigKeys(Question[list[Json]]):
+    """The key infos of a plugin's own settings; `common`: of all that it takes.
+
+    Refused with 404 for one that is not installed, with 400 where the version is another.
+    """
+
+    name = "config_keys"
+    plugin: str
+    common: bool = False
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class Validate(Question[Json]):
+    """Kafka Connect's validation object: name, error_count, groups, configs.
+
+    java: whether a Java plugin may be asked; refused with 403 where the class is one and it may not.
+    `ask_brokers`: preflight's certain failures are errors, too; without, it is quicker, as for a form on each change.
+    """
+
+    name = "validate"
+    plugin: str
+    config: Mapping[str, str | None]
+    java: bool
+    ask_brokers: bool = True
+
+
+@dataclass(frozen=True)
+class ReadOffsets(Question[list[Json]]):
+    """The committed source offsets as a worker reads them from Kafka: those in a topic of the connector's own first."""
+
+    name = "offsets"
+    connector: str
+    config: Config
+
+
+@dataclass(frozen=True)
+class Preflight(Question[list[Json]]):
+    """The preflight checks of a configuration: name, result, message, remedy, key. `java`: as in `Validate`."""
+
+    name = "preflight"
+    config: Config
+    java: bool
+
+
+@dataclass(frozen=True)
+class Preview(Question[Json]):
+    """The first records of a configuration, or `{"busy": connector}`; see `engine.queries.previews`.
+
+    bounds: records, bytes, seconds; fresh: from the source's beginning; java: as in `Validate`.
+    """
+
+    name = "preview"
+    seconds = 40.0
+    config: Config
+    secret: Sequence[str]
+    bounds: Mapping[str, float]
+    fresh: bool
+    java: bool
+
+
+@dataclass(frozen=True)
+class TryTransforms(Question[Json]):
+    """What transforms and converters make of a sample record, step by step; see `engine.plugins.trial`."""
+
+    name = "try_transforms"
+    config: Config
+    record: Mapping[str, object]
+    secret: Sequence[str]
+
+
+@dataclass(frozen=True)
+class DescribeTransactions(Question[list[Json]]):
+    """What the coordinators know of the ids of tasks 0..tasks-1: id, task, state, open, producer_id, epoch, age_ms …
+
+    earlier: the configurations of older generations that may be alive, perhaps on other clusters.
+    """
+
+    name = "transactions"
+    connector: str
+    tasks: int
+    config: Config
+    earlier: Sequence[Config] = ()
+
+
+@dataclass(frozen=True)
+class FindHanging(Question[list[Json]]):
+    """Open transactions on a connector's topics that no coordinator knows (KIP-664)."""
+
+    name = "hanging"
+    connector: str
+    tasks: int
+    configs: Sequence[Config]
+    topics: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ReadLastRecords(Question[Json]):
+    """The last records of a topic that a connector of this configuration writes to; see `engine.queries.topic_tail`."""
+
+    name = "last_records"
+    seconds = 13.0
+    early = _READ_EARLY
+    topic: str
+    config: Config
+    committed_only: bool
+
+
+@dataclass(frozen=True)
+class ListShareGroups(Question[Json]):
+    """The cluster's share groups, and its `group.id`; see `engine.queries.share_groups`."""
+
+    name = "share_groups"
+    seconds = 13.0
+    early = _READ_EARLY
+
+
+@dataclass(frozen=True)
+class DescribeShareGroup(Question[Json]):
+    """One share group; with `act`, what that would do. Refused with 404 where it is not there."""
+
+    name = "share_group"
+    seconds = 13.0
+    early = _READ_EARLY
+    group: str
+    act: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class ShareTimeline(Question[Json]):
+    """The steps of one share-partition that are persisted; see `engine.queries.share_state`."""
+
+    name = "share_timeline"
+    seconds = 13.0
+    early = _READ_EARLY
+    group: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True)
+class ListDeadLetters(Question[Json]):
+    """A page of a connector's dead letters; see `engine.queries.dead_letters`. before: [partition, offset] each."""
+
+    name = "dead_letters"
+    early = _READ_EARLY
+    config: Config
+    stage: str
+    by: str
+    before: Sequence[Sequence[int]] | None
+    committed_only: bool
+
+
+@dataclass(frozen=True)
+class ReplayDeadLetters(Question[Json]):
+    """Dead letters taken again. Not sent again by itself: the second would find only what the first one did.
+
+    chosen: `places`, [partition, offset] each, or `stage` and `class` of all that match.
+    """
+
+    name = "replay"
+    early = _REPLAY_EARLY
+    again = False
+    config: Config
+    chosen: Mapping[str, object]
+    told: Mapping[str, str]
+    secret: Sequence[str]
+
+
+QUESTIONS: Final[tuple[type[Question[Any]], ...]] = (
+    ListPlugins, ConfigKeys, Validate, ReadOffsets, Preflight, Preview, TryTransforms, DescribeTransactions,
+    FindHanging, ReadLastRecords, ListShareGroups, DescribeShareGroup,
+    ShareTimeline, ListDeadLetters, ReplayDeadLetters,
+)  # fmt: skip

@@ -1,0 +1,33 @@
+"""What a request gets in place of its answer."""
+
+from collections.abc import Mapping
+
+
+class Refused(Exception):
+    """The request was not carried out, or nobody knows: `status` is the HTTP status, the message is for people.
+
+    `retry`: the same request may succeed soon; `passing`: and nothing was changed, so the sender repeats it by itself.
+    """
+
+    def __init__(self, status: int, message: str, *, retry: bool = False, passing: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry = retry or passing
+        self.passing = passing
+
+    def answer(self) -> dict[str, object]:
+        """The form in which it travels to the web process."""
+        known = {"ok": False, "status": self.status, "message": self.message}
+        return {**known, "retry": self.retry, "passing": self.passing}
+
+    @staticmethod
+    def parse(answer: Mapping[str, object]) -> "Refused":
+        """Of a worker's answer that is not ok."""
+        status = answer.get("status")
+        return Refused(
+            status if isinstance(status, int) else 500,
+            str(answer.get("message") or ""),
+            retry=bool(answer.get("retry")),
+            passing=bool(answer.get("passing")),
+        )

@@ -1,0 +1,124 @@
+"""A request's way to a worker and its answer's way back: Celery over Redis.
+
+A deadline travels as a time on Redis' clock. An answer is read from where the worker stores it.
+"""
+
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+from celery import Celery
+from kombu.exceptions import OperationalError as BrokerError
+
+from ringfence import messages, redis_clock
+from ringfence.celery import REDIS_URL
+from ringfence.celery import app as ringfence_app
+from ringfence.encryption import NoKey
+from ringfence.fencing.clock import Deadline
+from ringfence.requests.refused import Refused
+
+_REDIS_AWAY = (
+    "The request could not be handed to the leader: Redis does not answer ({error}). Nothing was changed and running "
+    "connectors go on. Check that Redis runs at RINGFENCE_REDIS_URL, then send the request again."
+)
+
+_RESULT_LOST = (
+    "Request timed out. Redis went away while it waited for {awaited}. Whether the request was carried out is unknown: "
+    "look again before sending it once more."
+)
+_RESULT_KEY = "celery-task-meta-"
+_AWAY_SECONDS = 5.0
+_ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+
+
+def client(url: str) -> Celery:
+    """A Celery application that sends, and stores no results.
+
+    Celery's own waiting shares one subscription in a process, and that does not survive a restart of Redis. Here
+    results are read from where the worker stores them.
+    """
+    made = Celery("ringfence-web", broker=url, set_as_current=False)
+    messages.use(made)
+    copied = ("task_create_missing_queues", "broker_transport_options", "enable_utc")
+    made.conf.update({name: ringfence_app.conf[name] for name in copied})
+    return made
+
+
+app = client(REDIS_URL)
+
+
+store = redis_clock.connect
+"""Where workers put results."""
+
+results = store(REDIS_URL)
+
+
+def ask(
+    task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline, awaited: str, early: float = 0.0
+) -> dict[str, Any]:
+    try:
+        # Before anything is sent: what a Redis that hangs has taken is carried out when it wakes up.
+        there = redis_clock.now(results)
+    except redis.RedisError as error:
+        raise Refused(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
+    try:
+        sent = app.send_task(
+            task,
+            # No `expires` of Celery's, which compares clocks of two machines: the worker looks at the deadline.
+            kwargs={**arguments, "deadline": there + deadline.remaining - early},
+            queue=queue,
+            retry=True,
+            retry_policy=_ONCE_MORE,
+        )
+    except NoKey as error:
+        raise Refused(503, f"{error}. Nothing was sent, and running connectors go on.") from error
+    except (BrokerError, redis.RedisError, OSError) as error:
+        raise Refused(500, _RESULT_LOST.format(awaited=awaited)) from error
+    stored = _result(str(sent.id), deadline, awaited)
+    answer = stored.get("result")
+    if stored.get("status") != "SUCCESS" or not isinstance(answer, dict):
+        raise Refused(500, f"{awaited} failed inside the worker, whose log says why. Look again before another try.")
+    if answer.get("ok") is True:
+        return answer
+    raise Refused.parse(answer)
+
+
+def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
+    """The task's stored result, asked for in short, growing pauses; Redis may be away for a moment in the meantime."""
+    key, pause, seen = _RESULT_KEY + task_id, 0.002, time.monotonic()
+    while not deadline.expired:
+        try:
+            raw = results.get(key)
+            seen = time.monotonic()
+        except redis.RedisError as error:
+            if time.monotonic() - seen > _AWAY_SECONDS:
+                raise Refused(500, _RESULT_LOST.format(awaited=awaited)) from error
+            raw = None
+        if isinstance(raw, bytes):
+            return _read(key, task_id, raw)
+        time.sleep(deadline.slice(pause))
+        pause = min(pause * 1.3, 0.05)
+    raise Refused(500, timeout_message(awaited))
+
+
+def _read(key: str, task_id: str, raw: bytes) -> dict[str, Any]:
+    """An answer leaves Redis once it is read. One that is not a worker's is none."""
+    with contextlib.suppress(redis.RedisError):  # then it goes when its time is over
+        results.delete(key)
+    try:
+        stored = messages.decode(raw)
+    except ValueError as error:
+        raise Refused(500, f"The answer in Redis cannot be read: {error}. Look again before another try.") from error
+    if not isinstance(stored, dict) or stored.get("task_id") != task_id:
+        raise Refused(500, "The answer in Redis belongs to another request. Look again before another try.")
+    return stored
+
+
+def timeout_message(awaited: str) -> str:
+    """The message of an unknown outcome; it begins as Kafka Connect's does."""
+    return (
+        f"Request timed out. It waited for {awaited}. Whether the request was carried out is unknown: "
+        "look again before sending it once more."
+    )

@@ -1,0 +1,64 @@
+"""Each request between processes has a class that answers it, and travels as it was."""
+
+from typing import Any
+
+import pytest
+
+from ringfence.engine import questions as answers
+from ringfence.engine.leader.commands import command
+from ringfence.requests import commands, questions
+from ringfence.requests.commands import COMMANDS, Configure, Restart, parse
+from ringfence.requests.questions import QUESTIONS, DescribeTransactions, ListDeadLetters, Preview, Validate
+from ringfence.requests.request import Malformed, Request
+
+
+def subclasses(kind: type[Any]) -> set[type[Any]]:
+    return {one for child in kind.__subclasses__() for one in {child, *subclasses(child)} if "name" in vars(one)}
+
+
+def test_every_command_is_carried_out_and_every_question_answered() -> None:
+    declared = {one for one in subclasses(commands.Command) if one.__module__ == commands.__name__}
+    assert set(COMMANDS) == set(command._KINDS) == declared
+    assert set(QUESTIONS) == set(answers._ANSWERS) == subclasses(questions.Question)
+    names = [kind.name for kind in COMMANDS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        Configure("c", {"a": "1"}, create=False, expected=7),
+        Restart("c", include_tasks=True, only_failed=False),
+        Validate("Plugin", {"a": "1", "b": None}, java=True, ask_brokers=False),
+        Preview({"name": "c"}, ["pin"], {"records": 5, "seconds": 1.5}, fresh=True, java=False),
+        ListDeadLetters({"name": "c"}, "", "", [[0, 7]], committed_only=True),
+        DescribeTransactions("c", 2, {"a": "1"}, [{"b": "2"}]),
+    ],
+    ids=lambda sent: sent.name,
+)
+def test_a_request_is_read_back_as_it_was(sent: Request[Any]) -> None:
+    assert type(sent).from_wire(sent.to_wire()) == sent
+
+
+def test_what_has_its_default_is_not_sent() -> None:
+    assert commands.FenceNow("c", "why").body() == {"reason": "why"}
+    assert parse("fence_now", "c", {"reason": "why"}) == commands.FenceNow("c", "why", wait=True)
+
+
+@pytest.mark.parametrize(
+    "kind, connector, body, said",
+    [
+        ("dance", "c", {}, "Unknown command"),
+        ("pause", None, {}, "connector"),
+        ("pause", "c", {"speed": 1}, "speed"),
+        ("restart_task", "c", {"task": "1"}, "task"),
+        ("restart_task", "c", {"task": True}, "task"),
+        ("configure", "c", {"config": {"a": 1}, "create": True}, "config"),
+        ("alter_offsets", "c", {"offsets": {"partition": {}}}, "offsets"),
+    ],
+)
+def test_what_another_version_sends_is_refused_with_its_field(
+    kind: str, connector: str | None, body: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Malformed, match=said):
+        parse(kind, connector, body)
