@@ -30,6 +30,7 @@ def test_totals_go_on_over_attempts_and_measures_are_the_newest_ones() -> None:
         "commit_failures": 0,
         "errors_logged": 0,
         "polled": 34,
+        "producers_renewed": 0,
         "record_errors": 1,
         "record_failures": 0,
         "retries": 0,
