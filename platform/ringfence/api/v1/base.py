@@ -27,7 +27,7 @@ class V1View(ConnectView):
     For the schema: `shape` is what it answers, `answers` where a method answers something else, with `codes`;
     `takes` the bodies; `parameters` those of the query and `header_names` those that mean something, each with its JSON
     schema; `many` that it lists in pages, `several` that it lists without; `forms`: further content types of a GET;
-    `more_codes`: answers without a body.
+    `more_codes`: answers without a body; `later_codes`: those that tell of what goes on, in the same shape.
     """
 
     schema = V1Schema()
@@ -36,6 +36,7 @@ class V1View(ConnectView):
     takes: ClassVar[Mapping[str, Shape]] = {}
     codes: ClassVar[Mapping[str, int]] = {}
     more_codes: ClassVar[Mapping[str, Iterable[int]]] = {}
+    later_codes: ClassVar[Mapping[str, Iterable[int]]] = {}
     parameters: ClassVar[Mapping[str, Mapping[str, JsonSchema]]] = {}
     header_names: ClassVar[Mapping[str, Iterable[str]]] = {}
     forms: ClassVar[Iterable[str]] = ()

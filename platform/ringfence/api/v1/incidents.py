@@ -115,6 +115,7 @@ class AlertSilence(_OnIncidents):
 
     access = {"DELETE": _WRITES}
     shape = SilenceShape
+    codes = {"DELETE": 204}
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()

@@ -93,8 +93,9 @@ class V1Schema(AutoSchema):
         elif self.view.several:
             shape = shape(many=True)
         code = self.view.codes.get(self.method, 200)
-        found: dict[Any, Any] = {(code, "application/json"): shape}
+        found: dict[Any, Any] = {(code, "application/json"): None if code == 204 else shape}
         found |= {(code, kind): shape if kind.endswith("yaml") else OpenApiTypes.STR for kind in self.view.forms}
+        found |= {(each, "application/json"): shape for each in self.view.later_codes.get(self.method, ())}
         found |= {(each, "application/json"): None for each in self.view.more_codes.get(self.method, ())}
         return found | {(each, "application/problem+json"): Problem for each in ("4XX", "5XX")}
 

@@ -164,6 +164,7 @@ class Fence(V1View):
     access = {"POST": on_connector(Verb.FENCE).writing()}
     shape = FenceAnswerShape
     takes = {"POST": FenceShape}
+    later_codes = {"POST": [202]}
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
