@@ -166,6 +166,10 @@ def test_offsets(two: FakeLeader, tmp_path: Path, capsys: Captured) -> None:
     two.project()
     assert cli.main(["offsets", "get", "a", "-o", "json"]) == 0
     saved = capsys.readouterr().out
+    assert cli.main(["offsets", "set", "a", "-f", write(tmp_path / "o.json", saved)]) == Exit.INVALID
+    assert "must be in the STOPPED state" in capsys.readouterr().err
+    assert cli.main(["connectors", "stop", "a"]) == 0
+    two.start("a", tasks=0, state=State.STOPPED)
     assert cli.main(["offsets", "set", "a", "-f", write(tmp_path / "o.json", saved)]) == 0
     assert two.asked[-1][2] == {"offsets": [{"partition": {"id": 0}, "offset": {"seqno": 5}}]}
     assert cli.main(["offsets", "set", "a", "--partition", '{"id": 0}', "--offset", "null"]) == 0

@@ -37,13 +37,10 @@ def test_a_strip_joins_equal_minutes_and_ticks_what_happened() -> None:
     assert strip(0, [Cell(n) for n in range(60)]).summary == "nothing is known"
 
 
-LAGGING = {
-    "gauges_ms": int(time.time() * 1000) + 60_000,
-    "gauges": [
-        {"name": "lag", "unit": "bytes", "description": "How far behind", "value": 3 << 30, "limit": 1 << 30,
-         "remedy": "Look at it."}
-    ],
-}  # fmt: skip
+def lagging() -> dict[str, object]:
+    """What a task measured just now."""
+    gauge = {"name": "lag", "unit": "bytes", "description": "How far behind", "value": 3 << 30, "limit": 1 << 30}
+    return {"gauges_ms": int(time.time() * 1000), "gauges": [{**gauge, "remedy": "Look at it."}]}
 
 
 @pytest.fixture
@@ -61,7 +58,7 @@ def test_the_last_hour_is_drawn_told_and_listed(client: Client, flights: FakeLea
     Minute.objects.create(connector="flights", task=1, minute=minute - 2, state="FAILED", began="RUNNING", restarts=1)
     Minute.objects.create(connector="flights", task=-1, minute=minute - 2, state="RUNNING", began="RUNNING", fences=1)
     Task.objects.filter(number=1).update(
-        measures=json.dumps({"commit_times_ms": {"min": 1, "max": 40, "sum": 60, "count": 4}, **LAGGING}),
+        measures=json.dumps({"commit_times_ms": {"min": 1, "max": 40, "sum": 60, "count": 4}, **lagging()}),
         reported_ms=int(time.time() * 1000),
     )
     page = text(client.get(PAGE))
