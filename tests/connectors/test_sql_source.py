@@ -16,6 +16,7 @@ from ringfence.connectors.api import ConnectorError, OffsetRecord, RecordBatch, 
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
 from ringfence.connectors.builtin.sql.zones import load_zone, of_offset, to_offset
+from ringfence.connectors.converters.json_converter import JsonConverter
 from ringfence.connectors.worker_limits import WorkerLimits
 from tests.connectors.fakes import FakeContext, FakeOffsets
 
@@ -191,6 +192,21 @@ def test_a_time_survives_its_offset(zone: str, moment: datetime) -> None:
     assert isinstance(milliseconds, int)
     assert isinstance(nanos, int)
     assert of_offset(milliseconds, nanos, found, naive=True) == moment
+
+
+def test_records_become_json(sqlite: Sqlite) -> None:
+    sqlite.run("create table t (id integer primary key not null, x text)")
+    sqlite.run("insert into t values (1, 'tea')")
+    task = SqlSourceTask()
+    task.context = FakeContext(FakeOffsets([]))
+    task.start(sqlite.config("bulk"))
+    (record,) = task.poll() or ()
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "true"}, is_key=False)
+    made = orjson.loads(converter.from_record("t", record.value, record.value_schema) or b"")
+    assert made["payload"] == {"id": 1, "x": "tea"}
+    assert [field["field"] for field in made["schema"]["fields"]] == ["id", "x"]
+    task.stop()
 
 
 def test_offsets_of_the_jdbc_connector_are_taken_over(sqlite: Sqlite) -> None:

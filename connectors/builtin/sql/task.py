@@ -101,7 +101,9 @@ class _Table:
         self.due = 0.0
         zone, numeric = load_zone(parsed.string(names.ZONE)), parsed.string(names.NUMERIC)
         types = [describe(column, zone, numeric, wide=database.kind == "sqlite") for column in table.columns]
-        self._schema = struct({column.name: one.schema for column, one in zip(table.columns, types, strict=True)}, name)
+        # SQLAlchemy's names are of a class of its own, which no converter knows.
+        fields = {str(column.name): one.schema for column, one in zip(table.columns, types, strict=True)}
+        self._schema = struct(fields, name)
         self._convert = [(place, one.value_of) for place, one in enumerate(types) if one.value_of is not None]
         self._topic = parsed.string(names.PREFIX) + name
         candidates = partitions_of(database, (schema, name))
