@@ -10,6 +10,7 @@ MILLIS_PER_DAY: Final = 86_400_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = _EPOCH.toordinal()
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def is_moment(value: object) -> bool:
@@ -26,6 +27,11 @@ def millis(value: object) -> int:
     if isinstance(value, time):
         return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
     raise ConnectorError(f"A {type(value).__name__} is no moment: hand over a date, a time or a datetime.")
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since the epoch. A timestamp without a zone is one in UTC."""
+    return ((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
 def to_datetime(moment: int) -> datetime:

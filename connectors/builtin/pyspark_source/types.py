@@ -1,7 +1,6 @@
 """Spark's types as Kafka Connect's schemas."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import types as spark
@@ -9,6 +8,7 @@ from pyspark.sql import types as spark
 from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.api.structs import fit
+from ringfence.connectors.values.moments import micros
 
 _PLAIN: Final[dict[type[spark.DataType], Schema]] = {
     spark.BooleanType: connect.BOOLEAN,
@@ -26,7 +26,6 @@ _PLAIN: Final[dict[type[spark.DataType], Schema]] = {
 }
 _MICROS: Final = Schema(SchemaType.INT64, name="io.debezium.time.MicroTimestamp", version=1)
 """Spark's timestamps have microseconds, Kafka Connect's own have not."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 ValueOf = Callable[[Any], object]
 
@@ -77,7 +76,7 @@ def _struct(columns: spark.StructType) -> Schema:
 
 def _value_of(kind: spark.DataType) -> ValueOf:
     if isinstance(kind, spark.TimestampType | spark.TimestampNTZType):
-        return _micros
+        return micros
     if isinstance(kind, spark.ArrayType):
         inner = _value_of(kind.elementType)
         return lambda values: [None if each is None else inner(each) for each in values]
@@ -95,9 +94,3 @@ def _value_of(kind: spark.DataType) -> ValueOf:
 
         return lambda row: make(row) if row is not None else fit(schema, None)
     return lambda value: value
-
-
-def _micros(moment: datetime) -> int:
-    """Since 1970, UTC where it names no zone."""
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

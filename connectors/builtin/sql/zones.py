@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from ringfence.connectors.values.moments import micros
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -18,9 +20,8 @@ def load_zone(name: str) -> tzinfo:
 
 def to_offset(moment: datetime, zone: tzinfo) -> dict[str, object]:
     """`{"timestamp": milliseconds, "timestamp_nanos": nanoseconds within the second}`. zone: of a naive moment."""
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=zone)) - _EPOCH
-    micros = since // timedelta(microseconds=1)
-    return {"timestamp": micros // 1000, "timestamp_nanos": micros % 1_000_000 * 1000}
+    since = micros(moment if moment.tzinfo else moment.replace(tzinfo=zone))
+    return {"timestamp": since // 1000, "timestamp_nanos": since % 1_000_000 * 1000}
 
 
 def of_offset(milliseconds: int, nanos: int, zone: tzinfo, *, naive: bool) -> datetime:

@@ -1,12 +1,13 @@
 """Avro's schemas as Kafka Connect's, and the values that fastavro reads as its values."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, time
+from datetime import time
 from typing import Any, Final
 
 from ringfence.connectors.api import Schema, SchemaType, Struct
 from ringfence.connectors.api import schemas as connect
 from ringfence.connectors.builtin.files.formats.base import FormatError
+from ringfence.connectors.values.moments import micros
 
 ValueOf = Callable[[Any], Any]
 
@@ -71,7 +72,7 @@ class _Schemas:
         if logical == "decimal":
             return connect.decimal(avro.get("scale", 0)), None
         if logical in _MICROS:
-            return _MICROS[logical], _micros_of_day if logical == "time-micros" else _micros
+            return _MICROS[logical], _micros_of_day if logical == "time-micros" else micros
         if logical in _LOGICAL:
             return _LOGICAL[logical], str if logical == "uuid" else None
         if kind == "record":
@@ -118,12 +119,6 @@ def _list_of(value_of: ValueOf) -> ValueOf:
 
 def _map_of(value_of: ValueOf) -> ValueOf:
     return lambda values: {key: value_of(each) for key, each in values.items()}
-
-
-def _micros(moment: datetime) -> int:
-    """Since 1970."""
-    since = moment - datetime(1970, 1, 1, tzinfo=moment.tzinfo)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def _micros_of_day(moment: time) -> int:
