@@ -10,6 +10,7 @@ from ringfence.alerts.conditions import (
     ClusterSnapshot,
     ConnectorSnapshot,
     Finding,
+    ForeignRecords,
     Kind,
     TaskSnapshot,
     changes,
@@ -98,6 +99,17 @@ def test_a_lost_topic() -> None:
     assert subjects(rule(Kind.TOPIC_LOST, 10), topics_lost="It is gone", topics_lost_ms=ago(11)) == ["topics"]
     assert subjects(rule(Kind.TOPIC_LOST, 10), topics_lost="It is gone", topics_lost_ms=ago(9)) == []
     assert subjects(rule(Kind.TOPIC_LOST, 0)) == []
+
+
+def test_foreign_records_of_the_config_topic() -> None:
+    found = (ForeignRecords("flights", 2, ago(5), "Offset 7"), ForeignRecords("", 1, ago(5), "Offset 8"))
+    assert subjects(rule(Kind.FOREIGN_RECORD, 0), foreign_records=found) == [
+        "config records of flights",
+        "config records",
+    ]
+    assert subjects(rule(Kind.FOREIGN_RECORD, 10), foreign_records=found) == []
+    assert subjects(rule(Kind.FOREIGN_RECORD, 0, "fl*"), foreign_records=found) == ["config records of flights"]
+    assert subjects(rule(Kind.FOREIGN_RECORD, 0)) == []
 
 
 def test_one_cause_is_one_incident_until_it_is_gone() -> None:

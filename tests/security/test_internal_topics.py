@@ -14,6 +14,7 @@ from ringfence.fencing.kafka.admin import end_offsets, topic_identity
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
+from tests.security.readers import READERS
 from tests.security.site import Site
 from tests.support.names import unique
 from tests.support.waiting import eventually
@@ -79,8 +80,9 @@ def test_a_transform_that_leads_there_fails_the_task(site: Site, victim: tuple[s
     assert site.boss.expect(200, "GET", f"/connectors/{name}/config") == before
 
 
-def test_they_are_no_source_either(site: Site) -> None:
-    source = {"connector.class": "KafkaSource", "tasks.max": "1", "replication.factor": "1"}
+@pytest.mark.parametrize("reader", READERS)
+def test_they_are_no_source_either(site: Site, reader: str) -> None:
+    source = {"connector.class": reader, "tasks.max": "1", "replication.factor": "1"}
     source |= {f"{side}.cluster.bootstrap.servers": site.up.bootstrap for side in ("source", "target")}
     # Another name of the same broker: what counts is the cluster's id.
     source["source.cluster.bootstrap.servers"] = f"localhost:{site.up.kafka_port}"
@@ -135,6 +137,13 @@ def test_a_foreign_record_in_the_config_topic_is_told(site: Site, lines: Path) -
         return f"key connector-{name}: no leader of this cluster wrote that record" in json.dumps(found)
 
     eventually(told, 60, "the audit trail says so", pause=0.3)
+
+    def alarmed() -> bool:
+        found = site.boss.expect(200, "GET", "/api/v1/alerts/incidents?kind=foreign-record")["results"]
+        assert [one["connector"] for one in found].count(name) == 1, found
+        return True
+
+    eventually(alarmed, 30, "the first start's rule opens an incident", pause=0.3)
     log = site.up.log("worker-1")
     assert log.count(f"key connector-{name}: no leader of this cluster wrote") == 1, "once, and none of our own"
     assert log.count("no leader of this cluster wrote") == log.count("(it has no stamp)")

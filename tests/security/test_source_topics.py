@@ -1,4 +1,4 @@
-"""KafkaSource reads no offsets topic of a connector, and creates only topics that its editor was granted."""
+"""No connector reads an offsets topic of another, or creates topics that its editor was not granted."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +22,7 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.e2e.rest import Rest
 from tests.fencing.test_record_path import Upper
+from tests.security.readers import READERS
 from tests.security.site import Site
 from tests.support.names import unique
 from tests.support.waiting import eventually
@@ -46,9 +47,9 @@ def team_c(site: Site) -> Iterator[Rest]:
     rest.close()
 
 
-def source(site: Site, topics: str, alias: str) -> dict[str, str]:
-    """KafkaSource on the worker's cluster; a topic is called `<alias>.<topic>` at the target."""
-    config = {"connector.class": "KafkaSource", "tasks.max": "1", "topics": topics, "replication.factor": "1"}
+def source(site: Site, topics: str, alias: str, reader: str = "KafkaSource") -> dict[str, str]:
+    """A reader of the worker's cluster; a topic is called `<alias>.<topic>` at the target."""
+    config = {"connector.class": reader, "tasks.max": "1", "topics": topics, "replication.factor": "1"}
     config |= {f"{side}.cluster.bootstrap.servers": site.up.bootstrap for side in ("source", "target")}
     return config | {"source.cluster.alias": alias, "refresh.topics.interval.seconds": "1"}
 
@@ -74,10 +75,14 @@ def values(site: Site, topic: str) -> list[bytes | None]:
         log.close()
 
 
-def test_offsets_topics_of_others_are_not_read(site: Site) -> None:
+@pytest.mark.parametrize(
+    "reader",
+    [pytest.param(name, marks=() if name == "KafkaSource" else pytest.mark.slow) for name in READERS],
+)
+def test_offsets_topics_of_others_are_not_read(site: Site, reader: str) -> None:
     """One by its name is refused, one that a pattern matches is left out; one that becomes one is read no further."""
     mine, later, offsets = (unique(f"team-c.{what}") for what in ("data", "later", "offsets"))
-    victim, reader = unique("victim"), unique("team-a")
+    victim, copy = unique("victim"), unique("team-a")
     create_topics(
         site.up.connection,
         [TopicSpec(mine, 1), TopicSpec(later, 1, config={"cleanup.policy": "compact"})],
@@ -86,16 +91,16 @@ def test_offsets_topics_of_others_are_not_read(site: Site) -> None:
     config = {"connector.class": "VerifiableSource", "topic": unique("t"), "throughput": "20", "tasks.max": "1"}
     site.boss.create(victim, {**config, "offsets.storage.topic": offsets})
     site.running(victim)
-    assert f"{offsets} is an internal topic" in site.refused(**source(site, f"{mine},{offsets}", "x"))
+    assert f"{offsets} is an internal topic" in site.refused(**source(site, f"{mine},{offsets}", "x", reader))
     write(site, mine, b"1")
     write(site, later, b"a")
-    site.boss.create(reader, source(site, f"{mine}, {later}.*, {offsets}.*", "copy"))
+    site.boss.create(copy, source(site, f"{mine}, {later}.*, {offsets}.*", "copy", reader))
     eventually(lambda: values(site, f"copy.{mine}") == [b"1"], 60, "what may be read arrives", pause=0.3)
     eventually(lambda: values(site, f"copy.{later}") == [b"a"], 60, "this as well", pause=0.3)
     assert not there(site, f"copy.{offsets}"), "not even created"
 
     def told(topic: str) -> bool:
-        found = site.boss.expect(200, "GET", f"/api/v1/connectors/{reader}/logs?level=WARN")
+        found = site.boss.expect(200, "GET", f"/api/v1/connectors/{copy}/logs?level=WARN")
         assert f"{topic} is an internal topic" in str(found), (found, site.up.log("worker-1")[-3000:])
         return True
 
@@ -108,14 +113,14 @@ def test_offsets_topics_of_others_are_not_read(site: Site) -> None:
     before = values(site, f"copy.{later}")
     write(site, mine, b"2")
     eventually(lambda: values(site, f"copy.{mine}") == [b"1", b"2"], 60, "it goes on reading the others", pause=0.3)
-    site.running(reader)
+    site.running(copy)
     assert values(site, f"copy.{later}") == before, "not one more offset of the other connector"
     assert len(before) < 20, "nor more than it committed in that moment"
     refused = {**config, "name": unique("victim"), "offsets.storage.topic": mine}
     found = site.boss.expect(200, "PUT", "/connector-plugins/VerifiableSource/config/validate", refused)
     errors = [error for entry in found["configs"] for error in entry["value"]["errors"]]
     assert any("is read by another connector" in error for error in errors), errors
-    for name in (victim, reader, thief):
+    for name in (victim, copy, thief):
         site.boss.expect(204, "DELETE", f"/connectors/{name}")
 
 
@@ -209,3 +214,8 @@ def test_a_task_asks_again_whenever_offsets_topics_change(monkeypatch: pytest.Mo
     for _ in range(2):
         with pytest.raises(ConnectorError, match="named is an internal topic"):
             readable.check()
+
+
+def test_readers_of_kafka_are_found() -> None:
+    """The tests above are for all of them: a new one has to refuse what these refuse."""
+    assert READERS == ["KafkaSource", "ShareGroupSource"]

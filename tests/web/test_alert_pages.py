@@ -180,10 +180,14 @@ def test_the_first_start_has_rules_that_anybody_would_want() -> None:
     create(apps, None)
     more = import_module("ringfence.alerts.migrations.0004_source_metrics").create
     more(apps, None)
+    foreign = import_module("ringfence.alerts.migrations.0005_foreign_records").create
+    foreign(apps, None)
     kinds = {"failed", "stalled", "open-transaction", "fencing-failed", "no-leader", "topic-lost", "source-metric"}
+    kinds.add("foreign-record")
     assert set(Rule.objects.values_list("kind", flat=True)) == kinds
     create(apps, None)
     more(apps, None)
+    foreign(apps, None)
     assert Rule.objects.count() == len(kinds)
 
 

@@ -6,3 +6,10 @@ from django.apps import AppConfig
 class AlertsConfig(AppConfig):
     name = "ringfence.alerts"
     label = "alerts"
+
+    def ready(self) -> None:
+        # Models can be imported only now.
+        from ringfence.alerts.foreign_records import remember
+        from ringfence.projection.signals import foreign_record_found
+
+        foreign_record_found.connect(remember, dispatch_uid="foreign records of alerts")

@@ -18,6 +18,7 @@ class Kind(StrEnum):
     FENCING_FAILED = "fencing-failed"
     NO_LEADER = "no-leader"
     TOPIC_LOST = "topic-lost"
+    FOREIGN_RECORD = "foreign-record"
 
     @property
     def meaning(self) -> str:
@@ -32,6 +33,7 @@ _MEANINGS = {
     Kind.SOURCE_METRIC: "a source is behind, or holds too much back: one of its metrics is above its limit",
     Kind.FENCING_FAILED: "a fencing round has failed, and its tasks wait",
     Kind.TOPIC_LOST: "a topic that holds the cluster's state is gone or was replaced: nothing runs",
+    Kind.FOREIGN_RECORD: "somebody else than a leader of this cluster has written to the config topic",
     Kind.NO_LEADER: "no worker leads: nothing is placed, fenced or changed",
 }
 
@@ -101,6 +103,16 @@ class OverLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignRecords:
+    """Records of the config topic about one connector ("" for none) that no leader wrote. `summary`: of the newest."""
+
+    connector: str
+    count: int
+    since_ms: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
     """The cluster at one moment. `leaderless_ms`: since when no worker leads; 0 where one does.
 
@@ -115,6 +127,7 @@ class ClusterSnapshot:
     topics_lost_ms: int = 0
     episodes: tuple[Episode, ...] = ()
     over_limits: tuple[OverLimit, ...] = ()
+    foreign_records: tuple[ForeignRecords, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +247,13 @@ def _topic_lost(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
         yield Finding("topics", "", seen.topics_lost)
 
 
+def _find_foreign_records(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+    for one in seen.foreign_records:
+        if _lasts(rule, seen, one.since_ms) and matches(rule.pattern, one.connector):
+            subject = f"config records of {one.connector}" if one.connector else "config records"
+            yield Finding(subject, one.connector, one.summary, one.since_ms, one.count)
+
+
 _LOOK: dict[Kind, Callable[[Asked, ClusterSnapshot], Iterator[Finding]]] = {
     Kind.FAILED: _find_failed,
     Kind.STALLED: _find_stalled,
@@ -243,6 +263,7 @@ _LOOK: dict[Kind, Callable[[Asked, ClusterSnapshot], Iterator[Finding]]] = {
     Kind.FENCING_FAILED: _fencing,
     Kind.NO_LEADER: _leaderless,
     Kind.TOPIC_LOST: _topic_lost,
+    Kind.FOREIGN_RECORD: _find_foreign_records,
 }
 
 _PAUSES_S = (5, 10, 20, 40, 80, 160, 320, 640, 1280)

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from django.db import Error as DatabaseError
 from django.db import transaction
 
-from ringfence.alerts import deliveries, silences
+from ringfence.alerts import deliveries, foreign_records, silences
 from ringfence.alerts.conditions import (
     Asked,
     Changes,
@@ -62,7 +62,8 @@ def idle() -> bool:
 def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
     """What the rules need of the database: four queries for any number of connectors. Secrets are masked."""
     wanted = frozenset(kinds)
-    rows = list(Connector.objects.filter(known=True)) if wanted - {Kind.NO_LEADER, Kind.TOPIC_LOST} else []
+    of_cluster = {Kind.NO_LEADER, Kind.TOPIC_LOST, Kind.FOREIGN_RECORD}
+    rows = list(Connector.objects.filter(known=True)) if wanted - of_cluster else []
     masker = Masker({row.class_name for row in rows if row.trace or row.fencing})
     failing: dict[str, GenerationRow] = {}
     if Kind.FENCING_FAILED in wanted:
@@ -102,7 +103,10 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
     lost = topic_memory.find_lost() if Kind.TOPIC_LOST in wanted else None
     why, since = (lost.reason, lost.since_ms) if lost is not None else ("", 0)
     over = tuple(_find_over_limits(by_name, now)) if Kind.SOURCE_METRIC in wanted else ()
-    return ClusterSnapshot(now, tuple(connectors), tuple(tasks), leaderless_ms, why, since, over_limits=over)
+    foreign = tuple(foreign_records.list_recent(now)) if Kind.FOREIGN_RECORD in wanted else ()
+    return ClusterSnapshot(
+        now, tuple(connectors), tuple(tasks), leaderless_ms, why, since, over_limits=over, foreign_records=foreign
+    )
 
 
 def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
@@ -199,6 +203,7 @@ def prune(now: int) -> None:
     Incident.objects.filter(resolved_ms__gt=0, resolved_ms__lt=now - KEPT_MS).delete()
     Delivery.objects.filter(incident=None, created_ms__lt=now - KEPT_MS).delete()
     Silence.objects.filter(until_ms__lt=now - KEPT_MS).delete()
+    foreign_records.prune(now - KEPT_MS)
 
 
 class Evaluator:

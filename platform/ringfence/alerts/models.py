@@ -81,6 +81,19 @@ class EpisodeRow(models.Model):
     summary = models.TextField()
 
 
+class ForeignRecord(models.Model):
+    """A record of the config topic that no leader of this cluster wrote. Each new leader reports it again."""
+
+    offset = models.BigIntegerField()
+    key = models.TextField()
+    connector = models.TextField(default="")
+    message = models.TextField(default="")
+    time_ms = models.BigIntegerField(db_index=True)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["offset", "key"], name="one_foreign_record")]
+
+
 class Silence(models.Model):
     """Nothing is sent about `connector` until then; "": about none of them, nor about the cluster."""
 

@@ -31,9 +31,7 @@ def write(records: Sequence[Record]) -> set[str]:
         if report["type"] == "hanging":
             hanging_rows.write(report)
         if report["type"] == "foreign":
-            foreign_record_found.send(
-                sender=None, connector=text(report, "connector"), message=text(report, "message")[:1000]
-            )
+            _tell_foreign(report)
     history.write()
     if history.bad:
         bad_records.look(int(time.time() * 1000), history.bad)
@@ -41,6 +39,17 @@ def write(records: Sequence[Record]) -> set[str]:
     log_rows.write([report for report in told if report["type"] == "log"])
     Event.objects.bulk_create([_event_row(report) for report in told if _in_timeline(report)], batch_size=100)
     return {text(report, "connector") for report in reports} - {""}
+
+
+def _tell_foreign(report: Report) -> None:
+    foreign_record_found.send(
+        sender=None,
+        connector=text(report, "connector"),
+        message=text(report, "message")[:1000],
+        offset=number(report, "offset", -1),
+        key=text(report, "key"),
+        time_ms=number(report, "time_ms"),
+    )
 
 
 def _in_timeline(report: Report) -> bool:

@@ -11,7 +11,7 @@ configurations_read: Final = Signal()
 hanging_transaction_ended: Final = Signal()
 """`connector`, `by` (who ended it), `message`: a hanging transaction was ended without anybody asking."""
 foreign_record_found: Final = Signal()
-"""`connector` ("" for none), `message`: somebody else than a leader has written to the config topic."""
+"""`connector` ("" for none), `message`, `offset`, `key`, `time_ms`: a config record that no leader wrote."""
 housekeeping_due: Final = Signal()
 """`now_ms`: time to delete what is older than it is to be kept. Sent every few minutes, by one worker."""
 

@@ -23,8 +23,8 @@ _READS, _WRITES = everywhere(Verb.VIEW), everywhere(Verb.ADMIN).writing()
 
 
 class RuleShape(serializers.Serializer[Any]):
-    """`kind`: failed, stalled, bad-records, open-transaction, source-metric, fencing-failed, topic-lost, no-leader;
-    `seconds`: how long it must last."""
+    """`kind`: failed, stalled, bad-records, open-transaction, source-metric, fencing-failed, topic-lost,
+    foreign-record, no-leader; `seconds`: how long it must last."""
 
     id = serializers.IntegerField(read_only=True)
     name = serializers.CharField()
