@@ -21,6 +21,7 @@ from ringfence.connectors.api import (
 from ringfence.connectors.java import shared_process
 from ringfence.connectors.java.config_def import keys_of, values_of
 from ringfence.connectors.java.discovery import JavaPlugin
+from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.process import JavaEnded, JavaFailure
 from ringfence.connectors.java.shared_process import SharedProcess
 from ringfence.connectors.java.task import java_task_class
@@ -141,7 +142,8 @@ class JavaSourceConnector(SourceConnector):
         self.context.request_task_reconfiguration()
 
     def _with_full_name(self, config: Mapping[str, str]) -> dict[str, str]:
-        """Under its full name, whichever the user wrote."""
+        """Under its full name, whichever the user wrote. Raises `ConnectorError` where it names a closed file."""
+        require_allowed_files(config)
         return {**config, "connector.class": self.java_class}
 
 

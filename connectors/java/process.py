@@ -5,7 +5,9 @@ import json
 import os
 import queue
 import resource
+import shutil
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +30,7 @@ _OPTIONS: Final = (
     "-Djava.awt.headless=true",
 )
 _LOG: Final = "-Dlog4j2.configurationFile=classpath:log4j2-ringfence.xml"
-_HANDED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "SSL_CERT_FILE")
+_HANDED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "SSL_CERT_FILE")
 
 Event = Mapping[str, Any]
 
@@ -77,7 +79,8 @@ class JavaProcess:
         self._log = LastLines()
         self._killed_for = ""
         self.ended: JavaEnded | None = None
-        self._process = _start(runtime)
+        self._folder = tempfile.mkdtemp(prefix="ringfence-java-")
+        self._process = _start(runtime, self._folder)
         self._threads = [
             threading.Thread(target=self._follow_log, name=f"java-log-{self.pid}", daemon=True),
             threading.Thread(target=self._read, name=f"java-{self.pid}", daemon=True),
@@ -195,6 +198,7 @@ class JavaProcess:
     def _end(self) -> None:
         code = self._process.wait()
         self._threads[0].join(1.0)  # the last lines of the log
+        shutil.rmtree(self._folder, ignore_errors=True)
         self.ended = JavaEnded(self._describe_end(code))
         self.frames.put(self.ended)
         for waiting in list(self._answers.values()):
@@ -218,15 +222,19 @@ class JavaProcess:
         )
 
 
-def _start(runtime: JavaRuntime) -> subprocess.Popen[bytes]:
-    command = [runtime.java, *_OPTIONS, _LOG, *runtime.options, "-cp", runtime.class_path, _MAIN, runtime.plugin_path]
+def _start(runtime: JavaRuntime, folder: str) -> subprocess.Popen[bytes]:
+    """`folder`: empty; working directory and home, so that nothing of the worker's lies beside the plugin."""
+    home = f"-Duser.home={folder}"
+    command = [runtime.java, *_OPTIONS, _LOG, home, *runtime.options]
+    command += ["-cp", runtime.class_path, _MAIN, runtime.plugin_path]
     with _no_memory_limit():
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={name: os.environ[name] for name in _HANDED_ON if name in os.environ},
+            cwd=folder,
+            env={**{name: os.environ[name] for name in _HANDED_ON if name in os.environ}, "HOME": folder},
             start_new_session=True,  # Ctrl-C is for the worker, which lets its tasks commit
         )
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 
 from ringfence.connectors.api import ConnectorError, RecordBatch, RecordPosition, RetriableError, SourceTask
 from ringfence.connectors.java import runtime
+from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.frames import BatchFrame
 from ringfence.connectors.java.mbeans import find_gauges
 from ringfence.connectors.java.process import Event, JavaEnded, JavaFailure, JavaProcess
@@ -48,6 +49,7 @@ class JavaSourceTask(SourceTask):
                 f"{self.java_class} is a Java class, and this worker runs no Java connectors: name the folder of its "
                 f"plugin in the worker's {runtime.PLUGIN_PATH}, and start the worker again"
             )
+        require_allowed_files(config)
         process = self._process = JavaProcess(java, lambda _connector: self.context.offset_reader)
         if self._level != _LEVEL:
             self.set_level(self._level, self._level_until_ms)

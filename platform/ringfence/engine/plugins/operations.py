@@ -11,6 +11,7 @@ from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffs
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
 from ringfence.connectors.java.connector import JavaSourceConnector
+from ringfence.connectors.java.files import find_refused_files
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins import validation
@@ -70,7 +71,7 @@ class Operations:
         """`validation.validate` of the resolved configuration; the answer shows it as it was given."""
         nulls = {name: value for name, value in config.items() if value is None}
         resolved, errors = self._attempt(config)
-        closed = files.find_refused(resolved.config)
+        closed = {name: resolved.hide(text) for name, text in self._find_closed(plugin, resolved.config).items()}
         # Without these: a plugin that looks at its source would have its client read them.
         seen = {name: value for name, value in {**resolved.config, **nulls}.items() if name not in closed}
         found = validation.validate(self._registry, plugin, seen, exactly_once=exactly_once)
@@ -185,6 +186,11 @@ class Operations:
 
     def stop(self, name: str, token: int) -> None:
         self._instances.stop(name, token)
+
+    def _find_closed(self, plugin: str, config: Mapping[str, str]) -> dict[str, str]:
+        """By setting, why the file that it names may not be read."""
+        java = validation.is_java(validation.find(self._registry, plugin))
+        return {**(find_refused_files(config) if java else {}), **files.find_refused(config)}
 
     def _attempt(self, config: Mapping[str, str | None]) -> tuple[Resolved, dict[str, str]]:
         return self._providers.attempt({name: value for name, value in config.items() if value is not None})

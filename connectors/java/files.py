@@ -1,0 +1,69 @@
+"""Files that the configuration of a Java connector names, judged by `file.roots`.
+
+Java code opens files itself, so what is judged is the configuration, not the open file: at validation, and again just
+before the code starts. Kafka Connect has no type for a file, so settings are told by their names, and values by what
+they look like: whatever exists on this machine under an absolute path that stands somewhere in a value. That keeps
+people from naming a file; it does not keep a plugin from opening one.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.files import ClosedFile, check
+from ringfence.connectors.worker_limits import current
+
+_NAMES_A_FILE: Final = re.compile(
+    r"(^|[._-])(file|files|filename|keystore|truststore|keytab|location|dir|directory|folder)$", re.IGNORECASE
+)
+_ROOTED: Final = re.compile(r"""(?:(?<=^)|(?<=[\s,;:"'=(\[{&?]))(?:~?/|\.\.?/)[^\s,;"'=)\]}&?]*""")
+"""Within a value: where something begins that could be a path."""
+_SCHEME: Final = re.compile(r"^file:(//)?(localhost)?(?=/)", re.IGNORECASE)
+_OTHER_SCHEME: Final = re.compile(r"^(?!file:)[a-z][a-z0-9+.-]+:", re.IGNORECASE)
+
+
+def find_refused_files(config: Mapping[str, str]) -> dict[str, str]:
+    """By setting, why Java code may not get it. Raises nothing."""
+    limits = current()
+    found = {}
+    for name, value in config.items():
+        try:
+            for path in _paths(name, value):
+                check(path, limits)
+        except ClosedFile as error:
+            found[name] = str(error)
+        except ValueError:  # a null byte: no file has such a name
+            found[name] = f"The value of {name} is not a path"
+    return found
+
+
+def require_allowed_files(config: Mapping[str, str]) -> None:
+    """Raises `ConnectorError` for the first setting that names a file outside of the roots."""
+    for name, why in find_refused_files(config).items():
+        raise ConnectorError(f"{name}: {why}")
+
+
+def _paths(name: str, value: str) -> Iterator[str]:
+    """What of a value has to lie below the roots."""
+    if _NAMES_A_FILE.search(name):
+        for part in value.split(","):
+            plain = _SCHEME.sub("", part.strip())
+            if plain and not _OTHER_SCHEME.match(plain) and _leads_elsewhere(plain):
+                yield _absolute(plain)
+    for match in _ROOTED.finditer(value):
+        path = _absolute(match[0])
+        if os.path.realpath(path) != "/" and os.path.lexists(path):
+            yield path
+
+
+def _absolute(path: str) -> str:
+    """As the Java process would see it, whose working directory is a folder below that for temporary files."""
+    return os.path.normpath(os.path.join(tempfile.gettempdir(), "java", os.path.expanduser(path)))
+
+
+def _leads_elsewhere(path: str) -> bool:
+    """Not into the Java process's working directory, which is an empty folder of its own."""
+    return os.path.isabs(path) or path.startswith("~") or ".." in path.split("/")
