@@ -10,6 +10,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
 tell_crashes()
 django.setup(set_prefix=False)
 
-from ringfence.web.asgi_handler import PooledHandler  # noqa: E402 - it needs the settings
+from django.conf import settings  # noqa: E402 - they need the settings
+
+from ringfence.environment import wait_briefly  # noqa: E402
+from ringfence.web.asgi_handler import PooledHandler  # noqa: E402
+
+wait_briefly(settings.DATABASES["default"])
 
 application = PooledHandler()

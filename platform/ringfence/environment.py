@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 SQLITE_BUSY_SECONDS = 20
+REQUEST_BUSY_SECONDS = 4
+"""What a request waits for a lock on SQLite's file: a process that is frozen in the middle of a write holds it."""
 SHORTEST_TOKEN = 24
 PROXY_SETTINGS = ("RINGFENCE_BEHIND_PROXY", "RINGFENCE_SECURE_COOKIES", "RINGFENCE_ALLOWED_HOSTS")
 
@@ -151,6 +154,12 @@ def database(url: str) -> dict[str, object]:
         "RINGFENCE_DATABASE_URL must be sqlite:///path or postgres://user:password@host:port/name, "
         f"and its scheme is {parts.scheme!r}."
     )
+
+
+def wait_briefly(given: dict[str, Any]) -> None:
+    """Of Django's database settings: wait for a lock only as long as somebody waits for an answer."""
+    if given["ENGINE"].endswith("sqlite3"):
+        given["OPTIONS"]["timeout"] = REQUEST_BUSY_SECONDS
 
 
 def _servers(given: str) -> tuple[str, str]:

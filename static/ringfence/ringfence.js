@@ -31,7 +31,7 @@
     const slot = event.detail.target;
     if (slot.matches(".field-errors")) {
       const input = slot.closest(".field").querySelector("input, select");
-      if (slot.childElementCount) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
+      if (slot.querySelector(".field-error")) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
     }
     times();
   });

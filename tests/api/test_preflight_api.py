@@ -65,3 +65,26 @@ def test_too_few_slots_are_told_before_the_start(client: Client, leader: FakeLea
     assert say({**CONFIG, "name": "first", "tasks.max": "3"})[0] == "ok", "it has two already"
     leader.start("first", tasks=3)
     assert say(CONFIG)[1].startswith("No free slot: 3 of 3 in use.")
+
+
+def test_validation_warns_of_too_few_slots_in_a_header(client: Client, leader: FakeLeader) -> None:
+    """Its body is Kafka Connect's, field for field: clients that refuse unknown ones read it."""
+
+    def validated() -> tuple[str | None, dict[str, object]]:
+        answer = client.put("/connector-plugins/VerifiableSource/config/validate", CONFIG, content_type=JSON)
+        return answer.get("Warning"), answer.json()
+
+    leader.config.config(connector("first"))
+    leader.start("first", tasks=2)
+    leader.status.status(WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 3, "1", 1))
+    leader.project()
+    warning, body = validated()
+    assert warning is None
+    leader.start("first", tasks=3)
+    warning, same = validated()
+    assert warning is not None
+    assert warning.startswith('299 ringfence "No free slot: 3 of 3 in use.')
+    assert "add a worker" in warning
+    assert same == body
+    assert same["error_count"] == 0
+    assert same.keys() == {"name", "error_count", "groups", "configs"}

@@ -80,7 +80,8 @@ def test_health_follows_the_tasks() -> None:
     assert Connector.objects.get().health == "HEALTHY"
     status = Topic()
     status.records = [*status.status(*[connector_status("c", State.RUNNING)] * 3)]
-    status.status(task_status("c", 1, State.FAILED, trace="no such file"))
+    failed = task_status("c", 1, State.FAILED, 3, "no such file")
+    status.status(replace(failed, since_ms=2_000_000_000_000))
     project("status", status)
     row = Connector.objects.get()
     assert (row.health, row.tasks_running, row.tasks_failed) == ("DEGRADED", 1, 1)

@@ -10,7 +10,7 @@ from ringfence.fencing.topics.status import NO_SLOT, State, WorkerRecord
 from ringfence.projection.models import Connector, Task
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
-from tests.support.topics import connector, task_status
+from tests.support.topics import connector, generation, task_status
 
 
 @pytest.mark.parametrize("page", ["/ui/connectors/late", "/ui/connectors"])
@@ -29,6 +29,41 @@ def test_a_connector_without_a_slot(client: Client, leader: FakeLeader, page: st
     shown = text(client.get(page))
     assert "Waits for a slot: 2 of 2 in use" in shown
     assert ("add a worker" in shown) is page.endswith("late")
+
+
+def test_the_old_error_is_gone_with_the_configuration_that_it_was_about(client: Client, leader: FakeLeader) -> None:
+    """From the moment that the new one is written: before its tasks are made, and while they wait for a slot."""
+    leader.config.config(connector("first"), connector("late"))
+    leader.start("first", tasks=2)
+    leader.start("late")
+    leader.status.status(WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 2, "1", 1))
+    leader.report("late", 0, State.FAILED, trace="ValueError: the old one", why="failed", next_ms=5, ended=True)
+
+    def shown() -> list[str]:
+        return [text(client.get(page)) for page in ("/ui/connectors/late", "/ui/connectors/late/tasks", "/ui/")]
+
+    assert all("the old one" in page for page in shown()[:2])
+    leader.config.config(connector("late", file="another"))
+    leader.project()
+    assert not any("the old one" in page for page in shown())
+    leader.config.config(*generation("late", 1, len(leader.config.records)))
+    leader.project()
+    assert not any("the old one" in page for page in shown())
+
+
+def test_the_form_says_before_that_no_slot_is_free(client: Client, leader: FakeLeader) -> None:
+    form = {"class": "VerifiableSource", "name": "c", "setting:topic": "t"}
+    leader.status.status(WorkerRecord(WorkerId("w1"), Incarnation("i"), "enabled", 1, "1", 1))
+    leader.project()
+
+    def said() -> str:
+        return client.post("/ui/new/review", form, headers={"HX-Request": "true"}).content.decode()
+
+    assert "No free slot" not in said()
+    leader.config.config(connector("first"))
+    leader.start("first")
+    assert "No free slot: 1 of 1 in use. The rest of its tasks waits." in said()
+    assert "settings to correct" not in said()
 
 
 @pytest.mark.parametrize(("slots", "waits"), [(2, True), (3, False)])

@@ -11,6 +11,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 
+from ringfence.access import notes
 from ringfence.access.address import address_of
 from ringfence.access.models import LoginSession
 from ringfence.access.principal import Principal
@@ -41,8 +42,11 @@ def is_idle(request: HttpRequest, now_ms: int | None = None) -> bool:
 def note_use(request: HttpRequest, who: Principal, now_ms: int | None = None) -> None:
     """Note that the session's owner does something; at most once a minute. A session that has no row yet gets one."""
     key, now = request.session.session_key, now_ms or _now_ms()
-    if not key:
-        return
+    if key:
+        notes.write(lambda: _note(request, who, key, now))
+
+
+def _note(request: HttpRequest, who: Principal, key: str, now: int) -> None:
     changed = LoginSession.objects.filter(key_hash=hash_key(key))
     if is_background(request):
         if changed.exists():

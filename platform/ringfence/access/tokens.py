@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from django.contrib.auth.models import User
 
+from ringfence.access import notes
 from ringfence.access.models import Token
 from ringfence.access.verbs import verbs_of
 from ringfence.fencing.name_patterns import EVERYTHING
@@ -74,7 +75,7 @@ def record_use(row: Token) -> None:
     """Remember that it was used, once a minute at most."""
     now = int(time.time() * 1000)
     if now - row.last_used_ms >= _USED_EVERY_MS:
-        Token.objects.filter(pk=row.pk).update(last_used_ms=now)
+        notes.write(lambda: Token.objects.filter(pk=row.pk).update(last_used_ms=now))
 
 
 def revoke(row: Token) -> None:

@@ -20,6 +20,7 @@ from ringfence.connectors.catalog import find_part, parts
 from ringfence.dispatch import Refused
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import unmask
+from ringfence.projection.slots import REMEDY, find_shortage
 from ringfence.requests.questions import ConfigKeys, ListPlugins, Validate
 
 _LATEST: Final = "latest"
@@ -80,4 +81,10 @@ class PluginValidate(ConnectView):
         writing.remember_secrets(class_name, found)
         found = topic_grants.add_to(found, config, self.principal)
         found.pop(CHOICE_NOTES, None)  # for forms: Kafka Connect's answer has no place for them
-        return Response(writing.mask_validation(found, class_name, config))
+        return Response(writing.mask_validation(found, class_name, config), headers=_warn_of_slots(config))
+
+
+def _warn_of_slots(config: Mapping[str, str]) -> dict[str, str]:
+    """A header, since strict clients refuse fields in the body that Kafka Connect's answer does not have."""
+    shortage = find_shortage(config)
+    return {"Warning": f'299 ringfence "{shortage} {REMEDY}."'} if shortage else {}

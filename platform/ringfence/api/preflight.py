@@ -15,7 +15,7 @@ from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import check_size, config_of
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker, unmask
-from ringfence.projection.slots import REMEDY, count_placed, count_slots
+from ringfence.projection.slots import REMEDY, count_slots, find_shortage
 from ringfence.requests import questions
 
 
@@ -37,15 +37,11 @@ def checks_of(config: Mapping[str, str], by: Principal) -> list[dict[str, Any]]:
 
 def _check_slots(config: Mapping[str, str]) -> dict[str, Any]:
     """Whether its tasks find room. A warning: they wait, and start by themselves."""
-    slots, text = count_slots(), config.get("tasks.max", "1").strip()
-    wanted = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
-    wanted -= count_placed(config.get("name", ""))
-    free, taken = max(0, slots.total - slots.used), f"{slots.used} of {slots.total} in use"
-    told = {"name": "slots", "result": "ok", "message": f"{taken}.", "remedy": "", "key": "", "decides": False}
-    if free >= wanted:
-        return told
-    missing = f"Only {free} free for up to {wanted} more tasks: {taken}." if free else f"No free slot: {taken}."
-    return {**told, "result": "failed", "message": f"{missing} The rest of its tasks waits.", "remedy": f"{REMEDY}."}
+    told = {"name": "slots", "result": "ok", "message": "", "remedy": "", "key": "", "decides": False}
+    if shortage := find_shortage(config):
+        return {**told, "result": "failed", "message": shortage, "remedy": f"{REMEDY}."}
+    slots = count_slots()
+    return {**told, "message": f"{slots.used} of {slots.total} in use."}
 
 
 class Preflight(ConnectView):

@@ -34,6 +34,8 @@ class Rest:
         except (httpx.InvalidURL, ValueError) as error:
             raise ClientError(Exit.USAGE, f"{server.url!r} is no URL: {error}") from error
         self._url = server.url
+        self.warning = ""
+        """What the newest answer warned of."""
 
     def call(self, method: str, path: str, body: object = None, *, match: str = "", **query: str) -> Any:
         """The answer's JSON, None where it has no body. match: the ETag of what may be changed."""
@@ -70,6 +72,7 @@ class Rest:
             message = f"No answer from {self._url} ({type(error).__name__})"
             hint = "" if method == "GET" else ": whether it was carried out is unknown, look again before another try"
             raise ClientError(Exit.UNKNOWN, message + hint) from error
+        self.warning = _warning(response)
         if response.is_error:
             if response.status_code == 404 and path.startswith("/api/") and not _is_ours(response):
                 message = (
@@ -102,6 +105,11 @@ def _is_ours(response: Any) -> bool:
     """A 404 of our own API, about what is not there; not one for the path."""
     kind = str(response.headers.get("content-type", ""))
     return kind.startswith("application/problem+json") and "HTTP 404 Not Found" not in response.text
+
+
+def _warning(response: Any) -> str:
+    """The text of `Warning: 299 ringfence "text"`."""
+    return str(response.headers.get("Warning", "")).partition('"')[2].rstrip('"')
 
 
 def _words(response: Any) -> str:

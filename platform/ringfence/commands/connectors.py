@@ -142,10 +142,13 @@ def _validate(rest: Rest, document: Document) -> None:
     if not class_name:
         raise ClientError(Exit.INVALID, f"{document.name}: connector.class is missing")
     found = rest.call("PUT", f"/connector-plugins/{segment(class_name)}/config/validate", document.config)
+    warning = rest.warning
     if found["error_count"]:
         values = [entry["value"] for entry in found["configs"]]
         lines = [f"  {value['name']}: {error}" for value in values for error in value["errors"]]
         raise ClientError(Exit.INVALID, "\n".join([f"{document.name} is not valid:", *lines]))
+    if warning:
+        print(f"{document.name}: {warning}", file=sys.stderr)
 
 
 def _edit(rest: Rest, args: argparse.Namespace) -> int:

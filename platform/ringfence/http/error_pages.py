@@ -18,6 +18,8 @@ def is_page(request: HttpRequest) -> bool:
 def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:
     """A page for a person, JSON for a tool."""
     if is_page(request):
+        if request.method == "POST" and request.headers.get("HX-Request") == "true":
+            return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": text}, status=code)
         # The badge of open incidents is left out: it would ask the database, which may be what does not answer.
         context = {"code": code, "title": title, "text": text, "loud_incidents": 0}
         return render(request, "ringfence/error.html", context, status=code)

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from ringfence.access.authorise import Forbidden
 from ringfence.dispatch import Refused
 from ringfence.encryption import NoKey
+from ringfence.heartbeats.look import look
 
 RETRY_AFTER_SECONDS = "1"
 
@@ -23,6 +24,12 @@ _FULL = (
     "The database cannot write: its disk is full. Nothing was changed, and connectors go on running. Make room on that "
     "disk, then try again."
 )
+_LOCKED = (
+    "{doubt}The database is locked: another process has not finished a write, and may be frozen in it. Nothing was "
+    "changed, and connectors go on running. Try again; if it stays so, look for a worker that does not report, and end "
+    "or wake it."
+)
+_LOCKED_WORDS = "database is locked"
 _FULL_SQLSTATE = "53100"
 _FULL_WORDS = ("database or disk is full", "No space left on device")
 
@@ -34,6 +41,9 @@ def explain_database_error(error: Exception) -> str:
     cause = error.__cause__
     if getattr(cause, "sqlstate", "") == _FULL_SQLSTATE or any(words in str(error) for words in _FULL_WORDS):
         return _FULL
+    if _LOCKED_WORDS in str(error):
+        doubt = look.vitals().refusal
+        return _LOCKED.format(doubt=f"{doubt} " if doubt else "")
     return _AWAY.format(error=type(error).__name__)
 
 

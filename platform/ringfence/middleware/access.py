@@ -50,6 +50,7 @@ class AccessMiddleware(MiddlewareMixin):
         try:
             return self._check(request, view, kwargs)
         except (OperationalError, InterfaceError) as error:
+            request.ringfence_draft = None  # type: ignore[attr-defined]  # nothing was begun that could be completed
             return database_away(request, error)
 
     def _check(self, request: HttpRequest, view: Callable[..., Any], kwargs: dict[str, Any]) -> HttpResponse | None:

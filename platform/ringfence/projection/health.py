@@ -71,19 +71,24 @@ def health_of(connector: Connector, tasks: Sequence[str]) -> Health:
     return Health.STARTING
 
 
+def is_past(connector: Connector, task: Task) -> bool:
+    """Whether it failed with a configuration that has been replaced: its error says nothing of the new one."""
+    return task.state == "FAILED" and (connector.stale or task.generation not in (-1, connector.generation))
+
+
 def refresh(names: set[str]) -> None:
     """Derive health, severity and counts of these connectors again from their rows; drop those that are gone.
 
     Three queries for any number of names. Inside the transaction that changed them.
     """
     Task.objects.filter(connector__in=names, known=False, state="", reported_ms=0).delete()
-    states: dict[str, list[str]] = {}
+    known: dict[str, list[Task]] = {}
     rows = Task.objects.filter(connector__in=names, known=True).order_by("connector", "number")
-    for name, state in rows.values_list("connector", "state"):
-        states.setdefault(name, []).append(state)
+    for task in rows.only("connector", "state", "generation"):
+        known.setdefault(task.connector, []).append(task)
     connectors = list(Connector.objects.filter(name__in=names))
     for connector in connectors:
-        tasks = states.get(connector.name, [])
+        tasks = ["" if is_past(connector, task) else task.state for task in known.get(connector.name, [])]
         health = health_of(connector, tasks)
         connector.health, connector.severity = health, SEVERITY[health]
         connector.stalled = health is Health.STALLED

@@ -1,7 +1,7 @@
 """How many tasks the workers have room for, and how much of it is taken."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet, Sum
@@ -39,6 +39,19 @@ def count_slots() -> Slots:
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
     taking = Worker.objects.exclude(worker__in=drained) if drained else Worker.objects.all()
     return Slots(_find_placed().count(), taking.aggregate(sum=Sum("slots"))["sum"] or 0)
+
+
+def find_shortage(config: Mapping[str, str]) -> str:
+    """Why not all tasks of this configuration would find room now; "" where they would. It never refuses anything: the
+    rest waits, and starts by itself."""
+    slots, text = count_slots(), config.get("tasks.max", "1").strip()
+    wanted = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+    wanted -= count_placed(config.get("name", ""))
+    free, taken = max(0, slots.total - slots.used), f"{slots.used} of {slots.total} in use"
+    if free >= wanted:
+        return ""
+    missing = f"Only {free} free for up to {wanted} more tasks: {taken}." if free else f"No free slot: {taken}."
+    return f"{missing} The rest of its tasks waits."
 
 
 def count_placed(connector: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ringfence.alerts.models import Incident
 from ringfence.http.masking import Masker
+from ringfence.projection.health import is_past
 from ringfence.projection.health_reasons import bad_records
 from ringfence.projection.known_health import known_health, leader_of
 from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
@@ -55,7 +56,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "wish": wish(connector),
         "trace": trace,
         "cause": cause_of(trace) if trace else None,
-        "failures": failures(tasks, masker, config),
+        "failures": failures([task for task in tasks if not is_past(connector, task)], masker, config),
         "rate": None if known.vitals.stale else rate_of(tasks, now),
         "records": connector.records_total,
         "bad_records": bad_records(connector.dead_letters_total, connector.skipped_total),

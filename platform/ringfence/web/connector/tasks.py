@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from ringfence.fencing.topics.status import MISCONFIGURED
 from ringfence.http.masking import Masker
 from ringfence.projection import record_totals
+from ringfence.projection.health import is_past
 from ringfence.projection.models import Connector, Event, GenerationRow, RecordTotals, Task
 from ringfence.web.connector.event_folding import Attempts, fold_attempts
 from ringfence.web.connector.frame import tab
@@ -66,11 +67,12 @@ def tasks(request: HttpRequest, row: Connector) -> dict[str, Any]:
 def _view(
     numbers: Mapping[int, int], task: Task, row: Connector, trace: str, now: int, totals: RecordTotals
 ) -> TaskView:
-    failed = task.state == "FAILED"
+    past = is_past(row, task)
+    failed = task.state == "FAILED" and not past
     return TaskView(
         task=task,
         totals=totals,
-        look=task_look(task.state),
+        look=task_look("UNASSIGNED" if past else task.state),
         rate=task.rate if task.reported_ms > now - LIVE_MS else 0.0,
         old=task.generation not in (-1, row.generation),
         cause=cause_of(trace) if failed else None,

@@ -27,6 +27,8 @@ class Field:
     notes: dict[str, str] = field(default_factory=dict)
     """What is said of each of the choices."""
     errors: list[str] = field(default_factory=list)
+    warning: str = ""
+    """What will happen; it refuses nothing."""
     width: str = "none"
     dependents: tuple[str, ...] = ()
     visible: bool = True

@@ -12,10 +12,12 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import topic_grants, writing
+from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
+from ringfence.projection.slots import find_shortage
 from ringfence.requests.questions import Validate
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, read_posted, visible_settings
@@ -52,6 +54,9 @@ def form_context(
         return tell_all or bool(draft.config.get(key))
 
     made = layout(validation, draft.config, secret, tell)
+    for each in made.fields():
+        if each.name == TASKS_MAX:
+            each.warning = find_shortage(settings)
     return {
         "draft": draft,
         "class_name": draft.class_name,

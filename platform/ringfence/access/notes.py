@@ -1,0 +1,29 @@
+"""Notes of who was here last: reading a page must not depend on a database that can be written to."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from django.db import OperationalError
+
+_AGAIN_SECONDS: Final = 30.0
+
+log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_not_before = 0.0
+
+
+def write(note: Callable[[], object]) -> None:
+    """Write it, or leave it out where the database takes no writes: then no request tries for the next half minute."""
+    global _not_before
+    with _lock:
+        if time.monotonic() < _not_before:
+            return
+    try:
+        note()
+    except OperationalError as error:
+        log.warning("Who was here last is not noted, the database takes no writes: %s", error)
+        with _lock:
+            _not_before = time.monotonic() + _AGAIN_SECONDS
