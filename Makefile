@@ -15,7 +15,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-all chaos bench golden screenshots lint format audit sbom lock clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-all chaos bench golden font screenshots lint format audit sbom lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -68,6 +68,9 @@ bench: setup ## Compare with the real Kafka Connect: records/s, CPU and memory
 
 golden: setup ## Generate the expected results again with Kafka Connect's own transforms and converters (needs javac)
 	$(BIN)/python -m tools.golden
+
+font: setup ## Make the pages' font again from Inter's package on npm (needs npm)
+	$(BIN)/python -m tools.font
 
 screenshots: setup ## Take the screenshots in docs/screenshots again (needs Chromium; takes a quarter of an hour)
 	$(BIN)/python -m tools.screenshots

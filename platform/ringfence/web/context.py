@@ -13,6 +13,7 @@ from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.listing import incidents
 from ringfence.heartbeats.cluster import Vitals
 from ringfence.heartbeats.look import look
+from ringfence.web.navigation import navigation
 
 THEME_COOKIE = "ringfence_theme"
 SCRIPTS = tuple(f"ringfence/{name}.js" for name in ("morph", "ringfence", "live", "vital_signs", "keys"))
@@ -24,6 +25,7 @@ def page(request: HttpRequest) -> dict[str, object]:
     who = principal_of(request)
     sees = who.may_somewhere(Verb.VIEW)
     return {
+        "navigation": SimpleLazyObject(lambda: navigation(who, request.path)),
         "loud_incidents": SimpleLazyObject(lambda: silences.loud(incidents(who), now_ms()).count() if sees else 0),
         "vitals": look.vitals() if sees else Vitals(),
         "theme": theme if theme in ("light", "dark") else "",

@@ -21,20 +21,6 @@ from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, T
 
 View = Callable[..., HttpResponse]
 
-TABS = (
-    ("", "Overview", "activity"),
-    ("tasks", "Tasks", "cpu"),
-    ("transactions", "Transactions", "chart-bar"),
-    ("offsets", "Offsets", "git-commit-horizontal"),
-    ("generations", "Generations", "layers"),
-    ("config", "Config", "braces"),
-    ("topics", "Topics", "database"),
-    ("dead-letters", "Dead letters", "inbox"),
-    ("logs", "Logs", "scroll-text"),
-    ("timeline", "Timeline", "clock"),
-)
-"""The tabs of a connector: the last segment of each address, a word and an icon."""
-
 KEPT_SHOWN = 20
 """Versions of a deleted connector that its page offers."""
 

@@ -19,7 +19,8 @@ from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
 from ringfence.web.connector.header import facts
-from ringfence.web.views import TABS, is_fragment, render_gone
+from ringfence.web.connector.tab_groups import tab_groups
+from ringfence.web.views import is_fragment, render_gone
 
 Body = Callable[[HttpRequest, Connector], dict[str, Any]]
 View = Callable[[HttpRequest, str], HttpResponse]
@@ -90,7 +91,7 @@ def _frame(request: HttpRequest, row: Connector, key: str, known: dict[str, Any]
     may = who.verbs_on(row.name)
     topics = {failure.record.topic for failure in known["failures"] if failure.record is not None}
     readable = {each for each in topics if Verb.VIEW_DATA in may and may_look_at(each, row.name, who)}
-    frame = {"section": "connectors", "may": may, "tabs": TABS, "tab": key, "stamp": stamp_of(row)}
+    frame = {"section": "connectors", "may": may, "groups": tab_groups(key), "tab": key, "stamp": stamp_of(row)}
     return {**frame, "readable_topics": readable}
 
 

@@ -1,0 +1,100 @@
+"""The navigation beside every page. A link that somebody does not see is refused by the server, too."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ringfence.access.principal import NOBODY, Principal
+from ringfence.access.verbs import Verb
+
+Allowed = Callable[[Principal], bool]
+
+
+def _views(who: Principal) -> bool:
+    return who.may_somewhere(Verb.VIEW)
+
+
+def _reads(who: Principal) -> bool:
+    return who.may_somewhere(Verb.VIEW_CONFIG)
+
+
+def _administers(who: Principal) -> bool:
+    return who.may_everywhere(Verb.ADMIN)
+
+
+def _has_logged_in(who: Principal) -> bool:
+    return who is not NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`key`: follows `g` on the keyboard. `also`: prefixes of other addresses that belong to it."""
+
+    word: str
+    address: str
+    icon: str
+    allowed: Allowed
+    key: str = ""
+    also: tuple[str, ...] = ()
+
+    def match_length(self, path: str) -> int:
+        """Characters of the path that this link explains; -1 for none."""
+        own = self.address.rstrip("/") if self.address.count("/") > 2 or not self.address.endswith("/") else ""
+        exact = len(path) if path.rstrip("/") == self.address.rstrip("/") else -1
+        prefixes = [prefix for prefix in (own, *self.also) if prefix]
+        return max([exact, *(len(one) for one in prefixes if path == one or path.startswith(f"{one}/"))])
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    title: str
+    links: tuple[Link, ...]
+
+
+GROUPS = (
+    Group(
+        "",
+        (
+            Link("Overview", "/ui/", "layout-dashboard", _views, "o"),
+            Link("Connectors", "/ui/connectors", "plug", _views, "c", ("/ui/new", "/console/connectors")),
+            Link("Share groups", "/ui/share-groups", "layers", _views, "s", ("/console/share-groups",)),
+            Link("Workers", "/ui/workers", "server", _views, "w", ("/console/workers", "/console/leader")),
+            Link("Alerts", "/ui/alerts", "bell", _views, "l"),
+        ),
+    ),
+    Group(
+        "Operate",
+        (
+            Link("Operations", "/console/", "shield", _has_logged_in, "a"),
+            Link("Transactions", "/console/transactions/", "chart-bar", _views),
+            Link("Stuck operations", "/console/stuck/", "hourglass", _views, also=("/console/waiting",)),
+        ),
+    ),
+    Group(
+        "Access",
+        (
+            Link("Accounts", "/console/auth/user/", "users", _administers, also=("/console/accounts",)),
+            Link("Roles", "/console/access/grant/", "key-round", _administers, also=("/console/grants",)),
+            Link("Tokens", "/console/access/token/", "ticket", _administers, also=("/console/tokens",)),
+            Link("Sessions", "/console/sessions/", "monitor-smartphone", _has_logged_in),
+        ),
+    ),
+    Group("Audit", (Link("Audit trail", "/console/audit/auditentry/", "history", _reads),)),
+)
+"""A page that is new in the navigation is one line here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A link as this reader sees it."""
+
+    link: Link
+    current: bool
+
+
+def navigation(who: Principal, path: str) -> list[tuple[str, list[Shown]]]:
+    """Titles and links for somebody who may see them; at most one is current."""
+    seen = [(group.title, [link for link in group.links if link.allowed(who)]) for group in GROUPS]
+    matches = {link.address: link.match_length(path) for _, links in seen for link in links}
+    best = max(matches.values(), default=-1)
+    here = next((address for address, length in matches.items() if length == best >= 0), None)
+    return [(title, [Shown(link, link.address == here) for link in links]) for title, links in seen if links]
