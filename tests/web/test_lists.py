@@ -28,6 +28,7 @@ from ringfence.web.lists.rows import rows_of
 from ringfence.web.live.fragment_cache import LONGEST_MS, FragmentCache
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
+from tests.support.queries import count_queries
 from tests.support.topics import connector
 from tests.web.test_pages import names_of
 
@@ -157,11 +158,6 @@ def test_each_row_has_the_last_hour_as_a_strip(client: Client, many: FakeLeader)
 
 
 def test_rows_cost_the_same_queries_for_five_and_for_fifty(client: Client, leader: FakeLeader) -> None:
-    def queries(path: str) -> int:
-        with CaptureQueriesContext(connection) as captured:
-            assert client.get(path, headers=FRAGMENT).status_code == 200
-        return len(captured)
-
     paths = ["/ui/connectors", "/ui/connectors?state=open", "/ui/", "/ui/connectors.csv", "/ui/find?q=c"]
     counted = []
     for upto in (5, 50):
@@ -169,7 +165,7 @@ def test_rows_cost_the_same_queries_for_five_and_for_fifty(client: Client, leade
             leader.config.config(connector(f"c{number}"))
             leader.start(f"c{number}", tasks=2, state=State.FAILED if number % 3 else State.RUNNING)
         rows = "&".join(f"row=c{number}" for number in range(upto))
-        counted.append([queries(path) for path in [*paths, f"/ui/connectors?{rows}"]])
+        counted.append(count_queries(client, [*paths, f"/ui/connectors?{rows}"], FRAGMENT))
     assert counted[0] == counted[1]
     assert max(counted[0]) <= 12
 

@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from ringfence.dispatch import Refused
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import State, WorkerRecord
-from ringfence.heartbeats.look import look
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
 from ringfence.web.live.rate_control import LONGEST, SHARE, SHORTEST, RateControl
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
+from tests.support.queries import count_queries
 from tests.support.topics import connector, generation
 
 FRAGMENT = {"hx-request": "true"}
@@ -113,23 +112,17 @@ def test_page_and_fragment_share_their_address(client: Client, flights: FakeLead
 def test_lists_cost_the_same_queries_for_any_number(client: Client, flights: FakeLeader) -> None:
     paths = ("/ui/", "/ui/connectors", "/ui/connectors?sort=-rate", "/ui/connectors?q=c&state=healthy&sort=tasks")
 
-    def queries(path: str) -> int:
-        look.forget()  # what does not answer is asked for once a second at most: here, for each page
-        with CaptureQueriesContext(connection) as captured:
-            client.get(path)
-        return len(captured)
-
     flights.config.config(connector("waits"))  # one more query, for any number of those that wait for a slot
     flights.project()
-    few = [queries(path) for path in paths]
+    few = count_queries(client, paths)
     for number in range(20):
         flights.config.config(connector(f"c{number}"))
         flights.start(f"c{number}", tasks=3)
-    more = [queries(path) for path in paths]
+    more = count_queries(client, paths)
     for number in range(20, 80):
         flights.config.config(connector(f"c{number}"))
     flights.project()
-    assert [queries(path) for path in paths] == more == few
+    assert count_queries(client, paths) == more == few
     assert 0 < max(few) <= 14
 
 

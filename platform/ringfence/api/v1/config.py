@@ -71,10 +71,16 @@ class ConfigShape(serializers.Serializer[Any]):
     name = serializers.CharField()
 
 
+class ConfigRequestShape(serializers.Serializer[Any]):
+    """Flat: every value is a string, a number or a boolean. `name`: as in the path, or left out."""
+
+    name = serializers.CharField(required=False)
+
+
 class Config(V1View):
     access = {"GET": on_connector(Verb.VIEW_CONFIG), "PUT": on_connector(Verb.EDIT).writing()}
     shape = ConfigShape
-    takes = {"PUT": ConfigShape}
+    takes = {"PUT": ConfigRequestShape}
     header_names = {"GET": ["If-None-Match"], "PUT": ["If-Match", "If-None-Match"]}
     more_codes = {"GET": [304]}
 
@@ -88,7 +94,7 @@ class Config(V1View):
 
     def put(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        config = config_of(self.json_body())
+        config = writing.with_name(name, config_of(self.json_body()))  # a bad body is a 400, whatever is stored
         expected = parse_expected_offset(request, Connector.objects.filter(name=name, known=True).first())
         created = configure(name, config, self.principal, expected)
         row = reading.connector(name)
