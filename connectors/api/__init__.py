@@ -34,6 +34,7 @@ from ringfence.connectors.api.connector import (
 from ringfence.connectors.api.errors import ConnectorError, RetriableError
 from ringfence.connectors.api.metrics import Gauge, SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
+from ringfence.connectors.api.positions import PositionPaths
 from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
 from ringfence.connectors.api.structs import SchemaAndValue, Struct
@@ -73,6 +74,7 @@ __all__ = [
     "OneOf",
     "ParsedConfig",
     "Password",
+    "PositionPaths",
     "Range",
     "Recommender",
     "RecordBatch",

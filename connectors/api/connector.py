@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 from ringfence.connectors.api.config_def import ConfigDef
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
+from ringfence.connectors.api.positions import PositionPaths
 from ringfence.connectors.api.task import SourceTask
 
 
@@ -133,3 +134,18 @@ class SourceConnector(ABC):
         Return true where the connector has checked them, false where it does not care.
         """
         return False
+
+    def record_positions(self, config: Mapping[str, str]) -> PositionPaths | None:
+        """Where this connector's records name their place in the source, so that gaps and doubles can be counted in
+        Kafka; None (the default) where they do not.
+
+        It describes the records as the connector makes them: a transform that changes them may hide their places.
+        """
+        return None
+
+    def count_records(self, config: Mapping[str, str], partition: SourcePartition, offset: SourceOffset) -> int | None:
+        """How many records the source partition holds up to a committed offset; None (the default) means unknown.
+
+        Called on an instance that was never started. It may read the source, which can take long: 30 seconds at most.
+        """
+        return None

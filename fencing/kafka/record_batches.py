@@ -31,7 +31,8 @@ class Batch(NamedTuple):
     """The header of one batch; offsets from `first` to `last`, both included.
 
     producer_id: -1 where the records belong to no transaction. marker: set where the batch is a control batch that ends
-    one. A control batch without a marker is neither data nor an end (compaction keeps emptied batches).
+    one. A control batch without a marker is neither data nor an end (compaction keeps emptied batches). records: how
+    many it still holds; timestamp_ms: its newest one's, that of the broker's clock for a marker.
     """
 
     first: int
@@ -40,6 +41,8 @@ class Batch(NamedTuple):
     epoch: int = -1
     control: bool = False
     marker: Marker | None = None
+    records: int = 1
+    timestamp_ms: int = -1
 
 
 def parse(data: bytes) -> Iterator[Batch]:
@@ -60,7 +63,7 @@ def parse(data: bytes) -> Iterator[Batch]:
 
 def _batch(data: bytes, at: int, until: int) -> Batch:
     header = _HEADER.unpack_from(data, at)
-    base, attributes, last_delta, producer_id, epoch, count = (header[n] for n in (0, 5, 6, 9, 10, 12))
+    base, attributes, last_delta, newest_ms, producer_id, epoch, count = (header[n] for n in (0, 5, 6, 8, 9, 10, 12))
     control = bool(attributes & _CONTROL)
     return Batch(
         base,
@@ -69,6 +72,8 @@ def _batch(data: bytes, at: int, until: int) -> Batch:
         epoch,
         control,
         _marker(data[at + _HEADER.size : until]) if control and count > 0 else None,
+        max(0, count),
+        newest_ms,
     )
 
 

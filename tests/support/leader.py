@@ -30,6 +30,7 @@ from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import Removed, State, StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.history.models import ProofRun
 from ringfence.projection.models import GenerationRow, Task, Worker
 from ringfence.projection.topic_projection import Projection
 from ringfence.requests import commands
@@ -49,6 +50,38 @@ KEYS = [
     {"name": "pin", "type": "PASSWORD", "required": False},
     {"name": "tasks.max", "type": "INT", "required": False},
 ]
+
+PROOF: dict[str, Any] = {
+    "verdict": "incomplete",
+    "checks": [
+        {"name": "transactions", "result": "ok", "message": "7 records visible", "remedy": ""},
+        {"name": "source", "result": "unknown", "message": "This connector <b>cannot</b> tell", "remedy": "Ask it"},
+    ],
+    "counts": {
+        "visible": 7, "aborted": 2, "open": 0, "dead_letters": None, "transactions": 3, "others": 0, "doubles": None,
+        "gaps": None,
+    },
+    "topics": [
+        {"topic": "t", "partitions": [{"partition": 0, "first": 0, "end": 12}], "partition_count": 1},
+        {"topic": "offsets", "partitions": [{"partition": 0, "first": 0, "end": 9}], "partition_count": 1},
+    ],
+    "missing_topics": [],
+    "offsets": [{"partition": {"file": "<i>x</i>"}, "offset": {"position": 7}}],
+    "source_partitions": 1,
+    "source_count": None,
+    "attempts": [
+        {"task": 0, "generation": 5, "attempt": 1, "transactions": 3, "counted": 7, "visible": 7, "difference": 0,
+         "until_ms": 1_000},
+    ],
+    "positions": [],
+    "cluster": {"id": "abc", "bootstrap": "k:9092"},
+    "class": "VerifiableSource",
+    "version": "1.0.0",
+    "ringfence": "1",
+    "connector": "team-a",
+    "worker": "w",
+}  # fmt: skip
+"""What a worker found in Kafka."""
 
 
 @dataclass
@@ -216,6 +249,15 @@ class FakeLeader:
             for n, (p, o) in enumerate(places)
         ]
         return {"topic": "bad", "results": results, "left": 0 if "places" in asked["chosen"] else 4}
+
+    def proof(self, **asked: Any) -> dict[str, Any]:
+        """As if a worker had counted at once."""
+        self.asked.append(("proof", asked["config"]["name"], dict(asked)))
+        if self.refusal is not None:
+            raise self.refusal
+        rows = ProofRun.objects.filter(connector=asked["config"]["name"], number=asked["number"])
+        rows.update(state="done", worker="w", ended_ms=2_000, report=json.dumps(PROOF))
+        return {"worker": "w"}
 
     def transactions(
         self,

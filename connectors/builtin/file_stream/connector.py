@@ -14,6 +14,7 @@ from ringfence.connectors.api import (
     SourcePartition,
     SourceTask,
 )
+from ringfence.connectors.builtin.file_stream.lines import count_lines
 from ringfence.connectors.builtin.file_stream.settings import CONFIG_DEF, FILE, FILENAME, POSITION
 from ringfence.connectors.builtin.file_stream.task import FileStreamSourceTask, not_a_file, unreadable
 from ringfence.connectors.files import ClosedFile, open_allowed
@@ -60,6 +61,17 @@ class FileStreamSourceConnector(SourceConnector):
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Supported as long as the file is only appended to; the task fails where it sees that it was not."""
         return ExactlyOnceSupport.SUPPORTED if config.get(FILE) else ExactlyOnceSupport.UNSUPPORTED
+
+    def count_records(self, config: Mapping[str, str], partition: SourcePartition, offset: SourceOffset) -> int | None:
+        """The lines of the file up to the committed position; None for another file, or one that is not there."""
+        path, left = config.get(FILE, "").strip(), offset.get(POSITION)
+        if partition.get(FILENAME) != path or not isinstance(left, int):
+            return None
+        try:
+            with open(path, "rb", opener=open_allowed) as file:
+                return count_lines(file, left)
+        except (OSError, ClosedFile):
+            return None
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

@@ -5,8 +5,10 @@ is not an end yet, since an LF may follow. Text after the last end is kept until
 """
 
 from itertools import accumulate
+from typing import BinaryIO, Final
 
 _ENDS = b"\r\n"
+_CHUNK: Final = 1024 * 1024
 
 
 class LineBuffer:
@@ -96,3 +98,17 @@ class LineBuffer:
             self._lines = []
             self._next = 0
         return taken
+
+
+def count_lines(file: BinaryIO, size: int) -> int | None:
+    """The lines that end within the first `size` bytes; None where the file is shorter."""
+    lines, after_cr = 0, False
+    while size > 0:
+        chunk = file.read(min(size, _CHUNK))
+        if not chunk:
+            return None
+        size -= len(chunk)
+        both = chunk.count(b"\r\n") + (after_cr and chunk.startswith(b"\n"))
+        lines += chunk.count(b"\n") + chunk.count(b"\r") - both
+        after_cr = chunk.endswith(b"\r")
+    return lines

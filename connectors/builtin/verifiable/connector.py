@@ -7,13 +7,14 @@ from ringfence.connectors.api import (
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
+    PositionPaths,
     SourceConnector,
     SourceOffset,
     SourcePartition,
     SourceTask,
 )
-from ringfence.connectors.builtin.verifiable.settings import CONFIG_DEF, ID, SEQNO
-from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask
+from ringfence.connectors.builtin.verifiable.settings import COMPLETE_RECORD_DATA, CONFIG_DEF, ID, SEQNO
+from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask, next_number
 
 
 class VerifiableSourceConnector(SourceConnector):
@@ -38,6 +39,16 @@ class VerifiableSourceConnector(SourceConnector):
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         return ExactlyOnceSupport.SUPPORTED
+
+    def record_positions(self, config: Mapping[str, str]) -> PositionPaths | None:
+        """The number in each value, counted by each task for itself."""
+        if CONFIG_DEF.parse(config).boolean(COMPLETE_RECORD_DATA):
+            return PositionPaths("value.seqno", ("value.task",))
+        return PositionPaths("value", ("key",))
+
+    def count_records(self, config: Mapping[str, str], partition: SourcePartition, offset: SourceOffset) -> int | None:
+        """The numbers from 0 up to the committed one."""
+        return next_number(offset)
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

@@ -41,6 +41,10 @@ class Rest:
         """The answer's JSON, None where it has no body. match: the ETag of what may be changed."""
         return self._json(self._send(method, path, body, match, query))
 
+    def get_text(self, path: str, **query: str) -> str:
+        """A GET's answer as text."""
+        return str(self._send("GET", path, None, "", query).text)
+
     def get_with_etag(self, path: str) -> tuple[Any, str]:
         """A GET's JSON with its ETag."""
         response = self._send("GET", path, None, "", {})

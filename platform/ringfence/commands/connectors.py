@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from ringfence.client import documents, editing, events, output, states, versions, waiting
+from ringfence.client import documents, editing, events, output, proofs, states, versions, waiting
 from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
 from ringfence.client.documents import Document
 from ringfence.client.exit_codes import ClientError, Exit
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fence = actions.add("fence", _fence, about, connector=True)
     add_reason(fence)
     add_wait(fence)
+    proofs.add(actions)
     versions.add(actions)
     events.add(actions)
     delete = actions.add("delete", _delete, "delete a connector; its source offsets are kept", connector=True)

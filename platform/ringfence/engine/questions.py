@@ -14,6 +14,7 @@ from ringfence.engine.queries import hanging_transactions, share_groups, share_s
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
+from ringfence.engine.queries.proofs import Proofs
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
@@ -36,6 +37,7 @@ class Services:
     dead_letters: DeadLetters
     topics: TopicRules
     offsets: ConnectorOffsets
+    proofs: Proofs
 
 
 Asking = TypeVar("Asking", bound=Question[Any])
@@ -160,6 +162,11 @@ def _list_dead_letters(asked: questions.ListDeadLetters, services: Services, lim
 @_answers(questions.ReplayDeadLetters)
 def _replay_dead_letters(asked: questions.ReplayDeadLetters, services: Services, limit: Deadline) -> object:
     return services.dead_letters.replay(asked.config, asked.chosen, asked.told, asked.secret, limit)
+
+
+@_answers(questions.StartProof)
+def _start_proof(asked: questions.StartProof, services: Services, limit: Deadline) -> object:
+    return services.proofs.start(asked)
 
 
 @_answers(questions.Preview)

@@ -33,6 +33,7 @@ from ringfence.engine.projection_membership import ProjectionMembership
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
+from ringfence.engine.queries.proofs import Proofs
 from ringfence.engine.questions import Services
 from ringfence.engine.spark.child_environment import let_go
 from ringfence.engine.spark.connector_limits import limits_of
@@ -180,7 +181,8 @@ class Worker:
         launchers.append(launcher)
         previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
-        provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets))
+        proofs = Proofs(plugins, config, topics, offsets, self._id)
+        provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets, proofs))
         self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader[0].leads_now, self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader[0].run(self._stop))

@@ -58,6 +58,31 @@ class DeletedConnector(models.Model):
     time_ms = models.BigIntegerField()
 
 
+class ProofRun(models.Model):
+    """A count of whether a connector was exactly once (`fencing.proof`). `number`: counts from 1 for each connector.
+
+    `state`: waiting, running, done, failed. A worker writes how far it is (`doing`, `done`, `total`) with `beat_ms`;
+    `report`: JSON, `error`: why there is none.
+    """
+
+    connector = models.TextField()
+    number = models.IntegerField()
+    state = models.CharField(max_length=8, default="waiting")
+    user = models.TextField(default="")
+    worker = models.TextField(default="")
+    started_ms = models.BigIntegerField()
+    beat_ms = models.BigIntegerField()
+    ended_ms = models.BigIntegerField(default=0)
+    doing = models.TextField(default="")
+    done = models.BigIntegerField(default=0)
+    total = models.BigIntegerField(default=0)
+    error = models.TextField(default="")
+    report = models.TextField(default="")
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "number"], name="one_proof")]
+
+
 class ShareGroupAnswer(models.Model):
     """What a worker told last of a share group, as JSON; key "": of all of them. To be shown while Kafka is away."""
 

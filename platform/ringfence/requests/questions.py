@@ -211,8 +211,27 @@ class ReplayDeadLetters(Question[Json]):
     secret: Sequence[str]
 
 
+@dataclass(frozen=True)
+class StartProof(Question[Json]):
+    """Begin to count whether a connector was exactly once; what is found goes into its row (`history.ProofRun`).
+
+    tasks: how many task numbers it has had; altered: its source offsets were changed by hand once. Not sent again by
+    itself: the row says whether it has begun.
+    """
+
+    name = "proof"
+    seconds = 15.0
+    again = False
+    number: int
+    config: Config
+    tasks: int
+    topics: Sequence[str]
+    limit_seconds: float
+    altered: bool
+
+
 QUESTIONS: Final[tuple[type[Question[Any]], ...]] = (
     ListPlugins, ConfigKeys, Validate, ReadOffsets, Preflight, Preview, TryTransforms, DescribeTransactions,
     FindHanging, ReadLastRecords, ListShareGroups, DescribeShareGroup,
-    ShareTimeline, ListDeadLetters, ReplayDeadLetters,
+    ShareTimeline, ListDeadLetters, ReplayDeadLetters, StartProof,
 )  # fmt: skip

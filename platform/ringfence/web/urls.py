@@ -13,6 +13,7 @@ from ringfence.web.connector import frame as connector_frame
 from ringfence.web.connector import logs as connector_logs
 from ringfence.web.connector import offsets as connector_offsets
 from ringfence.web.connector import overview as connector_overview
+from ringfence.web.connector import proof as connector_proof
 from ringfence.web.connector import repairs, tabs
 from ringfence.web.connector import tasks as connector_tasks
 from ringfence.web.connector import topics as connector_topics
@@ -51,6 +52,10 @@ urlpatterns = [
     path("/connectors/<name:name>/dead-letters/records", connector_dead_letters.records),
     path("/connectors/<name:name>/dead-letters/question", connector_dead_letters.question),
     path("/connectors/<name:name>/dead-letters/replay", connector_dead_letters.replay),
+    path("/connectors/<name:name>/proof", connector_proof.proof),
+    path("/connectors/<name:name>/proof/run", connector_proof.run),
+    path("/connectors/<name:name>/proof/count", connector_proof.count),
+    path("/connectors/<name:name>/proof/<int:number>/<str:form>", connector_proof.download),
     path("/connectors/<name:name>/logs", connector_logs.logs),
     path("/connectors/<name:name>/logs/level", connector_logs.level),
     path("/connectors/<name:name>/repairs/dead-letter", repairs.dead_letter),

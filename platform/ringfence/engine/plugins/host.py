@@ -195,6 +195,18 @@ class PluginHost:
         args |= {"secret": list(secret), "refused": list(refused)}
         return cast("list[dict[str, object]]", self._previews.call("replay", args, timeout))
 
+    def record_positions(self, config: Mapping[str, str], timeout: float | None = None) -> dict[str, object] | None:
+        """Where the connector's records name their place in the source; None where they do not."""
+        answer = self._calls.call("record_positions", {"config": dict(config)}, self._limit(timeout))
+        return cast("dict[str, object] | None", answer)
+
+    def count_records(self, config: Mapping[str, str], offsets: Offsets, timeout: float) -> list[int | None]:
+        """How many records the source holds up to committed offsets. It may read the source: its process ends
+        afterwards."""
+        pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
+        found = self._previews.call("count_records", {"config": dict(config), "offsets": pairs}, timeout)
+        return cast("list[int | None]", found)
+
     def start_connector(
         self,
         name: str,

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Final, cast
 
 from ringfence.connectors import files
@@ -157,6 +157,19 @@ class Operations:
         resolved = self._resolve(config)
         hide = self._scrubber(config, resolved, secret).text
         return replay.again(replay.Settings(resolved.config, worker), letters, frozenset(refused), hide)
+
+    def record_positions(self, config: Mapping[str, str]) -> dict[str, object] | None:
+        """Where the connector's records name their place in the source; None where they do not."""
+        found = validation.find_for(self._registry, config).cls().record_positions(self._resolve(config).config)
+        return None if found is None else asdict(found)
+
+    def count_records(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset]]
+    ) -> list[int | None]:
+        """How many records the source holds up to each of these committed offsets, as far as the connector can say."""
+        connector = validation.find_for(self._registry, config).cls()
+        resolved = self._resolve(config).config
+        return [connector.count_records(resolved, partition, offset) for partition, offset in offsets]
 
     def _refuse_java(self, config: Mapping[str, str], remedy: str) -> None:
         if validation.is_java(validation.find_for(self._registry, config)):

@@ -29,7 +29,9 @@ _REPLAYED: Final = {
     "no": Badge("Waiting", "circle-dot", Severity.MOTION, "It was not replayed."),
     "yes": Badge("Replayed", "circle-check", Severity.OK, "Its record was taken again."),
     "undecided": Badge("Not decided", "loader", Severity.MOTION, "An open transaction hides whether it was replayed."),
-    "unknown": Badge("Unknown", "circle-help", Severity.REST, "The topic could not be read to its end in time."),
+    "unknown": Badge(
+        "Unknown", "circle-question-mark", Severity.REST, "The topic could not be read to its end in time."
+    ),
 }
 _UNSEEN: Final = {
     "aborted": Badge("Aborted", "circle-x", Severity.BAD, "Only read_uncommitted readers see it."),
@@ -41,7 +43,7 @@ _BECAME: Final = {
     "failed": Badge("Failed again", "circle-x", Severity.BAD, "It stays as it was."),
     "replayed": Badge("Replayed before", "circle-check", Severity.REST, "It is not written twice."),
     "undecided": Badge("Not decided", "loader", Severity.MOTION, "Nothing was changed: try again in a moment."),
-    "missing": Badge("Not there", "circle-help", Severity.REST, "Nothing was changed."),
+    "missing": Badge("Not there", "circle-question-mark", Severity.REST, "Nothing was changed."),
 }
 
 

@@ -40,6 +40,7 @@ TABS = (
     Tab("dead-letters", "Dead letters", "data"),
     Tab("transactions", "Transactions", "exactly-once"),
     Tab("generations", "Generations", "exactly-once"),
+    Tab("proof", "Proof", "exactly-once"),
     Tab("config", "Settings and versions", "configuration"),
     Tab("timeline", "Timeline", "activity"),
     Tab("logs", "Logs", "activity"),

@@ -1,0 +1,267 @@
+"""Counts a connector's transactions and records in Kafka, while it runs. Nothing is changed, no record leaves here.
+
+1 The end of the offsets topic (the cut): what is committed before it must be found. 2 The ends of the data topics,
+which are behind all data of those transactions. 3 The data topics up to there, batch by batch, and on until those of
+the connector's transactions that were open there are decided. 4 The offsets topic up to its end by then, so that every
+transaction met in step 3 is known. 5 Where records name their place in the source, the records themselves.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ringfence.connectors.api import PositionPaths
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, Retriable
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import Place, end_offsets, offsets_at, topic_exists, topic_identity, topic_setting
+from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
+from ringfence.fencing.kafka.raw_fetch import RawFetcher
+from ringfence.fencing.kafka.record_batches import Batch
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactions import TransactionProber
+from ringfence.fencing.offsets.record_counts import decode
+from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, decode_key, may_concern
+from ringfence.fencing.proof.alignment import Aligned, Border, align
+from ringfence.fencing.proof.checks import Tallied
+from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits, OffsetRecord
+from ringfence.fencing.proof.positions import PositionTally
+from ringfence.fencing.proof.topic_tally import TopicTally
+from ringfence.fencing.topics.topic_log import TopicLog
+
+Progress = Callable[[str, int, int], None]
+"""What is being done, how many offsets of it, of how many."""
+
+_DECIDED_SECONDS: Final = 20.0
+_AGAIN_SECONDS: Final = 0.2
+_STALL_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """offsets_topic: where the connector's transactions commit; ids: its tasks' transactional ids; letters: its dead
+    letter queue, "" for none. positions: how its records name their places."""
+
+    connector: ConnectorName
+    offsets_topic: str
+    topics: Sequence[str]
+    ids: Sequence[str]
+    letters: str = ""
+    positions: PositionPaths | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Of one topic: first offsets and ends by partition, as they were counted."""
+
+    topic: str
+    first: Mapping[int, int]
+    end: Mapping[int, int]
+    compacted: bool = False
+
+
+@dataclass(slots=True)
+class Counted:
+    """All that was found. `missing`: topics of the connector that are not there (any more)."""
+
+    tallied: Tallied
+    edges: list[Edges]
+    offsets: list[SourceOffset]
+    aligned: dict[Attempt, Aligned]
+    letters: dict[Attempt, Aligned]
+    positions: PositionTally | None = None
+    missing: list[str] = field(default_factory=list)
+    ids_error: str = ""
+
+
+class Counting:
+    """One count. Raises `Retriable`, also where time runs out; `Fatal` for what the brokers refuse."""
+
+    def __init__(
+        self, connection: Connection, offsets_connection: Connection, asked: Asked, deadline: Deadline, told: Progress
+    ) -> None:
+        """connection: of the cluster that the connector writes to; offsets_connection: for its offsets topic there."""
+        self._connection = connection
+        self._offsets_connection = offsets_connection
+        self._asked = asked
+        self._deadline = deadline
+        self._told = told
+        self._read = 0
+        self._whole = 0
+
+    def run(self) -> Counted:
+        """Count now."""
+        asked, deadline = self._asked, self._deadline
+        ids, ids_error = self._find_ids()
+        offsets = self._edges(self._offsets_connection, asked.offsets_topic)
+        topics = [*asked.topics, *([asked.letters] if asked.letters else [])]
+        there = [each for each in dict.fromkeys(topics) if topic_exists(self._connection, each, deadline)]
+        edges = [self._edges(self._connection, each) for each in there]
+        self._whole = sum(sum(each.end.values()) - sum(each.first.values()) for each in edges)
+        tallies = {each.topic: self._tally(each, ids) for each in edges}
+        now = end_offsets(self._offsets_connection, asked.offsets_topic, list(offsets.end), deadline)
+        commits, source = self._commits(offsets, now)
+        records = {name: tally for name, tally in tallies.items() if name != asked.letters}
+        letters = {name: tally for name, tally in tallies.items() if name == asked.letters}
+        deleted = [_describe_deleted(each, tallies[each.topic]) for each in edges]
+        tallied = Tallied(commits, records, letters, ids, [text for text in deleted if text])
+        return Counted(
+            tallied,
+            [*edges, Edges(offsets.topic, offsets.first, now, offsets.compacted)],
+            source,
+            _align_all(commits, records, edges, "records"),
+            _align_all(commits, letters, edges, "dead_letters") if letters else {},
+            self._positions([each for each in edges if each.topic != asked.letters]),
+            [each for each in topics if each not in there],
+            ids_error,
+        )
+
+    def _find_ids(self) -> tuple[frozenset[int] | None, str]:
+        self._told("asking for the connector's producers", 0, 0)
+        try:
+            with TransactionProber(self._connection) as prober:
+                found = prober.transactions(self._asked.ids, Deadline.after(self._deadline.slice(15.0)))
+        except FencingError as error:
+            return None, str(error)
+        return frozenset(each.producer_id for each in found if each.producer_id >= 0), ""
+
+    def _edges(self, connection: Connection, topic: str) -> Edges:
+        """The end first: what is deleted in between is then before the first offset."""
+        _, partitions = topic_identity(connection, topic, self._deadline)
+        end = end_offsets(connection, topic, partitions, self._deadline)
+        first = offsets_at(connection, topic, partitions, Place.FIRST, self._deadline)
+        policy = topic_setting(connection, topic, "cleanup.policy", self._deadline) or ""
+        return Edges(topic, first, end, "compact" in policy)
+
+    def _tally(self, edges: Edges, ids: frozenset[int] | None) -> TopicTally:
+        tally = TopicTally(edges.end)
+        reached = dict(edges.first)
+        with RawFetcher(self._connection, edges.topic) as fetcher:
+
+            def take(partition: int, batch: Batch) -> None:
+                self._progress(f"counting topic {edges.topic}", batch.last - reached[partition] + 1)
+                reached[partition] = batch.last + 1
+                tally.take(partition, batch)
+
+            fetcher.read(edges.first, edges.end, self._deadline, take)
+            patience = Deadline.after(self._deadline.slice(_DECIDED_SECONDS))
+            while not patience.expired:
+                open_ = tally.find_undecided()
+                waiting = [p for p, whose in open_.items() if ids is None or whose & ids]
+                if not waiting:
+                    break
+                ends = end_offsets(self._connection, edges.topic, waiting, self._deadline)
+                starts = {p: max(reached[p], edges.end[p]) for p in waiting if ends[p] > max(reached[p], edges.end[p])}
+                if starts:
+                    fetcher.read(starts, ends, self._deadline, take)
+                else:
+                    time.sleep(patience.slice(_AGAIN_SECONDS))
+        tally.close()
+        return tally
+
+    def _progress(self, doing: str, offsets: int) -> None:
+        self._read += max(0, offsets)
+        if self._deadline.expired:
+            raise Retriable(
+                f"There was not enough time: {min(self._read, self._whole):,} of {self._whole:,} offsets of the "
+                "connector's topics were counted. Ask for more seconds"
+            )
+        self._told(doing, min(self._read, self._whole), self._whole)
+
+    def _commits(self, edges: Edges, end: Mapping[int, int]) -> tuple[OffsetCommits, list[SourceOffset]]:
+        name, topic = self._asked.connector, self._asked.offsets_topic
+        self._told(f"reading source offsets in topic {topic}", 0, 0)
+        told: dict[int, dict[int, OffsetRecord]] = {}
+        log = TopicLog(self._offsets_connection, topic, edges.first, deadline=self._deadline)
+        try:
+            committed = log.catch_up(self._deadline, wanted=may_concern(name), ends=end)
+            # A generator, so that `ahead` is looked at when `catch_up` has come to its end.
+            for record in (one for part in (committed, _ahead_of(log)) for one in part):
+                key = decode_key(record.key)
+                if key is not None and key[0] == name:
+                    one = OffsetRecord(record.offset, record.key, record.value, decode(record.headers))
+                    told.setdefault(record.partition, {})[record.offset] = one
+        finally:
+            log.close()
+        found = {p: sorted(each.values(), key=lambda one: one.offset) for p, each in told.items()}
+        commits = OffsetCommits(found, edges.end)
+        with RawFetcher(self._offsets_connection, topic) as fetcher:
+
+            def take(partition: int, batch: Batch) -> None:
+                if self._deadline.expired:
+                    raise Retriable(f"There was not enough time to read topic {topic}. Ask for more seconds")
+                commits.take(partition, batch)
+
+            fetcher.read(edges.first, end, self._deadline, take)
+        # Only what these batches decide: offsets and counts must be of the same transactions.
+        source = SourceOffsets(name)
+        for each in commits.source:
+            source.put(each.key, each.value)
+        return commits, source.present()
+
+    def _positions(self, edges: Sequence[Edges]) -> PositionTally | None:
+        if self._asked.positions is None:
+            return None
+        tally = PositionTally(self._asked.positions)
+        whole = sum(sum(each.end.values()) - sum(each.first.values()) for each in edges)
+        done = 0
+        for each in edges:
+            stable = offsets_at(self._connection, each.topic, list(each.end), Place.STABLE, self._deadline)
+            ends = {p: min(end, stable[p]) for p, end in each.end.items()}
+            reader = PartitionReader(
+                self._connection, each.topic, each.first, isolation=Isolation.COMMITTED, fetch_wait_ms=20
+            )
+            try:
+                stalled = Deadline.after(_STALL_SECONDS)
+                while any(reader.positions[p] < end for p, end in ends.items()) and not stalled.expired:
+                    if self._deadline.expired:
+                        raise Retriable("There was not enough time to read the records' places. Ask for more seconds")
+                    before = sum(reader.positions.values())
+                    for message in reader.messages(0.1, 5000):
+                        one = record_of(message)
+                        if one.offset < ends[one.partition]:
+                            tally.take(each.topic, one.partition, one.offset, one.key, one.value, one.headers)
+                    if (moved := sum(reader.positions.values()) - before) > 0:
+                        stalled = Deadline.after(_STALL_SECONDS)
+                        done += moved
+                        self._told(f"reading the records' places in topic {each.topic}", min(done, whole), whole)
+            finally:
+                reader.close()
+        return tally
+
+
+def _ahead_of(log: TopicLog) -> Iterator[LogRecord]:
+    yield from log.ahead
+
+
+def _describe_deleted(edges: Edges, tally: TopicTally) -> str:
+    missing = sum(edges.first.values())
+    if missing:
+        return f"{missing:,} offsets of {edges.topic}"
+    return f"some records of {edges.topic} (compaction)" if tally.gaps else ""
+
+
+def _align_all(
+    commits: OffsetCommits, tallies: Mapping[str, TopicTally], edges: Sequence[Edges], what: str
+) -> dict[Attempt, Aligned]:
+    """Each attempt's transactions against what is visible of it."""
+    deleted_until_ms = -1
+    for each in edges:
+        tally = tallies.get(each.topic)
+        if tally is not None and (tally.gaps or any(each.first.values())):
+            late = max(tally.first_marker_ms.values(), default=2**62)
+            deleted_until_ms = max(deleted_until_ms, 2**62 if tally.gaps else late)
+    parts: dict[Attempt, list[tuple[int, int]]] = {}
+    for tally in tallies.values():
+        for who, written in tally.producers.items():
+            if (attempt := commits.producers.get(who)) is not None:
+                parts.setdefault(attempt, []).extend(zip(written.times, written.counts, strict=True))
+    return {
+        attempt: align(
+            [Border(each.time_ms, getattr(each.counts, what), each.early) for each in commits.commits(attempt)],
+            parts.get(attempt, ()),
+            deleted_until_ms,
+        )
+        for attempt in commits.attempts
+    }

@@ -1,0 +1,33 @@
+"""A number in a record's key, value or headers, by its path. Pure."""
+
+from collections.abc import Sequence
+
+import orjson
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+def find_number(path: str, key: bytes | None, value: bytes | None, headers: Headers) -> object:
+    """What stands at a path such as `value.seqno`; None where nothing does."""
+    where, _, rest = path.partition(".")
+    if where == "headers":
+        name, _, rest = rest.partition(".")
+        data = next((found for each, found in headers if each == name), None)
+    else:
+        data = key if where == "key" else value
+    return _walk(_load(data), rest)
+
+
+def _load(data: bytes | None) -> object:
+    try:
+        loaded = orjson.loads(data or b"null")
+    except orjson.JSONDecodeError:
+        return (data or b"").decode("utf-8", "replace")
+    # JsonConverter with schemas wraps each value.
+    return loaded["payload"] if isinstance(loaded, dict) and loaded.keys() == {"schema", "payload"} else loaded
+
+
+def _walk(found: object, path: str) -> object:
+    for name in filter(None, path.split(".")):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found

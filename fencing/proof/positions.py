@@ -1,0 +1,82 @@
+"""Gaps and doubles by the place in the source that each record names, where a connector says how to read it. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from ringfence.connectors.api import PositionPaths
+from ringfence.fencing.proof.paths import Headers, find_number
+from ringfence.fencing.share.ranges import Ranges
+
+MOST_RANGES: Final = 1_000_000
+_SHOWN: Final = 20
+
+
+@dataclass(slots=True)
+class PositionTally:
+    """Takes every visible record of the connector's topics. `unnamed`: records without a position."""
+
+    how: PositionPaths
+    records: int = 0
+    unnamed: int = 0
+    doubles: int = 0
+    doubled: list[str] = field(default_factory=list)
+    """The first doubles, for people: sequence, number and where the later one stands."""
+    full: bool = False
+    """There was more disorder than can be kept: nothing more is judged."""
+    _sequences: dict[str, Ranges] = field(default_factory=dict)
+
+    def take(
+        self, topic: str, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> None:
+        """The next visible record."""
+        self.records += 1
+        number = find_number(self.how.number, key, value, headers)
+        if isinstance(number, str) and number.lstrip("-").isdecimal():
+            number = int(number)
+        if not isinstance(number, int) or isinstance(number, bool):
+            self.unnamed += 1
+            return
+        names = [find_number(path, key, value, headers) for path in self.how.sequence]
+        if self.full or any(name is None for name in names):
+            self.unnamed += 1
+            return
+        sequence = "/".join(map(str, names))
+        seen = self._sequences.setdefault(sequence, Ranges())
+        if number in seen:
+            self.doubles += 1
+            if len(self.doubled) < _SHOWN:
+                place = f"{sequence}: " if sequence else ""
+                self.doubled.append(f"{place}{number} again in {topic}, partition {partition}, offset {offset}")
+        else:
+            seen.add(number, number)
+            self.full = sum(map(len, self._sequences.values())) > MOST_RANGES if len(seen) > 1000 else False
+
+    def gaps(self) -> tuple[int, list[str]] | None:
+        """How many numbers are missing between the first and the last of each sequence, and the first of them; None
+        where numbers need not follow each other."""
+        if not self.how.consecutive:
+            return None
+        missing = 0
+        shown: list[str] = []
+        for sequence, seen in sorted(self._sequences.items()):
+            ranges = list(seen)
+            for (_, last), (first, _) in pairwise(ranges):
+                missing += first - last - 1
+                if len(shown) < _SHOWN:
+                    name = f"{sequence}: " if sequence else ""
+                    shown.append(f"{name}{last + 1}" + (f" to {first - 1}" if first - last > 2 else ""))
+        return missing, shown
+
+    def sequences(self) -> list[tuple[str, int, int]]:
+        """Name, first and last number of each."""
+        found: Iterable[tuple[str, Ranges]] = sorted(self._sequences.items())
+        return [(name, next(iter(seen))[0], seen.end - 1) for name, seen in found]
+
+
+def parse_declaration(given: Any) -> PositionPaths | None:
+    """What a connector declared, as a plugin process hands it over."""
+    if not given:
+        return None
+    return PositionPaths(str(given["number"]), tuple(map(str, given["sequence"])), bool(given["consecutive"]))

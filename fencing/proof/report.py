@@ -1,0 +1,120 @@
+"""The outcome of a count as a document: for the API, for a file, and as text for people. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ringfence.fencing.proof.check import Check, Result
+from ringfence.fencing.proof.checks import (
+    check_deleted,
+    check_offsets_with_records,
+    check_order,
+    check_others,
+    check_positions,
+    check_source,
+    check_transactions,
+    count_others,
+)
+from ringfence.fencing.proof.count import Counted
+
+EXACT: Final = "exact"
+FAILED: Final = "failed"
+INCOMPLETE: Final = "incomplete"
+
+_MOST_ROWS: Final = 200
+_DECIDING: Final = ("transactions", "records without source offsets", "older generations")
+
+Json = dict[str, Any]
+
+
+def make_checks(found: Counted, of_source: int | None, no_positions: str, no_source: str) -> list[Check]:
+    """All claims, the deciding ones first. of_source: what the connector says that the source holds."""
+    complete = not found.tallied.commits.gaps and not found.tallied.deleted
+    counted = count_of(found) if complete else None
+    return [
+        check_transactions(found.aligned, found.letters, found.tallied),
+        check_offsets_with_records(found.tallied),
+        check_order(found.tallied),
+        check_positions(found.positions, no_positions),
+        check_source(counted, of_source, no_source if complete else "Older records or source offsets were deleted"),
+        check_others(found.tallied),
+        check_deleted(found.tallied),
+    ]
+
+
+def count_of(found: Counted) -> int:
+    """Records, dead letters and skipped ones that the transactions count, over all attempts that can be read."""
+    commits = found.tallied.commits
+    return sum(sum(max(each.counts for each in commits.commits(attempt))) for attempt in commits.attempts)
+
+
+def verdict(checks: Sequence[Check]) -> str:
+    """FAILED for one that failed; EXACT where the deciding ones are all proved; else INCOMPLETE."""
+    if any(each.result is Result.FAILED for each in checks):
+        return FAILED
+    proved = all(each.result is Result.OK for each in checks if each.name in _DECIDING)
+    return EXACT if proved else INCOMPLETE
+
+
+def to_json(found: Counted, checks: Sequence[Check]) -> Json:
+    """Counts are None where they cannot be counted."""
+    tallied, positions = found.tallied, found.positions
+    written = [one for tally in tallied.records.values() for who, one in tally.producers.items() if tallied.own(who)]
+    letters = [one for tally in tallied.letters.values() for who, one in tally.producers.items() if tallied.own(who)]
+    known = bool(tallied.commits.producers) or tallied.ids is not None
+    gaps = positions.gaps() if positions is not None and positions.unnamed < max(1, positions.records) else None
+    named = positions is not None and not positions.full and positions.unnamed < max(1, positions.records)
+    return {
+        "verdict": verdict(checks),
+        "checks": [
+            {"name": each.name, "result": each.result.value, "message": each.message, "remedy": each.remedy}
+            for each in checks
+        ],
+        "counts": {
+            "visible": sum(each.visible for each in written) if known else None,
+            "aborted": sum(each.aborted for each in written) if known else None,
+            "open": sum(each.open for each in written) if known else None,
+            "dead_letters": sum(each.visible for each in letters) if known else None,
+            "transactions": sum(map(len, tallied.commits.attempts.values())) or None,
+            "others": count_others(tallied) if known else None,
+            "doubles": positions.doubles if positions is not None and named else None,
+            "gaps": gaps[0] if gaps is not None and named else None,
+        },
+        "topics": [_topic(each.topic, each.first, each.end) for each in found.edges],
+        "missing_topics": found.missing,
+        "offsets": [{"partition": each.partition, "offset": each.offset} for each in found.offsets[:_MOST_ROWS]],
+        "source_partitions": len(found.offsets),
+        "attempts": _attempts(found),
+        "positions": [
+            {"sequence": name, "first": first, "last": last}
+            for name, first, last in (positions.sequences()[:_MOST_ROWS] if positions is not None and named else ())
+        ],
+    }
+
+
+def _topic(topic: str, first: Mapping[int, int], end: Mapping[int, int]) -> Json:
+    return {
+        "topic": topic,
+        "partitions": [{"partition": p, "first": first[p], "end": end[p]} for p in sorted(end)][:_MOST_ROWS],
+        "partition_count": len(end),
+    }
+
+
+def _attempts(found: Counted) -> list[Json]:
+    rows = []
+    for attempt, one in sorted(found.aligned.items(), key=lambda each: (each[0][1], each[0][0], each[0][2]))[
+        -_MOST_ROWS:
+    ]:
+        task, generation, number = attempt
+        rows.append(
+            {
+                "task": task,
+                "generation": generation,
+                "attempt": number,
+                "transactions": len(found.tallied.commits.attempts[attempt]),
+                "counted": one.counted if one.judged else None,
+                "visible": one.visible if one.judged else None,
+                "difference": one.difference if one.judged else None,
+                "until_ms": one.until_ms if one.judged else None,
+            }
+        )
+    return rows

@@ -1,0 +1,106 @@
+"""What each producer has written to a topic, by what became of it: folded from batches, so no record is opened. Pure.
+
+A transaction is decided by the next marker of its producer id in each partition (`fencing.kafka.record_batches`).
+"""
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ringfence.fencing.kafka.record_batches import Batch, Marker
+
+
+class Producer(NamedTuple):
+    """One life of a producer: its id, and the epoch that it had."""
+
+    producer_id: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class Written:
+    """Records by what became of them. `times`, `counts`: when the marker of each visible part came, and how many."""
+
+    visible: int = 0
+    aborted: int = 0
+    open: int = 0
+    times: "array[int]" = field(default_factory=lambda: array("q"))
+    counts: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def show(self, time_ms: int, records: int) -> None:
+        self.visible += records
+        self.times.append(time_ms)
+        self.counts.append(records)
+
+
+@dataclass(slots=True)
+class _Open:
+    epoch: int
+    records: int
+
+
+@dataclass(slots=True)
+class TopicTally:
+    """One topic, partition by partition. `ends`: no record from there on is counted, but markers still decide."""
+
+    ends: Mapping[int, int]
+    producers: dict[Producer, Written] = field(default_factory=dict)
+    spans: dict[tuple[int, Producer], tuple[int, int]] = field(default_factory=dict)
+    """The first and the last offset that a producer has written in a partition."""
+    plain: int = 0
+    """Records that stand in no transaction."""
+    gaps: bool = False
+    """Compaction has taken records out."""
+    first_marker_ms: dict[int, int] = field(default_factory=dict)
+    _open: dict[tuple[int, int], _Open] = field(default_factory=dict)
+    _next: dict[int, int] = field(default_factory=dict)
+
+    def take(self, partition: int, batch: Batch) -> None:
+        """The next batch of a partition."""
+        self._follow(partition, batch)
+        if batch.control:
+            if batch.marker is not None:
+                self._end(partition, batch)
+        elif batch.first < self.ends[partition]:
+            self._add(partition, batch)
+
+    def _follow(self, partition: int, batch: Batch) -> None:
+        expected = self._next.get(partition, batch.first)
+        if batch.first != expected or batch.records != batch.last - batch.first + 1:
+            self.gaps = True
+        self._next[partition] = batch.last + 1
+
+    def _add(self, partition: int, batch: Batch) -> None:
+        if batch.producer_id < 0:
+            self.plain += batch.records
+            return
+        who = Producer(batch.producer_id, batch.epoch)
+        first, _ = self.spans.get((partition, who), (batch.first, 0))
+        self.spans[partition, who] = first, batch.last
+        held = self._open.setdefault((partition, batch.producer_id), _Open(batch.epoch, 0))
+        held.records += batch.records
+
+    def _end(self, partition: int, batch: Batch) -> None:
+        self.first_marker_ms.setdefault(partition, batch.timestamp_ms)
+        held = self._open.pop((partition, batch.producer_id), None)
+        if held is None:
+            return
+        written = self.producers.setdefault(Producer(batch.producer_id, held.epoch), Written())
+        if batch.marker is Marker.COMMIT:
+            written.show(batch.timestamp_ms, held.records)
+        else:
+            written.aborted += held.records
+
+    def find_undecided(self) -> dict[int, set[int]]:
+        """The partitions with an open transaction, and whose."""
+        found: dict[int, set[int]] = {}
+        for partition, producer_id in self._open:
+            found.setdefault(partition, set()).add(producer_id)
+        return found
+
+    def close(self) -> None:
+        """What no marker has decided is open."""
+        for (_, producer_id), held in self._open.items():
+            self.producers.setdefault(Producer(producer_id, held.epoch), Written()).open += held.records
+        self._open = {}

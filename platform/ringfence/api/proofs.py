@@ -1,0 +1,117 @@
+"""Exactly-once proofs: begin one, look how far it is, and the reports of those before, for API and pages."""
+
+import json
+import time
+from typing import Any, Final
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+
+from ringfence import dispatch
+from ringfence.history import old_generations
+from ringfence.history.models import OffsetSnapshot, ProofRun
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.projection.models import Connector
+from ringfence.requests.questions import StartProof
+
+KEPT: Final = 20
+SECONDS: Final = 300
+LONGEST_SECONDS: Final = 3600
+SILENT_MS: Final = 30_000
+
+
+def start(row: Connector, user: str, seconds: int = SECONDS) -> ProofRun:
+    """Have a worker count; one that is under way is answered instead of another. Raises `ConnectError`, `Refused`."""
+    if not 1 <= seconds <= LONGEST_SECONDS:
+        raise bad_request(f"seconds must be an integer from 1 to {LONGEST_SECONDS}.")
+    running = newest(row.name)
+    if running is not None and state_of(running) in ("waiting", "running"):
+        return running
+    run = _create(row.name, user)
+    question = StartProof(
+        run.number,
+        {**row.settings, "name": row.name},
+        old_generations.ids(row),
+        old_generations.topics(row),
+        float(seconds),
+        OffsetSnapshot.objects.filter(connector=row.name, why__startswith="before").exists(),
+    )
+    try:
+        dispatch.ask(question)
+    except dispatch.Refused:
+        # Where the answer alone was late, the worker has begun, and its row tells.
+        if not ProofRun.objects.filter(pk=run.pk).exclude(state="waiting").exists():
+            run.delete()
+            raise
+    run.refresh_from_db()
+    return run
+
+
+def _create(name: str, user: str) -> ProofRun:
+    now_ms = _now_ms()
+    rows = ProofRun.objects.filter(connector=name)
+    with transaction.atomic():
+        number = (rows.aggregate(Max("number"))["number__max"] or 0) + 1
+        try:
+            with transaction.atomic():
+                run = ProofRun.objects.create(
+                    connector=name, number=number, user=user, started_ms=now_ms, beat_ms=now_ms
+                )
+        except IntegrityError:
+            raise ConnectError(409, f"Another proof of {name} has just begun: look at that one.") from None
+        rows.filter(number__lte=number - KEPT).delete()
+    return run
+
+
+def newest(name: str) -> ProofRun | None:
+    """The one that was begun last."""
+    return ProofRun.objects.filter(connector=name).order_by("-number").first()
+
+
+def find(name: str, number: int | None) -> ProofRun:
+    """That one, or the newest. Raises `ConnectError` with 404."""
+    run = newest(name) if number is None else ProofRun.objects.filter(connector=name, number=number).first()
+    if run is None:
+        what = "no proof yet" if number is None else f"no proof {number}"
+        raise ConnectError(404, f"Connector {name} has {what}: POST to this address to count one.")
+    return run
+
+
+def state_of(run: ProofRun) -> str:
+    """waiting, running, done or failed; failed also where its worker does not report any more."""
+    silent = run.state in ("waiting", "running") and _now_ms() - run.beat_ms > SILENT_MS
+    return "failed" if silent else run.state
+
+
+def error_of(run: ProofRun) -> str:
+    """Why there is no report; "" where there is one, or will be."""
+    if run.state != "failed" and state_of(run) == "failed":
+        return f"Worker {run.worker or 'unknown'} does not report any more. Start the proof again"
+    return run.error
+
+
+def report_of(run: ProofRun) -> dict[str, Any] | None:
+    """What was found; None without."""
+    return dict(json.loads(run.report)) if run.report else None
+
+
+def serialize(run: ProofRun) -> dict[str, Any]:
+    """The document of the API and of the file."""
+    return {
+        "connector": run.connector,
+        "number": run.number,
+        "state": state_of(run),
+        "user": run.user,
+        "worker": run.worker,
+        "started_ms": run.started_ms,
+        "ended_ms": run.ended_ms or None,
+        "doing": run.doing,
+        "done": run.done,
+        "total": run.total,
+        "error": error_of(run),
+        "report": report_of(run),
+    }
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,113 @@
+"""`…/proof`: whether a connector was exactly once, counted in Kafka by a worker, and its report."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import on_connector
+from ringfence.access.verbs import Verb
+from ringfence.api import proofs, reading
+from ringfence.api.proof_text import to_text
+from ringfence.api.v1.base import V1View
+from ringfence.audit.trail import note
+from ringfence.http.errors import bad_request
+
+
+class CheckShape(serializers.Serializer[Any]):
+    """`result`: note is no fault of the connector's; unknown: it cannot be counted, and `message` says why."""
+
+    name = serializers.CharField()
+    result = serializers.ChoiceField(choices=["ok", "failed", "unknown", "note"])
+    message = serializers.CharField()
+    remedy = serializers.CharField(allow_blank=True)
+
+
+class ReportShape(serializers.Serializer[Any]):
+    """`verdict`: incomplete where nothing is wrong but not everything could be counted. Counts that cannot be counted
+    are null, never 0. `attempts`: what the transactions of each count against what is visible of it."""
+
+    verdict = serializers.ChoiceField(choices=["exact", "failed", "incomplete"])
+    checks = CheckShape(many=True)
+    counts = serializers.DictField(child=serializers.IntegerField(allow_null=True))
+    topics = serializers.ListField(child=serializers.DictField(), help_text="With first offset and end by partition.")
+    missing_topics = serializers.ListField(child=serializers.CharField())
+    offsets = serializers.ListField(child=serializers.DictField(), help_text="Committed source offsets, at most 200.")
+    source_partitions = serializers.IntegerField()
+    source_count = serializers.IntegerField(allow_null=True, help_text="The source's own number of records.")
+    attempts = serializers.ListField(child=serializers.DictField())
+    positions = serializers.ListField(child=serializers.DictField())
+    cluster = serializers.DictField(child=serializers.CharField())
+    plugin = serializers.CharField(help_text="`class`: the connector's.")
+    version = serializers.CharField(allow_blank=True)
+    ringfence = serializers.CharField()
+
+    def get_fields(self) -> dict[str, Any]:
+        fields = super().get_fields()
+        fields["class"] = fields.pop("plugin")  # a word of Python's
+        return fields
+
+
+class ProofShape(serializers.Serializer[Any]):
+    """`doing`, `done`, `total`: how far it is, in offsets. `report`: null until it is done."""
+
+    connector = serializers.CharField()
+    number = serializers.IntegerField()
+    state = serializers.ChoiceField(choices=["waiting", "running", "done", "failed"])
+    user = serializers.CharField(allow_blank=True)
+    worker = serializers.CharField(allow_blank=True)
+    started_ms = serializers.IntegerField()
+    ended_ms = serializers.IntegerField(allow_null=True)
+    doing = serializers.CharField(allow_blank=True)
+    done = serializers.IntegerField()
+    total = serializers.IntegerField()
+    error = serializers.CharField(allow_blank=True)
+    report = ReportShape(allow_null=True)
+
+
+class BeginShape(serializers.Serializer[Any]):
+    """`seconds`: how long the count may take."""
+
+    seconds = serializers.IntegerField(required=False, min_value=1, max_value=proofs.LONGEST_SECONDS)
+
+
+class Proof(V1View):
+    """GET: the newest count, or `number`, of the last 20. POST: begin one, and answer at once; while one is under way,
+    that one is answered."""
+
+    access = {"GET": on_connector(Verb.VIEW), "POST": on_connector(Verb.OPERATE).writing()}
+    shape = ProofShape
+    takes = {"POST": BeginShape}
+    codes = {"POST": 202}
+    forms = ("text/plain",)
+    parameters = {
+        "GET": {
+            "number": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+            "format": {"type": "string", "enum": ["json", "text"]},
+        }
+    }
+
+    def get(self, request: Request, name: str) -> Response | HttpResponse:
+        asked = self.parse_parameters("number", "format")
+        number = asked.get("number", "1")
+        if not (number.isascii() and number.isdigit() and 1 <= int(number) < 2**31):
+            raise bad_request("number must be an integer from 1 on.")
+        if asked.get("format", "json") not in ("json", "text"):
+            raise bad_request("format must be json or text.")
+        reading.connector(name)
+        run = proofs.find(name, int(number) if "number" in asked else None)
+        if asked.get("format") == "text":
+            return HttpResponse(to_text(run), content_type="text/plain; charset=utf-8")
+        return Response(ProofShape(proofs.serialize(run)).data)
+
+    def post(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        fields = self.parse_fields("seconds")
+        seconds = fields.get("seconds", proofs.SECONDS)
+        if type(seconds) is not int:
+            raise bad_request("seconds must be an integer.")
+        run = proofs.start(reading.connector(name), self.user_name, seconds)
+        note(self.request._request, f"counted exactly-once proof {run.number}")
+        return Response(ProofShape(proofs.serialize(run)).data, status=202)

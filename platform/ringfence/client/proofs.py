@@ -1,0 +1,59 @@
+"""`ringfence connectors proof`: count in Kafka whether a connector was exactly once, and print the report."""
+
+import argparse
+import sys
+from time import monotonic, sleep
+from typing import Any
+
+from ringfence.client import output
+from ringfence.client.arguments import Actions
+from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.rest import Rest, segment
+
+_PAUSE_SECONDS = 0.5
+_GRACE_SECONDS = 60.0
+_SECONDS = 300
+
+
+def add(actions: Actions) -> None:
+    about = "count in Kafka whether a connector was exactly once; 1 is the exit code where it was not"
+    action = actions.add("proof", _prove, about, connector=True, output="text json yaml")
+    action.add_argument("--last", action="store_true", help="show the newest report; count nothing")
+    action.add_argument("--number", type=int, metavar="N", help="show that report; count nothing")
+    action.add_argument(
+        "--seconds", type=int, default=_SECONDS, metavar="N", help=f"how long the count may take (default: {_SECONDS})"
+    )
+
+
+def _prove(rest: Rest, args: argparse.Namespace) -> int:
+    path = f"/api/v1/connectors/{segment(args.name)}/proof"
+    if args.last or args.number is not None:
+        found = rest.call("GET", path, **({"number": str(args.number)} if args.number is not None else {}))
+    else:
+        found = _await(rest, path, rest.call("POST", path, {"seconds": args.seconds}), args.seconds + _GRACE_SECONDS)
+    report = found["report"]
+    if args.output != "text":
+        output.print_structured(found, args.output)
+    if report is None:
+        raise ClientError(Exit.UNKNOWN, f"proof {found['number']} has no report: {found['error'] or found['state']}")
+    if args.output == "text":
+        sys.stdout.write(rest.get_text(path, number=str(found["number"]), format="text"))
+    return int(Exit.LOCAL) if report["verdict"] == "failed" else 0
+
+
+def _await(rest: Rest, path: str, begun: Any, seconds: float) -> Any:
+    """Progress on standard error, a line for each step."""
+    until, told = monotonic() + seconds, ""
+    found = begun
+    while found["state"] in ("waiting", "running"):
+        if monotonic() > until:
+            raise ClientError(Exit.WAITED, f"proof {found['number']} goes on: look again with --last")
+        line = found["doing"] or "waiting for a worker"
+        if found["total"]:
+            line += f": {100 * found['done'] // found['total']} %"
+        if line != told:
+            told = line
+            print(line, file=sys.stderr)
+        sleep(_PAUSE_SECONDS)
+        found = rest.call("GET", path, number=str(begun["number"]))
+    return found

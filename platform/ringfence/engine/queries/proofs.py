@@ -1,0 +1,202 @@
+"""Counting whether a connector was exactly once (`fencing.proof`), on a thread of this worker, with its progress.
+
+What comes of it goes into the row that the web process made: a page that asks for it is not held up by a count that
+takes minutes, and the report outlives both processes.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from django.db import DatabaseError, close_old_connections
+
+from ringfence import __version__
+from ringfence.connectors.config_providers import ConfigProviders, Resolved
+from ringfence.connectors.delivery_settings import DEAD_LETTERS
+from ringfence.engine.plugins import PluginHost
+from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.engine.queries.transactional_ids import ids_of
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.kafka.admin import cluster_id
+from ringfence.fencing.leader.fence_targets import AdminAccess, ways
+from ringfence.fencing.proof import report
+from ringfence.fencing.proof.check import Check, Result
+from ringfence.fencing.proof.count import Asked, Counted, Counting
+from ringfence.fencing.proof.positions import parse_declaration
+from ringfence.requests.questions import StartProof
+from ringfence.requests.refused import Refused
+from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 2
+_BEAT_SECONDS: Final = 1.0
+_SOURCE_SECONDS: Final = 30.0
+_ALTERED: Final = "The connector's source offsets were changed by hand, so this may be what was asked for"
+
+
+class Proofs:
+    """One object a worker; thread-safe."""
+
+    def __init__(
+        self, plugins: PluginHost, worker: WorkerConfig, topics: TopicRules, offsets: ConnectorOffsets, worker_id: str
+    ) -> None:
+        self._plugins = plugins
+        self._worker = worker
+        self._topics = topics
+        self._offsets = offsets
+        self._id = worker_id
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+
+    def start(self, asked: StartProof) -> dict[str, object]:
+        """Begin, and answer at once. Raises `Refused` where too many are under way here."""
+        if not self._places.acquire(blocking=False):
+            raise Refused(503, f"{AT_ONCE} proofs are being counted on this worker. Ask again in a moment", retry=True)
+        thread = threading.Thread(target=self._run, args=(asked,), name=f"proof-{asked.number}", daemon=True)
+        thread.start()
+        return {"worker": self._id}
+
+    def _run(self, asked: StartProof) -> None:
+        row = _Row(asked.config["name"], asked.number, self._id)
+        resolved = ConfigProviders(self._worker.settings).attempt(asked.config)[0]
+        try:
+            row.beat("starting", 0, 0)
+            found = self._count(asked, resolved, row)
+            row.end(json.dumps(found))
+        except (FencingError, Refused) as error:
+            text = error.message if isinstance(error, Refused) else str(error)
+            row.fail(resolved.hide(text))
+        except Exception as error:
+            # The root of the thread: without a word, the page would wait for a beat that never comes.
+            log.exception("Counting for the proof of connector %s failed", asked.config["name"])
+            row.fail(f"The count failed with {type(error).__name__}: the worker's log has the trace. Start it again")
+        finally:
+            self._places.release()
+            close_old_connections()
+
+    def _count(self, asked: StartProof, resolved: Resolved, row: "_Row") -> dict[str, Any]:
+        name = ConnectorName(asked.config["name"])
+        deadline = Deadline.after(asked.limit_seconds)
+        access = self._topics.access(name)
+        topics = [topic for topic in asked.topics if not access.internal(topic)]
+        letters = asked.config.get(DEAD_LETTERS, "").strip()
+        stores = self._offsets.stores(resolved.config, deadline)
+        declared, no_positions = self._ask_declaration(asked.config)
+        wanted = Asked(
+            name,
+            stores.effective.name,
+            [topic for topic in topics if topic != letters],
+            ids_of(name, asked.tasks, self._worker),
+            "" if access.internal(letters) else letters,
+            parse_declaration(declared),
+        )
+        troubles = []
+        for way in self._ways(resolved.config):
+            try:
+                found = Counting(way.connection, stores.effective.reading, wanted, deadline, row.beat).run()
+            except FencingError as error:
+                if deadline.expired:
+                    raise
+                troubles.append(f"with {way.whose}: {error}")
+            else:
+                return self._report(asked, found, way, no_positions, row)
+        raise Refused(500, f"The topics of connector {name} cannot be read {'; '.join(troubles)}")
+
+    def _ways(self, config: Mapping[str, str]) -> list[AdminAccess]:
+        base = self._worker.connection("ringfence-proof")
+        return ways(None, config, base, self._worker.settings)
+
+    def _ask_declaration(self, config: Mapping[str, str]) -> tuple[dict[str, object] | None, str]:
+        """What the connector says of its records' places, else why it says nothing."""
+        try:
+            found = self._plugins.record_positions(config)
+        except PluginError as error:
+            return None, f"The connector could not be asked for its records' places: {error.message}"
+        return found, "" if found else "This connector's records do not name their place in the source"
+
+    def _report(
+        self, asked: StartProof, found: Counted, way: AdminAccess, no_positions: str, row: "_Row"
+    ) -> dict[str, Any]:
+        row.beat("asking the connector for its source", 0, 0)
+        of_source, no_source = self._of_source(asked.config, found)
+        checks = report.make_checks(found, of_source, no_positions, no_source)
+        checks = [_weaken(each, asked) for each in checks]
+        if found.missing:
+            text = f"Topics of the connector that are not there (any more): {', '.join(found.missing)}"
+            checks.append(Check("topics", Result.UNKNOWN, text))
+        return {
+            **report.to_json(found, checks),
+            "connector": asked.config["name"],
+            "class": asked.config.get("connector.class", ""),
+            "version": self._plugins.version_of(asked.config.get("connector.class", "").strip()) or "",
+            "ringfence": __version__,
+            "worker": self._id,
+            "cluster": {"id": cluster_id(way.connection, Deadline.after(10)), "bootstrap": way.connection.bootstrap},
+            "source_count": of_source,
+        }
+
+    def _of_source(self, config: Mapping[str, str], found: Counted) -> tuple[int | None, str]:
+        offsets = [(each.partition, each.offset) for each in found.offsets]
+        if not offsets:
+            return None, "No source offset is committed"
+        try:
+            counts = self._plugins.count_records(config, offsets, _SOURCE_SECONDS)
+        except PluginError as error:
+            return None, f"The connector could not count its source: {error.message}"
+        known = [each for each in counts if each is not None]
+        if len(known) < len(counts):
+            return None, "This connector cannot tell how many records its source holds up to an offset"
+        return sum(known), ""
+
+
+def _weaken(check: Check, asked: StartProof) -> Check:
+    """What the source says proves nothing where a person has moved the offsets, or transforms drop records."""
+    if check.result is not Result.FAILED or check.name not in ("source", "gaps and doubles"):
+        return check
+    if asked.altered:
+        return replace(check, result=Result.UNKNOWN, message=f"{check.message}. {_ALTERED}", remedy="")
+    if asked.config.get("transforms", "").strip() and check.name == "source":
+        return replace(check, result=Result.UNKNOWN, message=f"{check.message}. Transforms may drop records", remedy="")
+    return check
+
+
+class _Row:
+    """The row of one count. A database that is away for a moment ends nothing but a beat."""
+
+    def __init__(self, connector: str, number: int, worker: str) -> None:
+        from ringfence.history.models import ProofRun  # a worker loads Django's models after its start
+
+        self._rows = ProofRun.objects.filter(connector=connector, number=number)
+        self._worker = worker
+        self._beat_at = 0.0
+        self._doing = ""
+
+    def beat(self, doing: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if doing == self._doing and now < self._beat_at:
+            return
+        self._beat_at, self._doing = now + _BEAT_SECONDS, doing
+        try:
+            self._rows.update(
+                state="running", worker=self._worker, doing=doing, done=done, total=total, beat_ms=_now_ms()
+            )
+        except DatabaseError as error:
+            log.info("The progress of a proof could not be written: %s", error)
+
+    def end(self, found: str) -> None:
+        self._rows.update(state="done", report=found, ended_ms=_now_ms(), beat_ms=_now_ms(), doing="")
+
+    def fail(self, why: str) -> None:
+        self._rows.update(state="failed", error=why, ended_ms=_now_ms(), beat_ms=_now_ms(), doing="")
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
