@@ -1,15 +1,22 @@
 """Each request between processes has a class that answers it, and travels as it was."""
 
+import json
 from typing import Any
 
 import pytest
 
 from ringfence.engine import questions as answers
+from ringfence.engine.celery_tasks import _answer
+from ringfence.engine.leader.command_service import _parse
 from ringfence.engine.leader.commands import command
+from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
+from ringfence.fencing.topics.status import State, StatusState, WorkerRecord, apply, decode, encode
 from ringfence.requests import commands, questions
 from ringfence.requests.commands import COMMANDS, Configure, Restart, parse
 from ringfence.requests.questions import QUESTIONS, DescribeTransactions, ListDeadLetters, Preview, Validate
+from ringfence.requests.refused import Refused
 from ringfence.requests.request import Malformed, Request
+from tests.support.topics import task_status
 
 
 def subclasses(kind: type[Any]) -> set[type[Any]]:
@@ -62,3 +69,29 @@ def test_what_another_version_sends_is_refused_with_its_field(
 ) -> None:
     with pytest.raises(Malformed, match=said):
         parse(kind, connector, body)
+
+
+def test_what_a_newer_version_asks_is_refused_with_a_sentence_that_says_so() -> None:
+    """Of a worker, and of the leader: a field that this version does not know may be what the request is about."""
+    asked = questions.Preflight({"name": "c"}, java=False).to_wire()
+    told = _answer(lambda: {"value": questions.Preflight.from_wire({**asked, "thorough": True})})
+    assert told["status"] == 400
+    assert "preflight has no field thorough" in str(told)
+    assert "Web process and worker may be of different versions" in str(told)
+    with pytest.raises(Refused, match=r"pause has no field speed.*may be of different versions") as refused:
+        _parse({"kind": "pause", "connector": "c", "body": {"speed": 1}})
+    assert refused.value.status == 400
+
+
+def test_what_a_newer_version_writes_beside_what_is_known_is_ignored() -> None:
+    """Records of the status topic, from workers that were replaced first in an upgrade."""
+    state = StatusState()
+    for record in (
+        WorkerRecord(WorkerId("w"), Incarnation("i"), "enabled", 4, "9", 1),
+        task_status("c", 0, State.RUNNING),
+    ):
+        key, value = encode(record)
+        newer = {**json.loads(value or b""), "of_a_newer_version": {"a": [1]}}
+        state = apply(state, decode(key, json.dumps(newer).encode()))
+    assert state.tasks[TaskId(ConnectorName("c"), 0)].state is State.RUNNING
+    assert [worker.slots for worker in state.workers.values()] == [4]

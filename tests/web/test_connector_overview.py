@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ringfence.fencing.topics.status import State
 from ringfence.projection.minutes import Cell
-from ringfence.projection.models import Minute, Task
+from ringfence.projection.models import Connector, Minute, SourceOffset, Task, Worker
 from ringfence.web.connector.task_heatmap import WIDTH, strip
 from ringfence.web.state_badges import Severity
 from tests.support.leader import FakeLeader
@@ -90,3 +90,17 @@ def test_the_overview_costs_the_same_for_many_tasks_and_stays_small(client: Clie
     assert len(many) <= len(few)
     assert page.count('class="task-strip"') == 50
     assert len(page) < 450_000
+
+
+@pytest.mark.parametrize(
+    ("offsets", "mode", "reported"), [(1, "enabled", False), (0, "enabled", True), (1, "disabled", True)]
+)
+def test_a_count_that_only_reports_tell_is_called_so(
+    client: Client, flights: FakeLeader, offsets: int, mode: str, reported: bool
+) -> None:
+    for number in range(offsets):
+        SourceOffset.objects.create(connector="flights", partition=f'{{"file":"{number}"}}', offset='{"position":1}')
+    Worker.objects.create(worker="w1", incarnation="i", mode=mode, slots=1, version="1", since_ms=0)
+    assert "(reported)" not in text(client.get(PAGE))  # there is nothing yet that could be
+    Connector.objects.filter(name="flights").update(records_total=3)
+    assert ("(reported)" in text(client.get(PAGE))) is reported

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ringfence.alerts.models import Incident
+from ringfence.fencing.modes import Mode
 from ringfence.http.masking import Masker
 from ringfence.projection.health import is_past
 from ringfence.projection.health_reasons import bad_records
 from ringfence.projection.known_health import known_health, leader_of
-from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
+from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task, Worker
 from ringfence.projection.slots import REMEDY, waits_for_slot
 from ringfence.web.connector.traces import Failure, cause_of, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
@@ -49,6 +50,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
     masker, known = masker or Masker([connector.class_name]), known_health()
     config = connector.settings
     trace = masker.scrub(connector.unreadable or connector.trace, config)
+    offset_count = SourceOffset.objects.filter(connector=connector.name).count()
     return {
         "connector": connector,
         "look": look_of(connector, known),
@@ -59,17 +61,23 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "failures": failures([task for task in tasks if not is_past(connector, task)], masker, config),
         "rate": None if known.vitals.stale else rate_of(tasks, now),
         "records": connector.records_total,
+        "reported": bool(connector.records_total) and _is_reported(offset_count),
         "bad_records": bad_records(connector.dead_letters_total, connector.skipped_total),
         "recent_bad_records": bad_records(connector.recent_dead_letters, connector.recent_skipped),
         "open_count": sum(open_now(task) for task in tasks),
         "last_commit_ms": connector.last_commit_ms,
-        "offset_count": SourceOffset.objects.filter(connector=connector.name).count(),
+        "offset_count": offset_count,
         "leader": leader_of(known.vitals, ClusterInfo.objects.values_list("leader", flat=True).first() or ""),
         "slots": waits_for_slot(tasks, now),
         "slots_remedy": REMEDY,
         "incidents": list(Incident.objects.filter(connector=connector.name, resolved_ms=0).order_by("pk")[:5]),
         "now_ms": now,
     }
+
+
+def _is_reported(offset_count: int) -> bool:
+    """Whether the count of records is what tasks report: only transactions with source offsets carry it."""
+    return not offset_count or Worker.objects.exclude(mode=Mode.ENABLED).exists()
 
 
 def wish(connector: Connector) -> str:
