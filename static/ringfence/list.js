@@ -75,7 +75,7 @@
     if (event.detail.target.id !== "bulk-results") return;
     document.querySelectorAll("dialog[open]").forEach((dialog) => dialog.close());
     if (event.detail.target.querySelector("[data-bulk-done]")) none();
-    byId("bulk-results").focus();
+    byId("bulk-results").focus({ preventScroll: true });
   });
   // What the keys ask for: one row alone.
   document.addEventListener("ringfence-restart-row", (event) => {

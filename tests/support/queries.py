@@ -6,7 +6,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-_NOW_AND_THEN = ("heartbeats_heartbeat", "heartbeats_freshness", "projection_loglevel")
+_NOW_AND_THEN = ("heartbeats_heartbeat", "heartbeats_freshness", "mirror_loglevel")
 """What is asked for once a second or two by whatever request comes then: on a slow machine more than once for one."""
 
 

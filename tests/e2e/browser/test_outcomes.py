@@ -75,3 +75,29 @@ def test_a_notice_moves_nothing_and_there_is_one_at_most(visitors: Visitors, flo
         notice(page, told)
         assert place_of(page) == before
     state(page, "Paused")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_an_act_on_many_is_told_beside_them_and_their_rows_change(visitors: Visitors, flow: Make, width: int) -> None:
+    made = [flow("many", throughput=5) for _ in range(2)]
+    visitor = visitors(width=width)
+    page = visitor.go("/ui/connectors?q=many-")
+    visitor.await_live()
+    page.set_viewport_size({"width": width, "height": 420})  # the head of the list is far away
+    rows = [page.locator(f'[data-row="{one.name}"]') for one in made]
+    for row in rows:
+        row.locator("input[name=connector]").check()
+    rows[-1].scroll_into_view_if_needed()
+    before = rows[-1].bounding_box()
+    page.locator("#bulk").get_by_role("button", name="Pause").click()
+    results = page.locator("#bulk-results > .alert")
+    expect(results).to_contain_text("Done for 2 connectors")
+    expect(results).to_be_in_viewport(ratio=1)
+    for row in rows:
+        expect(row).to_contain_text("Paused")
+    after = rows[-1].bounding_box()
+    assert before is not None
+    assert after is not None
+    assert abs(after["y"] - before["y"]) <= 2  # nothing has jumped
+    assert visitor.overflow() <= 0, visitor.what_overflows()
