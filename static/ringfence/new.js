@@ -4,16 +4,11 @@
   const byId = (id) => document.getElementById(id);
   const theForm = () => byId("new"); // looked up each time: a refused save swaps it
 
-  // Form or text: the other one stays in the page, since it may hold secrets, which the server never sends back.
-  const setMode = (mode) => {
-    theForm().dataset.mode = byId("mode").value = mode;
-    for (const shape of ["form", "json"]) byId(`to-${shape}`).setAttribute("aria-pressed", String(shape === mode));
-  };
-  document.body.addEventListener("ringfence-mode", (event) => {
-    const mode = event.detail.value || event.detail.mode;
-    setMode(mode);
-    (mode === "json" ? byId("json") : theForm().querySelector("#as-form input:not([type=hidden]), #as-form select"))?.focus();
-  });
+  document.documentElement.classList.add("scripted");
+
+  // Which of the two counts, the fields or the text: what was typed into last.
+  const setMode = (mode) => { theForm().dataset.mode = byId("mode").value = mode; };
+  window.ringfenceForm = { setMode };
 
   // What was typed meanwhile, and secrets, survive a swap of all fields.
   let typed = null;
@@ -54,23 +49,16 @@
       const input = byId(decodeURIComponent(jump.hash.slice(1)));
       if (input) {
         event.preventDefault();
-        if (theForm()?.dataset.mode === "json") setMode("form");
         for (let outer = input.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
         input.focus();
         input.scrollIntoView({ block: "center" });
       }
     }
-    const way = event.target.closest("[data-way]");
-    if (way) {
-      const row = byId(way.dataset.way);
-      row.hidden = !row.hidden;
-      way.setAttribute("aria-expanded", String(!row.hidden));
-    }
     const sample = event.target.closest("[data-sample]");
     if (sample) {
       byId("sample").value = sample.dataset.sample;
       byId("trial").open = true;
-      byId("sample").focus();
+      byId("sample").dispatchEvent(new Event("input", { bubbles: true }));
     }
   });
 
@@ -84,9 +72,96 @@
     input.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
+  // Help for the field that has the focus, where there is room for it.
+  document.addEventListener("focusin", (event) => {
+    const field = event.target.closest(".wizard-main .field");
+    if (!field || !byId("guide")) return;
+    const label = field.querySelector("label");
+    const name = label.querySelector("code")?.textContent;
+    byId("guide-label").textContent = (label.firstChild?.textContent || "").trim();
+    const lines = [name, field.querySelector(".help")?.textContent, field.dataset.default && `Default: ${field.dataset.default}`];
+    byId("guide").replaceChildren(...lines.map((text, number) => {
+      if (!text) return "";
+      const line = document.createElement(number ? "p" : "code");
+      line.textContent = text.trim();
+      return line;
+    }));
+  });
+
+  // The menu of transforms: typing finds what they do; arrows go through it.
+  const items = () => [...document.querySelectorAll("#add-transform li")].filter((item) => !item.hidden).map((item) => item.querySelector("button"));
+  const find = (query) => {
+    const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const item of document.querySelectorAll("#add-transform li")) {
+      const group = item.closest(".menu-group").querySelector("h3").textContent;
+      const text = `${group} ${item.textContent}`.toLowerCase();
+      item.hidden = !words.every((word) => text.includes(word));
+    }
+    for (const group of document.querySelectorAll("#add-transform .menu-group")) group.hidden = !group.querySelector("li:not([hidden])");
+    byId("menu-nothing").hidden = items().length > 0;
+  };
+  document.addEventListener("input", (event) => { if (event.target.id === "menu-search") find(event.target.value); });
+  document.addEventListener("toggle", (event) => {
+    if (event.target.id === "add-transform" && event.target.open) byId("menu-search").focus();
+  }, true);
+  document.addEventListener("click", (event) => {
+    const menu = byId("add-transform");
+    if (menu?.open && (!menu.contains(event.target) || event.target.closest("li button"))) menu.open = false;
+  });
+  const browse = (event) => {
+    const menu = event.target.closest("#add-transform[open]");
+    if (!menu) return;
+    if (event.key === "Escape") { menu.open = false; menu.querySelector("summary").focus(); }
+    if (event.key === "Enter" && event.target.id === "menu-search") { event.preventDefault(); items()[0]?.click(); }
+    const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    const all = items();
+    const next = all.indexOf(document.activeElement) + way;
+    (next < 0 ? byId("menu-search") : all[Math.min(next, all.length - 1)])?.focus();
+  };
+
+  // A transform moves by its buttons, by Alt and an arrow, or by its handle.
+  const move = (alias, command) => { const button = byId("move-step"); button.value = `${command}:${alias}`; button.click(); };
+  const step = (event) => {
+    const item = event.target.closest(".step");
+    const command = { ArrowUp: "up", ArrowDown: "down" }[event.key];
+    if (!item || !event.altKey || !command) return;
+    event.preventDefault();
+    move(item.dataset.alias, command);
+  };
+  let dragged = null;
+  document.addEventListener("dragstart", (event) => {
+    dragged = event.target.closest?.(".grip")?.closest(".step") || null;
+    if (dragged) { event.dataTransfer.setDragImage(dragged, 20, 20); event.dataTransfer.effectAllowed = "move"; dragged.classList.add("dragged"); }
+  });
+  document.addEventListener("dragover", (event) => { if (dragged && event.target.closest(".pipeline")) event.preventDefault(); });
+  document.addEventListener("drop", (event) => {
+    const onto = dragged && event.target.closest(".step");
+    if (!onto || onto === dragged) return;
+    event.preventDefault();
+    move(dragged.dataset.alias, `move:${onto.dataset.step}`);
+  });
+  document.addEventListener("dragend", () => { dragged?.classList.remove("dragged"); dragged = null; });
+
+  // After a change of the list the focus goes to what was added or moved, else to the button that adds.
+  document.body.addEventListener("ringfence-step", (event) => {
+    const [command, ...rest] = event.detail.value.split(":");
+    const steps = [...document.querySelectorAll(".step")];
+    const item = command === "add" ? steps.at(-1) : steps.find((one) => one.dataset.alias === rest.at(-1));
+    if (command === "add") item?.querySelector(".field input:not([type=hidden]), .field select")?.focus();
+    else if (item && ["up", "down"].includes(command)) {
+      const same = item.querySelector(`button[value^="${command}:"]:not(:disabled)`);
+      (same || item.querySelector(".step-buttons button:not(:disabled)")).focus();
+    } else (item?.querySelector("h3") || document.querySelector("#add-transform summary")).focus();
+    item?.scrollIntoView({ block: "nearest" });
+  });
+  document.addEventListener("keydown", (event) => { browse(event); step(event); });
+
   // Enter in a field makes no connector: the button does.
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && event.target.closest("#new") && event.target.matches("input:not([type=checkbox]):not([type=radio])")) {
+      if (event.target.id === "menu-search") return;
       event.preventDefault();
       event.target.dispatchEvent(new Event("change", { bubbles: true }));
     }

@@ -120,5 +120,11 @@
   };
   setInterval(() => { if (!document.hidden) times(); }, 1000);
 
+  // Whoever logs out leaves no draft of a form behind.
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches('form[action="/ui/logout"]')) return;
+    for (const key of Object.keys(localStorage)) if (key.startsWith("ringfence-draft:")) localStorage.removeItem(key);
+  });
+
   byId("problem")?.focus();
 })();

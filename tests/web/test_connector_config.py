@@ -145,7 +145,7 @@ def test_a_stale_save_is_a_409_that_shows_three_ways_and_both_together(client: C
     assert "hunter" not in page
     assert codes(stale)[:8] == ["extra", "e", "other", "o", "topic", "t", "theirs", "mine"]
     assert page.count('class="conflict"') == 1
-    both = re.search(r"<textarea[^>]*>(.*?)</textarea>", page, re.DOTALL)
+    both = re.search(r'<textarea id="json"[^>]*>(.*?)</textarea>', page, re.DOTALL)
     assert both is not None
     merged = json.loads(both.group(1).replace("&quot;", '"'))
     assert (merged["topic"], merged["extra"], merged["other"], merged["pin"]) == ("mine", "e", "o", "[hidden]")
@@ -210,8 +210,9 @@ def test_form_and_json_turn_into_each_other_and_nothing_is_saved(client: Client,
     assert 'value="mine"' in form
     assert flights.asked == []
     broken = client.post("/ui/new/as?mode=form", {**sent, "json": "{"}, headers=FRAGMENT)
-    assert broken.status_code == 400
-    assert "not valid JSON" in text(broken)
+    assert broken["hx-retarget"] == "#json-error", "beside the text, which stays"
+    assert "The text is not valid JSON" in text(broken)
+    assert "line 1 column 2" in text(broken)
 
 
 def test_without_a_worker_the_form_still_shows_what_is_set(client: Client, flights: FakeLeader) -> None:

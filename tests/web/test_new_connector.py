@@ -151,13 +151,15 @@ def test_the_catalog_is_searched_and_tells_what_a_plugin_is(
 
 def test_the_form_follows_groups_order_importance_width_and_recommendations(client: Client, rich: FakeLeader) -> None:
     page = text(client.get("/ui/new?class=Rich"))
-    advanced = page.index('<details id="advanced"')
-    places = [page.index(f'name="setting:{name}"') for name in ("topic", "database", "tasks.max")]
-    assert places == sorted(places)
-    assert places[-1] < advanced < page.index('name="setting:poll.ms"') < page.index('name="setting:transforms"')
+    in_order = ("database", "tasks.max", "poll.ms", "transforms", "value.converter", "topic", "errors.tolerance")
+    places = [page.index(f'name="setting:{name}"') for name in in_order]
+    assert places == sorted(places), "along a record's way"
+    cards = [page.index(f'id="card-{key}"') for key in ("source", "transforms", "converter", "topic")]
+    assert [card < place for card, place in zip(cards, (places[0], places[3], places[4], places[5]), strict=True)]
+    assert places[1] < page.index('<details id="advanced-source"') < places[2]
     assert page.index("<h3>Source</h3>") < page.index('name="setting:database"')
     assert re.search(r"Advanced \(\d\d\)", page)
-    assert '<div class="field w-short" id="field-poll-ms">' in page
+    assert '<div class="field w-short" data-default="5" id="field-poll-ms">' in page
     assert re.search(r'<select id="in-value-converter"[^>]*>.*JsonConverter', page)
     assert '<div class="field w-none" id="field-table" hidden>' in page  # without a database it does not matter
     assert 'class="field-error"' not in page  # nobody has typed yet
@@ -200,7 +202,7 @@ def test_a_transform_that_is_named_brings_its_settings(client: Client, rich: Fak
     sent = posted_by(text(client.get("/ui/new?class=Rich")), topic="t", transforms="r")
     answer = client.post("/ui/new/field?key=transforms", sent, headers=FRAGMENT)
     assert answer["hx-retarget"] == "#as-form"
-    assert text(answer).index('name="setting:transforms.r.type"') < text(answer).index('id="advanced"')
+    assert text(answer).index('name="setting:transforms.r.type"') < text(answer).index('id="card-converter"')
     sent = posted_by(text(answer), **{"transforms.r.type": "RegexRouter"})
     answer = client.post("/ui/new/field?key=transforms.r.type", sent, headers=FRAGMENT)
     assert 'name="setting:transforms.r.regex"' in text(answer)
@@ -409,7 +411,7 @@ def test_an_edit_is_reviewed_against_what_is_stored(client: Client, rich: FakeLe
     rich.project()
     page = text(client.get("/ui/connectors/model/edit?mode=form"))
     assert "hunter2" not in page
-    assert page.index('name="setting:topic"') < page.index('id="advanced"') < page.index('name="setting:extra"')
+    assert page.index('name="setting:topic"') < page.index('id="advanced-topic"') < page.index('name="setting:extra"')
     sent = {**posted_by(page, topic="u"), "editing": "1", "name": "model"}
     review = text(client.post("/ui/new/review", sent, headers=FRAGMENT))
     assert re.findall(r"<code>([^<]*)</code>", review)[:3] == ["topic", "t", "u"]

@@ -22,8 +22,8 @@ def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
 
 
-def read(raw: bytes) -> object:
-    """The JSON value of a body; None for an empty one. Raises a 400 for anything that is no JSON."""
+def read(raw: bytes, what: str = "The request body") -> object:
+    """The JSON value of a body; None for an empty one. Raises a 400 that names `what` for anything that is no JSON."""
     if not raw.strip():
         return None
     try:
@@ -31,7 +31,7 @@ def read(raw: bytes) -> object:
         value: object = json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_no_constant)
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise bad_request(f"The request body is not valid JSON: {error}") from error
+        raise bad_request(f"{what} is not valid JSON: {error}") from error
     return value
 
 

@@ -20,7 +20,7 @@ from ringfence.web.connector import topics as connector_topics
 from ringfence.web.lists import bulk
 from ringfence.web.lists import pages as lists
 from ringfence.web.live.events_view import events
-from ringfence.web.new import create, preflight, review
+from ringfence.web.new import beside, create, preflight, review
 from ringfence.web.new import form as filling
 from ringfence.web.share_groups import pages as share_pages
 
@@ -68,7 +68,9 @@ urlpatterns = [
     path("/new", create.new),
     path("/new/docs", create.docs),
     path("/new/field", filling.field),
+    path("/new/steps", filling.steps),
     path("/new/as", filling.switch_mode),
+    path("/new/beside", beside.beside),
     path("/new/preflight", preflight.preflight),
     path("/new/preview", preflight.preview),
     path("/new/trial", preflight.trial),

@@ -23,6 +23,7 @@ from ringfence.web.connector.config import effect
 from ringfence.web.connector.config_diff import changes, fill_masks, mask_again, merge, three_way
 from ringfence.web.connector.frame import find_connector, record_failure
 from ringfence.web.new import form as filling
+from ringfence.web.new.beside import sample_record
 from ringfence.web.new.field import pretty
 from ringfence.web.new.form_state import FormState, draft_of
 from ringfence.web.views import find, is_fragment, render_gone
@@ -35,11 +36,13 @@ from ringfence.web.views import find, is_fragment, render_gone
 @require_http_methods(["GET", "HEAD", "POST"])
 @ensure_csrf_cookie
 def edit(request: HttpRequest, name: str) -> HttpResponse:
-    """`?mode=form` shows each setting as a field, else the whole is JSON; both keep what they do not know."""
+    """Each setting as a field, and the same as JSON; both keep what they do not know. `?mode=json`: the JSON counts."""
     row = find(name)
     if request.method != "POST":
         return _page(request, row, Masker([row.class_name]).mask(row.settings), mode=request.GET.get("mode", ""))
     mode = str(request.POST.get("mode", ""))
+    if "step" in request.POST:  # a button of the transforms, where no script runs
+        return _change_steps(request, row)
     sent: dict[str, str] | None = None
     try:
         base = _base(row, str(request.POST.get("version", "")))
@@ -133,6 +136,14 @@ def _render_refused(
     return response
 
 
+def _change_steps(request: HttpRequest, row: Connector) -> HttpResponse:
+    try:
+        changed = filling.read_changed(request).config
+    except ConnectError as error:
+        return _page(request, row, None, mode="form", status=record_failure(request, error), problem=error.message)
+    return _page(request, row, changed, mode="form", loaded=str(request.POST.get("version", "")))
+
+
 def _draft(row: Connector, config: Mapping[str, str]) -> FormState:
     settings = {"connector.class": row.class_name, **config}
     settings.pop("name", None)
@@ -143,18 +154,17 @@ def _page(
     request: HttpRequest, row: Connector, config: Mapping[str, str] | None, *, mode: str, status: int = 200, **more: Any
 ) -> HttpResponse:
     shown = config or {}
-    as_form = mode == "form" and config is not None
     context: dict[str, Any] = {
         "section": "connectors",
         "connector": row,
         "loaded": row.config_offset,
         "text": request.POST.get("json", "") if config is None else pretty(shown),
-        "mode": "form" if as_form else "json",
+        "mode": "json" if mode == "json" or config is None else "form",
+        "sample": sample_record(shown.get("topic", "")),
         **effect(row),
         **more,
     }
-    draft = _draft(row, shown)
-    if as_form:
-        context = {**filling.form_context(request, draft), **context, "draft": draft}
+    draft = _draft(row, shown if config is not None else Masker([row.class_name]).mask(row.settings))
+    context = {**filling.form_context(request, draft), **context, "draft": draft}
     template = "ringfence/parts/edit_form.html" if is_fragment(request) else "ringfence/edit.html"
     return render(request, template, context, status=status)

@@ -21,6 +21,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
 from ringfence.requests.questions import ConfigKeys, ListPlugins
 from ringfence.web.new import form as filling
+from ringfence.web.new.beside import sample_record
 from ringfence.web.new.form_state import FormState, complete, read_posted
 from ringfence.web.views import find, is_fragment
 
@@ -101,12 +102,17 @@ def _page(
     request: HttpRequest, draft: FormState, *, tell_all: bool = True, status: int = 200, **more: Any
 ) -> HttpResponse:
     context = {"section": "new", **filling.form_context(request, draft, tell_all=tell_all), **more}
+    if draft.class_name:
+        context.setdefault("text", filling.text_of(draft))
+    context |= {"sample": sample_record(draft.config.get("topic", "")), "json_open": not draft.class_name}
     return render(request, "ringfence/new_form.html", context, status=status)
 
 
 def _create(request: HttpRequest) -> HttpResponse:
     draft = FormState(mode="json" if "json" in request.POST else "form")
     try:
+        if "step" in request.POST:  # a button of the transforms, where no script runs
+            return _page(request, filling.read_changed(request), tell_all=False)
         draft = read_posted(request)
         config = complete(request, draft)
         by = principal_of(request)
@@ -133,5 +139,5 @@ def _render_refused(request: HttpRequest, draft: FormState, error: ConnectError 
         context["problem"] = " ".join(context["layout"].rest)
     if is_fragment(request):
         return render(request, "ringfence/parts/new_outcome.html", {**context, "slots": True}, status=status)
-    context["text"] = filling.text_of(draft)
+    context |= {"text": filling.text_of(draft), "sample": sample_record(draft.config.get("topic", ""))}
     return render(request, "ringfence/new_form.html", context, status=status)

@@ -13,6 +13,7 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import topic_grants, writing
 from ringfence.connectors.common_settings import TASKS_MAX
+from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
@@ -22,6 +23,8 @@ from ringfence.requests.questions import Validate
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, read_posted, visible_settings
 from ringfence.web.new.layout import layout
+from ringfence.web.new.steps import change_steps
+from ringfence.web.new.transform_menu import menu_items
 
 _SHOWN_OFFSETS = 5
 
@@ -65,6 +68,8 @@ def form_context(
         "wrong": made.wrong,
         "others_count": len(made.others),
         "editing": draft.editing,
+        "menu": menu_items(),
+        "java": any(entry["definition"]["name"] == SNAPSHOT_TRANSACTION for entry in validation.get("configs", [])),
         **begins(request, draft, tell_all=tell_all),
     }
 
@@ -133,6 +138,35 @@ def field(request: HttpRequest) -> HttpResponse:
 
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
+def steps(request: HttpRequest) -> HttpResponse:
+    """`step=add:<type>` and the like: the fields with a transform more, less, or elsewhere."""
+    try:
+        draft = read_changed(request)
+    except ConnectError as error:
+        return _render_problem(request, error)
+    context = {**form_context(request, draft, tell_all=False), "draw_menu": True}
+    response = render(request, "ringfence/parts/new_fields.html", context)
+    response["HX-Trigger-After-Swap"] = json.dumps({"ringfence-step": str(request.POST.get("step", ""))})
+    return response
+
+
+def read_changed(request: HttpRequest) -> FormState:
+    """The draft with the change to its transforms that the button asks for. Raises ConnectError."""
+    draft = read_posted(request)
+    draft.config = change_steps(draft.config, str(request.POST.get("step", "")))
+    draft.mode = "form"
+    return draft
+
+
+def _render_problem(request: HttpRequest, error: ConnectError) -> HttpResponse:
+    context = {"problem": error.message}
+    response = render(request, "ringfence/parts/new_outcome.html", context, status=error.status_code)
+    response["HX-Retarget"] = "#outcome"
+    return response
+
+
+@requires(POST=somewhere(Verb.EDIT))
+@require_POST
 def switch_mode(request: HttpRequest) -> HttpResponse:
     """`?mode=`: what the form holds in the other shape. Nothing is lost: what is not known is kept, secrets stay where
     they were typed."""
@@ -142,10 +176,9 @@ def switch_mode(request: HttpRequest) -> HttpResponse:
         if not draft.class_name:
             raise ConnectError(400, "connector.class is missing: without it there is no form. Add it to the text.")
     except ConnectError as error:
-        response = render(
-            request, "ringfence/parts/new_outcome.html", {"problem": error.message}, status=error.status_code
-        )
-        response["HX-Retarget"] = "#outcome"
+        # Said beside the text, and no failure: it is typed at this moment.
+        response = render(request, "ringfence/parts/field_errors.html", {"errors": [error.message]})
+        response["HX-Retarget"], response["HX-Trigger"] = "#json-error", "ringfence-unread"
         return response
     if mode == "json":
         return _switch_mode(render(request, "ringfence/parts/new_text.html", {"text": text_of(draft)}), mode)

@@ -1,60 +1,128 @@
-"""How a form shows a configuration: sections from the groups of its settings, what matters most open, the rest folded.
+"""How a form shows a configuration: four cards along a record's way, what matters most open, the rest folded.
 
 Made of a validation's answer, so that errors, recommended values and visibility are those of these very values.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ringfence.connectors.api.config_types import CHOICE_NOTES, HIDDEN
+from ringfence.connectors.api.config_types import CHOICE_NOTES
 from ringfence.connectors.source_config import source_config_def
-from ringfence.web.new.field import Field, kind_of
+from ringfence.connectors.transforms.keys import aliases
+from ringfence.web.new.field import Field, make_field, other_field
+from ringfence.web.new.transform_menu import MenuItem, describe_type
 
+SOURCE, TRANSFORMS, CONVERTER, TOPIC = "source", "transforms", "converter", "topic"
+_TITLES: Final = {SOURCE: "Source", TRANSFORMS: "Transforms", CONVERTER: "Converter", TOPIC: "Topic and delivery"}
+_ICONS: Final = {SOURCE: "database", TRANSFORMS: "wand-sparkles", CONVERTER: "braces", TOPIC: "send"}
 _ELSEWHERE: Final = ("name", "connector.class")
-_REFERENCE: Final = re.compile(r"^\s*\$\{[^{}]+\}\s*$")
-_BY_ALIAS: Final = re.compile(r"^(transforms|predicates)\.")
+_IN_TOPIC: Final = ("topic", "topic.prefix", "topic.pattern")
+"""Settings of connectors that say where records go."""
+_CONVERTERS: Final = {"value.converter": "Value", "key.converter": "Key", "header.converter": "Headers"}
+_OF_STEP: Final = ("type", "plugin.version", "predicate", "negate")
+_POINTLESS: Final = re.compile(
+    r"(transforms\..*|predicates\..*|.*converter)\.plugin\.version|.*schema\.content|.*max\.enforce"
+)
+"""Settings with one value that works, the default: shown where they are set."""
 
 
 @dataclass(slots=True)
 class Section:
-    """Fields under one heading; "" for the plugin's own without a group."""
+    """Fields under one heading; "" for none."""
 
     title: str
     fields: list[Field]
 
 
 @dataclass(slots=True)
+class Step:
+    """One transform. `fields`: its own settings; `more`: its type, and for which records it is."""
+
+    alias: str
+    what: MenuItem
+    fields: list[Field]
+    more: list[Field]
+    first: bool
+    last: bool
+
+    @property
+    def slug(self) -> str:
+        return Field.slug_of(f"transforms.{self.alias}")
+
+    @property
+    def wrong(self) -> int:
+        return sum(bool(each.errors) for each in (*self.fields, *self.more))
+
+    @property
+    def more_is_set(self) -> bool:
+        """Whether something beside the type says for which records it is."""
+        return any((each.is_set and not each.name.endswith(".type")) or each.errors for each in self.more)
+
+
+@dataclass(slots=True)
+class Card:
+    """One part of a record's way. `steps`, `listed` (the setting `transforms`): of the card of transforms."""
+
+    key: str
+    open: list[Section] = field(default_factory=list)
+    advanced: list[Section] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    listed: Field | None = None
+
+    @property
+    def title(self) -> str:
+        return _TITLES[self.key]
+
+    @property
+    def icon(self) -> str:
+        return _ICONS[self.key]
+
+    def fields(self) -> Iterable[Field]:
+        yield from (self.listed,) if self.listed else ()
+        for step in self.steps:
+            yield from (*step.fields, *step.more)
+        for section in (*self.open, *self.advanced):
+            yield from section.fields
+
+    @property
+    def folded(self) -> list[Field]:
+        return [each for section in self.advanced for each in section.fields if each.visible]
+
+    @property
+    def folded_set(self) -> int:
+        return sum(each.is_set for each in self.folded)
+
+    @property
+    def unfold(self) -> bool:
+        """Whether what is folded has something to look at."""
+        return any(each.errors for each in self.folded)
+
+    @property
+    def wrong(self) -> int:
+        return sum(bool(each.errors) for each in self.fields())
+
+
+@dataclass(slots=True)
 class Layout:
     """`others`: settings that nobody has declared, which are kept. `rest`: errors that belong to no field."""
 
-    open: list[Section] = field(default_factory=list)
-    advanced: list[Section] = field(default_factory=list)
+    cards: list[Card] = field(default_factory=list)
     others: list[Field] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
 
+    def list_declared(self) -> Iterable[Field]:
+        for card in self.cards:
+            yield from card.fields()
+
     def fields(self) -> Iterable[Field]:
-        for section in (*self.open, *self.advanced):
-            yield from section.fields
+        yield from self.list_declared()
         yield from self.others
 
     @property
     def wrong(self) -> list[Field]:
         return [each for each in self.fields() if each.errors]
-
-    @property
-    def hidden_count(self) -> int:
-        return sum(len(section.fields) for section in self.advanced)
-
-    @property
-    def hidden_set(self) -> int:
-        return sum(each.is_set for section in self.advanced for each in section.fields)
-
-    @property
-    def unfold(self) -> bool:
-        """Whether what is folded has something to look at."""
-        return any(each.errors for section in self.advanced for each in section.fields)
 
 
 def layout(
@@ -67,75 +135,111 @@ def layout(
     framework = source_config_def(config).keys
     found = Layout()
     notes = validation.get(CHOICE_NOTES, {})
-    by_group: dict[tuple[bool, str], list[tuple[int, Field]]] = {}
+    by_card: dict[str, list[_Placed]] = {key: [] for key in _TITLES}
     for entry in validation.get("configs", []):
         definition, value = entry["definition"], entry["value"]
         name = str(definition["name"])
         if name in _ELSEWHERE:
             found.rest += [str(error) for error in value.get("errors", []) if name != "name"]
             continue
-        made = _field(definition, value, config, secret)
+        made = make_field(definition, value, config, secret)
         if made.kind == "list":
             made.notes = notes.get(name, {})
         made.errors = made.errors if tell(name) else []
+        if _POINTLESS.fullmatch(name) and not (made.is_set or made.errors):
+            made.visible = False
         order = definition.get("order_in_group", definition.get("order", -1))
-        key = (name in framework, str(definition.get("group") or ""))
-        by_group.setdefault(key, []).append((order if isinstance(order, int) else -1, made))
-    groups = [*by_group]
-    groups.sort(key=lambda key: key[0])  # the plugin's own come first; both halves keep their order
-    for key in groups:
-        fields = [made for _, made in sorted(by_group[key], key=lambda pair: pair[0])]
-        asked_for = bool(_BY_ALIAS.match(fields[0].name))  # somebody has named this transform: all of it matters
-        shown = [each for each in fields if asked_for or not each.advanced]
-        folded = [each for each in fields if each not in shown]
-        found.open += [Section(key[1], shown)] if shown else []
-        found.advanced += [Section(key[1] or "The connector's own", folded)] if folded else []
+        ours, group = name in framework, str(definition.get("group") or "")
+        by_card[_card_of(name, ours, group)].append(_Placed(made, ours, group, order if isinstance(order, int) else -1))
+    if any(by_card.values()):
+        found.cards = [_card(key, placed, config) for key, placed in by_card.items()]
     declared = {each.name for each in found.fields()} | set(_ELSEWHERE)
     found.others = [other_field(key, config[key], secret) for key in sorted(config.keys() - declared)]
     return found
 
 
-def other_field(name: str, value: str, secret: Callable[[str], bool]) -> Field:
-    """A setting that stands there and that nobody has declared."""
-    made = Field(name, name, "text", required=False, advanced=False, help="", default="", blank=not value.strip())
-    return _fill(made, value, secret(name))
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """ours: whether all connectors have the setting."""
+
+    field: Field
+    ours: bool
+    group: str
+    order: int
 
 
-def _field(
-    definition: Mapping[str, Any], value: Mapping[str, Any], config: Mapping[str, str], secret: Callable[[str], bool]
-) -> Field:
-    name, default = str(definition["name"]), definition.get("default_value")
-    made = Field(
-        name=name,
-        label=str(definition.get("display_name") or name),
-        kind=kind_of(definition),
-        required=bool(definition.get("required")),
-        advanced=not definition.get("required") and definition.get("importance") != "HIGH",
-        help=str(definition.get("documentation") or ""),
-        default="" if default is None else str(default),
-        errors=[str(error) for error in value.get("errors", [])],
-        width=str(definition.get("width") or "NONE").lower(),
-        dependents=tuple(str(each) for each in definition.get("dependents") or ()),
-    )
-    choices = [str(each) for each in value.get("recommended_values") or [] if each is not None]
-    given = config.get(name, "")
-    hides = definition.get("type") == "PASSWORD" or secret(name)
-    if choices and made.kind in ("text", "number") and not hides:
-        made.choices = choices
-        made.kind = "list" if definition.get("type") == "LIST" else "choice"
-    made.visible = bool(value.get("visible", True)) or name in config
-    made.blank = name in config and not given.strip()
-    return _fill(made, given, hides)
+def _card_of(name: str, ours: bool, group: str) -> str:
+    if name.partition(".")[0] in ("transforms", "predicates"):
+        return TRANSFORMS
+    if any(name == converter or name.startswith(f"{converter}.") for converter in _CONVERTERS):
+        return CONVERTER
+    in_topic = (ours and group != "Common") or name in _IN_TOPIC or name.startswith("topic.creation.")
+    return TOPIC if in_topic else SOURCE
 
 
-def _fill(made: Field, given: str, hides: bool) -> Field:
-    """With its value; a secret's is never written into a page, unless it only says where the secret stands."""
-    if hides and not _REFERENCE.match(given):
-        made.kind, made.kept, made.typed = "password", bool(given), bool(given) and given != HIDDEN
-        return made
-    made.value = given
-    if "\n" in given:
-        made.kind = "lines"
-    elif made.kind == "password":
-        made.kind = "text"
-    return made
+def _card(key: str, placed: Sequence[_Placed], config: Mapping[str, str]) -> Card:
+    if key == TRANSFORMS:
+        return _transforms(placed, config)
+    if key == CONVERTER:
+        return _converters(placed)
+    card = Card(key)
+    for title, fields in _groups(placed):
+        _add_section(card, title, fields)
+    return card
+
+
+def _groups(placed: Iterable[_Placed]) -> list[tuple[str, list[Field]]]:
+    """The plugin's own come first; both halves keep their order."""
+    groups: dict[tuple[bool, str], list[_Placed]] = {}
+    for each in placed:
+        groups.setdefault((each.ours, each.group), []).append(each)
+    ordered = sorted(groups.items(), key=lambda item: item[0][0])
+    return [(title, [each.field for each in sorted(them, key=lambda one: one.order)]) for (_, title), them in ordered]
+
+
+def _add_section(card: Card, title: str, fields: Sequence[Field]) -> None:
+    shown = [each for each in fields if not each.advanced]
+    folded = [each for each in fields if each.advanced]
+    shown_title = "" if title == "Common" else title
+    card.open += [Section(shown_title, shown)] if shown else []
+    card.advanced += [Section(title or "The connector's own", folded)] if folded else []
+
+
+def _converters(placed: Sequence[_Placed]) -> Card:
+    """Each converter with its settings below it."""
+    card = Card(CONVERTER)
+    for name, title in _CONVERTERS.items():
+        fields = [each.field for each in placed if each.field.name == name or each.field.name.startswith(f"{name}.")]
+        if name != "header.converter":
+            for each in fields:
+                each.advanced = each.advanced and each.name != name
+        _add_section(card, title, fields)
+    return card
+
+
+def _transforms(placed: Sequence[_Placed], config: Mapping[str, str]) -> Card:
+    fields = {each.field.name: each.field for each in placed}
+    card = Card(TRANSFORMS, listed=fields.pop("transforms", None))
+    names = list(dict.fromkeys(aliases(config, "transforms")))
+    for number, alias in enumerate(names):
+        prefix = f"transforms.{alias}."
+        mine = [fields.pop(name) for name in [*fields] if name.startswith(prefix)]
+        more = [each for each in mine if each.name.removeprefix(prefix) in _OF_STEP]
+        own = [each for each in mine if each not in more]
+        for each in mine:
+            each.advanced = False
+        what = describe_type(config.get(f"{prefix}type", "").strip())
+        card.steps.append(Step(alias, what, own, more, number == 0, number == len(names) - 1))
+    _offer_predicates(card, aliases(config, "predicates"))
+    for title, group in _groups(each for each in placed if each.field.name in fields):
+        for each in group:
+            each.advanced = each.advanced and each.name == "predicates"  # one that was named: all of it matters
+        _add_section(card, title, group)
+    return card
+
+
+def _offer_predicates(card: Card, known: list[str]) -> None:
+    for step in card.steps:
+        for each in step.more:
+            if known and each.name.endswith(".predicate"):
+                each.kind, each.choices = "choice", known

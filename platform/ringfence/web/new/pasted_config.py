@@ -48,7 +48,7 @@ def read_pasted(text: str) -> PastedConfig:
 
 def _json(text: str, name: str) -> PastedConfig:
     """`name`: the one that the address says, where there is one."""
-    value = read(text.encode("utf-8", "replace"))
+    value = read(text.encode("utf-8", "replace"), "The text")
     if isinstance(value, list):
         if len(value) != 1:
             raise bad_request(f"The list holds {len(value)} connectors. Paste one; an import takes several.")

@@ -87,8 +87,7 @@ def _against_model(request: HttpRequest, draft: FormState, config: Mapping[str, 
 
 def lines(context: Mapping[str, Any], masked: Mapping[str, str]) -> list[Line]:
     """Every setting that stands there, beside its default."""
-    declared = {each.name: each for section in context["layout"].open for each in section.fields}
-    declared |= {each.name: each for section in context["layout"].advanced for each in section.fields}
+    declared = {each.name: each for each in context["layout"].list_declared()}
     found = []
     for key, value in sorted(masked.items()):
         if key in ("name", "connector.class"):

@@ -1,0 +1,157 @@
+"""What stands beside a form while it is typed: what each transform makes of one record, and the same as JSON.
+
+One request per pause of the typing. Only transforms and converters run, on a sample that came with the form.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_POST
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import previews
+from ringfence.api.jsonbody import object_of, plain, read
+from ringfence.connectors.transforms.keys import aliases, transform_keys
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError, bad_request
+from ringfence.http.masking import Masker
+from ringfence.web.new.field import Field
+from ringfence.web.new.form import text_of
+from ringfence.web.new.form_state import FormState, read_posted, visible_settings
+from ringfence.web.new.kept_draft import settings_to_keep
+from ringfence.web.new.preflight import OUTCOMES
+from ringfence.web.new.transform_menu import describe_type
+from ringfence.web.state_badges import Badge
+
+_PARTS: Final = ("topic", "key", "value", "headers", "timestamp")
+_CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A part of a record before and after a transform; "" for none."""
+
+    part: str
+    before: str
+    after: str
+
+
+@dataclass(slots=True)
+class Sample:
+    """What one transform makes of the record. `waits`: why it was not asked."""
+
+    slug: str
+    look: Badge | None = None
+    changes: list[Change] = field(default_factory=list)
+    error: str = ""
+    waits: str = ""
+
+
+@requires(POST=somewhere(Verb.EDIT))
+@require_POST
+def beside(request: HttpRequest) -> HttpResponse:
+    """Parts for their places in the page: a sample for each transform, the record as it is written, the JSON."""
+    context: dict[str, Any] = {}
+    try:
+        draft = read_posted(request)
+        if draft.name and not principal_of(request).may(Verb.EDIT, draft.name):
+            raise bad_request(f"You need the edit permission on connector {draft.name}.")
+        undeclared = frozenset(map(str, [*request.POST.getlist("undeclared"), *request.POST.getlist("extra-key")]))
+        kept = settings_to_keep(draft, Masker([draft.class_name]), undeclared)
+        context = {"text": text_of(draft), "kept": json.dumps(kept)}
+        context |= _walk(visible_settings(request, draft), str(request.POST.get("sample", "")), draft)
+    except (ConnectError, Refused) as error:
+        context["problem"] = error.message
+    return render(request, "ringfence/parts/new_beside.html", context)
+
+
+def sample_record(topic: str) -> str:
+    """A record to begin with, as JSON."""
+    value = {"id": 7, "name": "Ann", "email": "ann@example.com", "amount": "12.50", "at": 1767225600000}
+    return json.dumps({"topic": topic or "t", "key": None, "value": value}, indent=2)
+
+
+def _walk(settings: Mapping[str, str], text: str, draft: FormState) -> dict[str, Any]:
+    """`samples`, and `written` or why not."""
+    if not draft.class_name or not text.strip():
+        return {}
+    try:
+        record = object_of(plain(read(text.encode("utf-8", "replace"))), "The sample record")
+    except ConnectError as error:
+        raise bad_request(f"The sample record: {error.message}") from error
+    names = list(dict.fromkeys(aliases(settings, "transforms")))
+    sound = _count_sound(settings, names)
+    shorter = {**settings, "transforms": ",".join(names[:sound])}
+    try:
+        walked, refused = previews.try_transforms(shorter, record), ""
+    except (ConnectError, Refused) as error:
+        if not any(key.startswith(_CONVERTERS) for key in shorter):
+            raise
+        refused = error.message  # perhaps of a converter: the transforms can be shown without
+        without = {key: value for key, value in shorter.items() if not key.startswith(_CONVERTERS)}
+        walked = previews.try_transforms(without, record)
+    return {
+        "samples": _samples(walked, names, sound, settings),
+        **_describe_written(walked, sound == len(names), refused),
+    }
+
+
+def _count_sound(settings: Mapping[str, str], names: list[str]) -> int:
+    """How many transforms have settings that are right by their definition, up to the first that has not."""
+    wrong = {value.name for value in transform_keys(settings).validate(settings) if value.errors}
+    for number, alias in enumerate(names):
+        if any(name.startswith(f"transforms.{alias}.") for name in wrong):
+            return number
+    return len(names)
+
+
+def _samples(walked: Mapping[str, Any], names: list[str], sound: int, settings: Mapping[str, str]) -> list[Sample]:
+    found, before = [], walked["before"]
+    waits_for = ""
+    by_name = {step["name"]: step for step in walked["steps"]}
+    for number, alias in enumerate(names):
+        sample = Sample(Field.slug_of(f"transforms.{alias}"))
+        step = by_name.get(alias)
+        if step is not None:
+            sample.look, sample.error = OUTCOMES[step["outcome"]], step["error"]
+            if step["record"] is not None:
+                sample.changes = list_changes(before, step["record"])
+                before = step["record"]
+        elif number == sound:
+            sample.waits = "Fill in its settings to see what it does."
+        else:
+            sample.waits = f"The record does not get here: see {waits_for}."
+        if step is None or step["record"] is None:
+            waits_for = waits_for or describe_type(settings.get(f"transforms.{alias}.type", "")).title
+        found.append(sample)
+    return found
+
+
+def _describe_written(walked: Mapping[str, Any], whole: bool, refused: str) -> dict[str, Any]:
+    if refused or not whole:
+        return {"refused": refused}
+    return {"written": walked["written"], "outcome": OUTCOMES[walked["outcome"]], "error": walked["error"]}
+
+
+def list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """The parts of a record that differ."""
+    pairs = [Change(part, _text(before[part]), _text(after[part])) for part in _PARTS]
+    return [pair for pair in pairs if pair.before != pair.after]
+
+
+def _text(part: object) -> str:
+    match part:
+        case None:
+            return ""
+        case {"text": text, "cut": cut}:
+            return f"{text} … and {cut} more characters" if cut else str(text)
+        case list():
+            return ", ".join(f"{name}: {_text(value)}" for name, value in part)
+        case _:
+            return str(part)

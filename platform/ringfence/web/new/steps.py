@@ -1,0 +1,54 @@
+"""Changes to the list of transforms of a configuration: add, remove, move. Pure: config in, config out."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from ringfence.connectors.transforms.keys import aliases
+from ringfence.http.errors import bad_request
+
+LIST: Final = "transforms"
+
+
+def change_steps(config: Mapping[str, str], command: str) -> dict[str, str]:
+    """`add:<type>`, `remove:<alias>`, `up:<alias>`, `down:<alias>`, `move:<index>:<alias>`. Raises a 400 for others."""
+    verb, _, rest = command.partition(":")
+    if verb == "add":
+        return _add(config, rest.strip())
+    names = aliases(config, LIST)
+    index, _, alias = rest.partition(":") if verb == "move" else ("", "", rest)
+    if alias not in names:
+        raise bad_request(f"There is no transform {alias} any more.")
+    here = names.index(alias)
+    targets = {"up": here - 1, "down": here + 1}
+    if verb == "remove":
+        return _remove(config, names, alias)
+    if verb == "move" and index.isascii() and index.isdigit() and len(index) < 6:
+        targets["move"] = int(index)
+    if verb not in targets:
+        raise bad_request("A transform is added, removed or moved.")
+    names.remove(alias)
+    names.insert(max(0, min(targets[verb], len(names))), alias)
+    return {**config, LIST: ",".join(names)}
+
+
+def _add(config: Mapping[str, str], type_: str) -> dict[str, str]:
+    names = aliases(config, LIST)
+    alias = _free_alias(config, type_)
+    more = {f"{LIST}.{alias}.type": type_} if type_ else {}
+    return {**config, LIST: ",".join([*names, alias]), **more}
+
+
+def _remove(config: Mapping[str, str], names: list[str], alias: str) -> dict[str, str]:
+    """With its settings."""
+    left = [name for name in names if name != alias]
+    kept = {key: value for key, value in config.items() if key != LIST and not key.startswith(f"{LIST}.{alias}.")}
+    return {**kept, LIST: ",".join(left)} if left else kept
+
+
+def _free_alias(config: Mapping[str, str], type_: str) -> str:
+    """`maskField` for MaskField$Value; with a number where that is taken, also by settings that were left over."""
+    simple = re.sub(r"[^A-Za-z0-9]", "", type_.rpartition(".")[2].partition("$")[0]) or "transform"
+    name = simple[0].lower() + simple[1:]
+    taken = {*aliases(config, LIST), *(key.split(".")[1] for key in config if key.startswith(f"{LIST}."))}
+    return next(free for n in range(1, 10_000) if (free := name if n == 1 else f"{name}{n}") not in taken)

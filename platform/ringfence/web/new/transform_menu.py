@@ -1,0 +1,68 @@
+"""What transforms are for, in the words that people look for: the menu of a form, and the titles of what was chosen."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.transforms import find_transform
+from ringfence.connectors.transforms.registry import TRANSFORMS
+
+_FIELDS, _SHAPE, _TOPIC, _RECORD = "Fields", "Shape", "Topic", "Records and headers"
+_PURPOSES: Final[dict[str, tuple[str, str, str]]] = {
+    "MaskField": (_FIELDS, "Mask fields", "Hide what fields hold: personal data, card numbers"),
+    "ReplaceField": (_FIELDS, "Keep, remove or rename fields", "Choose which fields go on, and under which names"),
+    "InsertField": (_FIELDS, "Add a field", "The topic, the record's time, or a constant"),
+    "Cast": (_FIELDS, "Change types", "A string to a number, a number to a string, and so on"),
+    "TimestampConverter": (_FIELDS, "Convert a time", "Between a date, a number and a string in a format"),
+    "ExtractField": (_SHAPE, "Take one field only", "One field in place of all of them"),
+    "HoistField": (_SHAPE, "Wrap in a field", "All of it as the only field of an object"),
+    "Flatten": (_SHAPE, "Flatten nested fields", "Inner fields move to the top, their names joined"),
+    "ExtractNewRecordState": (_SHAPE, "Unwrap change events", "The row of a Debezium event in place of the envelope"),
+    "SetSchemaMetadata": (_SHAPE, "Name the schema", "A schema name, a version, or both"),
+    "ValueToKey": (_SHAPE, "Make a key of fields", "Fields of the value become the record's key"),
+    "RegexRouter": (_TOPIC, "Rename the topic", "By a regular expression and a replacement"),
+    "TimestampRouter": (_TOPIC, "Add the date to the topic", "A topic for each day, month or hour"),
+    "Filter": (_RECORD, "Drop records", "Those that a predicate accepts"),
+    "InsertHeader": (_RECORD, "Add a header", "The same header on each record"),
+    "DropHeaders": (_RECORD, "Remove headers", "All headers of some names"),
+    "HeaderFrom": (_RECORD, "Move fields to headers", "Or copy them there"),
+}
+_HALVES: Final = {"Value": "value", "Key": "key"}
+
+
+@dataclass(frozen=True, slots=True)
+class MenuItem:
+    """A transform to choose. `type`: what `transforms.<alias>.type` says; `short`: the class without its package."""
+
+    group: str
+    title: str
+    about: str
+    type: str
+    short: str
+    half: str = ""
+    """Which part of the record it changes, if there is another transform for the other one."""
+
+
+@cache
+def menu_items() -> tuple[MenuItem, ...]:
+    """All of ours, by group; those of values before those of keys."""
+    items = [_item(cls.name, next(iter(cls.aliases), cls.name)) for cls in TRANSFORMS]
+    titles = [title for _, title, _ in _PURPOSES.values()]
+    return tuple(sorted(items, key=lambda item: (titles.index(item.title), item.half != "value")))
+
+
+def describe_type(type_: str) -> MenuItem:
+    """What is known of a transform by the name that a configuration gives it; one that is not ours has its own name."""
+    try:
+        name = find_transform("type", type_).name
+    except ConfigException:
+        short = type_.rpartition(".")[2]
+        return MenuItem("", short or "A transform", "", type_, short)
+    return _item(name, type_)
+
+
+def _item(name: str, type_: str) -> MenuItem:
+    simple, _, half = name.partition("$")
+    group, title, about = _PURPOSES[simple]
+    return MenuItem(group, title, about, type_, name, _HALVES.get(half, ""))

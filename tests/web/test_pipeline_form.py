@@ -1,0 +1,159 @@
+"""The form as a pipeline: transforms are chosen and ordered, a record shows what they do, no draft holds a secret."""
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from django.test import Client, override_settings
+
+from ringfence.connectors.transforms.registry import TRANSFORMS
+from ringfence.http.errors import ConnectError
+from ringfence.requests.questions import TryTransforms
+from ringfence.web.new.beside import list_changes
+from ringfence.web.new.steps import change_steps
+from ringfence.web.new.transform_menu import describe_type, menu_items
+from tests.api.test_rights import account, bearer
+from tests.support.leader import FakeLeader
+from tests.support.pages import squeeze
+from tests.web.test_new_connector import FRAGMENT, RICH, posted_by, rich
+
+__all__ = ["rich"]
+MASK = "org.apache.kafka.connect.transforms.MaskField$Value"
+TWO = {"transforms": "a, b", "transforms.a.type": MASK, "transforms.a.fields": "x", "transforms.b.type": "Filter"}
+
+
+def text(response: Any) -> str:
+    return html.unescape(squeeze(response.content.decode()))
+
+
+def test_every_transform_is_in_the_menu_under_what_it_does() -> None:
+    items = menu_items()
+    assert {item.short for item in items} == {cls.name for cls in TRANSFORMS}
+    assert len({(item.title, item.half) for item in items}) == len(items), "two could not be told apart"
+    assert describe_type(MASK).title == "Mask fields"
+    assert describe_type("MaskField$Value").half == "value"
+    assert describe_type("com.example.Odd$Value").title == "Odd$Value"
+
+
+def test_transforms_are_added_removed_and_moved_with_their_settings() -> None:
+    added = change_steps(TWO, f"add:{MASK}")
+    assert (added["transforms"], added["transforms.maskField.type"]) == ("a,b,maskField", MASK)
+    assert change_steps(added, f"add:{MASK}")["transforms"] == "a,b,maskField,maskField2"
+    left_over = {"transforms.maskField.fields": "of a transform that is not listed"}
+    assert change_steps(left_over, f"add:{MASK}")["transforms"] == "maskField2"
+    assert change_steps(TWO, "remove:a") == {"transforms": "b", "transforms.b.type": "Filter"}
+    assert change_steps({"transforms": "a", "transforms.a.type": MASK, "k": "v"}, "remove:a") == {"k": "v"}
+    assert change_steps(TWO, "up:b")["transforms"] == "b,a"
+    assert change_steps(TWO, "up:a")["transforms"] == "a,b"
+    assert change_steps(added, "move:0:maskField")["transforms"] == "maskField,a,b"
+    assert change_steps(added, "move:99:a")["transforms"] == "b,maskField,a"
+    for wrong in ("remove:c", "turn:a", "", "move:x:a"):
+        with pytest.raises(ConnectError):
+            change_steps(TWO, wrong)
+
+
+@pytest.mark.parametrize("headers", [FRAGMENT, {}])
+def test_a_button_changes_the_list_with_scripts_and_without(
+    client: Client, rich: FakeLeader, headers: dict[str, str]
+) -> None:
+    sent = {**posted_by(text(client.get("/ui/new?class=Rich&name=c")), topic="t"), "step": f"add:{MASK}"}
+    answer = client.post("/ui/new/steps" if headers else "/ui/new", sent, headers=headers)
+    page = text(answer)
+    assert ("<html" in page) == (not headers)
+    assert 'name="setting:transforms.maskField.fields"' in page
+    assert "Mask fields" in page
+    assert 'value="t"' in page, "what was typed is still there"
+    assert 'class="field-error"' not in page, "nobody has been at the new fields yet"
+    assert rich.asked == []
+    again = {**posted_by(page), "step": "remove:maskField"}
+    again["setting:transforms"] = "maskField"
+    gone = text(client.post("/ui/new/steps", again, headers=FRAGMENT))
+    assert "maskField" not in gone
+
+
+def test_an_error_is_counted_on_the_card_it_belongs_to(client: Client, rich: FakeLeader) -> None:
+    sent = {**RICH, "setting:topic": "t", "setting:transforms": "m", "setting:transforms.m.type": MASK}
+    sent["setting:transforms.m.fields"] = ""
+    page = text(client.post("/ui/new", sent, headers=FRAGMENT))
+    counts = dict(re.findall(r'id="count-(\w+)" hx-swap-oob="innerHTML">(.*?)</span>', page, re.DOTALL))
+    assert "1 to correct" in counts["transforms"]
+    assert "to correct" not in counts["source"] + counts["converter"] + counts["topic"]
+
+
+def test_one_record_shows_what_each_transform_does_up_to_the_one_that_is_not_finished(
+    client: Client, rich: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Mapping[str, str]] = []
+
+    def part(value: str) -> dict[str, object]:
+        return {"type": "object", "text": value, "cut": 0}
+
+    def walk(question: TryTransforms) -> dict[str, object]:
+        asked.append(question.config)
+        before: dict[str, object] = {"topic": "t", "partition": None, "timestamp": None, "key": None, "headers": []}
+        after = {**before, "value": part('{"x": ""}')}
+        step = {"name": "a", "type": MASK, "outcome": "changed", "record": after, "error": ""}
+        before["value"] = part('{"x": "<Ann>"}')
+        return {"before": before, "steps": [step], "outcome": "written", "written": after, "error": ""}
+
+    ask = rich.ask
+    monkeypatch.setattr(
+        "ringfence.dispatch.ask", lambda it, *more: walk(it) if isinstance(it, TryTransforms) else ask(it, *more)
+    )
+    settings = {**TWO, "transforms": "a,m,b", "transforms.m.type": MASK, "password": "hunter2", "odd": "kept?"}
+    sent = {**RICH, **{f"setting:{key}": value for key, value in settings.items()}, "undeclared": "odd"}
+    sent |= {"sample": '{"topic": "t", "value": {"x": "<Ann>"}}'}
+    answer = client.post("/ui/new/beside", sent, headers=FRAGMENT)
+    raw = squeeze(answer.content.decode())
+    samples = dict(re.findall(r'<div id="sample-([^"]+)" hx-swap-oob="innerHTML">(.*?)(?=<div id=)', raw, re.DOTALL))
+    assert asked[0]["transforms"] == "a", "the one without its settings would refuse the whole"
+    assert "&lt;Ann&gt;" in samples["transforms-a"]
+    assert "Fill in its settings" in samples["transforms-m"]
+    assert "The record does not get here: see Mask fields" in samples["transforms-b"]
+    assert "hunter2" not in raw
+    now = json.loads(html.unescape(re.search(r'<pre id="json-now">(.*?)</pre>', raw, re.DOTALL)[1]))  # type: ignore[index]
+    assert now["config"]["password"] == "[hidden]"
+    kept = json.loads(html.unescape(re.search(r'<pre id="draft-now">(.*?)</pre>', raw, re.DOTALL)[1]))  # type: ignore[index]
+    assert kept["left_out"] == ["odd", "password"]
+    assert "odd" not in kept["config"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("password", "hunter2"),
+        ("my.api.key", "hunter2"),
+        ("database", "postgresql://ann:hunter2@db/shop"),
+        ("database", "host=db;Password=hunter2"),
+    ],
+)
+def test_a_browser_is_told_no_draft_with_a_secret(client: Client, rich: FakeLeader, key: str, value: str) -> None:
+    page = text(client.post("/ui/new/beside", {**RICH, "setting:topic": "t", f"setting:{key}": value}))
+    kept = json.loads(page.partition('id="draft-now">')[2].partition("</pre>")[0])
+    assert "hunter2" not in json.dumps(kept)
+    assert kept["config"]["topic"] == "t"
+    assert kept["left_out"] == [key]
+
+
+def test_the_sample_runs_for_those_only_who_may_edit_the_connector(client: Client, rich: FakeLeader) -> None:
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
+        ann = bearer(account("ann", ("editor", "team-*")))
+        sent = {**RICH, "name": "other", "setting:topic": "t", "sample": '{"topic": "t", "value": 1}'}
+        answer = client.post("/ui/new/beside", sent, headers=ann)
+        assert "You need the edit permission on connector other" in text(answer)
+        assert 'id="json-now"></pre>' in text(answer)
+        viewer = bearer(account("vic", ("viewer", "*")))
+        for path in ("/ui/new/beside", "/ui/new/steps"):
+            assert client.post(path, sent, headers=viewer).status_code == 403
+
+
+def test_what_differs_is_listed_by_part() -> None:
+    def record(**more: object) -> dict[str, object]:
+        return {"topic": "t", "key": None, "value": None, "headers": [], "timestamp": None, **more}
+
+    assert list_changes(record(), record()) == []
+    (changed,) = list_changes(record(headers=[["h", {"text": "1", "cut": 0}]]), record())
+    assert (changed.part, changed.before, changed.after) == ("headers", "h: 1", "")
