@@ -41,6 +41,7 @@ def test_a_pipeline_is_made_by_keys_alone_and_shows_a_record_at_each_step(visito
         expect(mask).to_contain_text("ann@example.com")
         expect(mask.locator(".plus")).to_contain_text('"email": ""')
         add(page, "rename topic")
+        expect(page.get_by_label("regex required")).to_be_focused()
         page.keyboard.type("(.*)")
         page.keyboard.press("Tab")
         page.keyboard.type("$1-masked")
