@@ -7,8 +7,11 @@ from a member that owns nothing.
 
 import logging
 import struct
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -20,6 +23,9 @@ from ringfence.fencing.kafka.translation import kafka_errors, translate
 log = logging.getLogger(__name__)
 
 _MAGIC = b"CGMDv2:"
+_LOOK_SECONDS: Final = 5.0
+_LONGEST_PATIENCE: Final = 8
+"""How many times longer than at first a client is given to join, after it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,10 @@ class GroupMembership:
 
     on_gain(metadata): the member owns the partition; called again, with new metadata, after each rebalance that leaves
     it the owner. on_loss(): it owns it no more. Both run inside `poll`.
+
+    A client that is in no group for `patience_s`, although it is polled, is replaced by a new one. Seen: after brokers
+    had been killed and its process had been stopped for a while, a client did not find its coordinator again for nine
+    minutes, beside others that did.
     """
 
     def __init__(
@@ -58,7 +68,13 @@ class GroupMembership:
         *,
         session_timeout_ms: int = 10_000,
         max_poll_interval_ms: int = 30_000,
+        patience_s: float = 30.0,
     ) -> None:
+        self._group = group
+        self._topic = topic
+        self._patience_s = self._first_patience_s = patience_s
+        self._joined_at = self._looked_at = time.monotonic()
+        self.replaced = 0
         self._on_gain = on_gain
         self._on_loss = on_loss
         self._owns = False
@@ -75,17 +91,24 @@ class GroupMembership:
         )
         settings["client.id"] = client_id
         settings["partition.assignment.strategy"] = "cooperative-sticky"
-        with kafka_errors(f"joining group {group}"):
-            self._consumer = Consumer(settings)
-            self._consumer.subscribe(
-                [topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        self._settings = settings
+        self._consumer = self._join()
+
+    def _join(self) -> Consumer:
+        with kafka_errors(f"joining group {self._group}"):
+            consumer = Consumer(self._settings)
+            consumer.subscribe(
+                [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
             )
+        return consumer
 
     @property
     def owns(self) -> bool:
         return self._owns
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if consumer is not self._consumer:
+            return
         if partitions:
             consumer.incremental_assign(partitions)
             consumer.pause(partitions)
@@ -96,14 +119,19 @@ class GroupMembership:
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if partitions:
             consumer.incremental_unassign(partitions)
-            if self._owns:
-                self._owns = False
-                self._on_loss()
+            if consumer is self._consumer:
+                self._lose()
+
+    def _lose(self) -> None:
+        if self._owns:
+            self._owns = False
+            self._on_loss()
 
     def poll(self, seconds: float) -> None:
         """Serve the group for up to `seconds`. Not polled for `max_poll_interval_ms`, a member loses its seat."""
         with self._gate, kafka_errors("serving the consumer group"):
             message = self._consumer.poll(seconds)
+            self._look()
         trouble = None if message is None else message.error()
         if trouble is not None:
             error = translate(trouble, "serving the consumer group")
@@ -111,6 +139,24 @@ class GroupMembership:
                 raise error
             log.info("%s", error)
 
+    def _look(self) -> None:
+        """Replace a client that has been in no group for too long. Longer each time: the brokers may be away."""
+        now = time.monotonic()
+        if now - self._looked_at < min(_LOOK_SECONDS, self._first_patience_s):
+            return
+        self._looked_at = now
+        if self._consumer.memberid():
+            self._joined_at, self._patience_s = now, self._first_patience_s
+        elif now - self._joined_at >= self._patience_s:
+            alone_s = now - self._joined_at
+            log.warning("The client has been in no group for %.0f s, and is replaced: group %s", alone_s, self._group)
+            stray, self._consumer = self._consumer, self._join()
+            self._joined_at, self.replaced = now, self.replaced + 1
+            self._patience_s = min(2 * self._patience_s, _LONGEST_PATIENCE * self._first_patience_s)
+            self._lose()
+            # It may wait for a coordinator that it does not find.
+            threading.Thread(target=stray.close, name="stray-member", daemon=True).start()
+
     def close(self) -> None:
         """Leave the group at once, so that the others need not wait for the session to run out."""
-        self._gate.close(self._consumer.close)
+        self._gate.close(lambda: self._consumer.close())

@@ -1,0 +1,50 @@
+"""A member whose client finds no group gets another client, and owns the partition then."""
+
+import logging
+
+import pytest
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.local.process import free_port
+from tests.support.broker import Broker
+from tests.support.names import unique
+from tests.support.proxy import Fate, Proxy
+from tests.support.waiting import eventually
+
+
+def test_a_client_that_finds_no_group_is_replaced(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """The way to the brokers is open again only when the first client has been given up."""
+    topic, group, port = unique("t"), unique("g"), free_port()
+    create_topics(Connection(broker.bootstrap), [TopicSpec(topic)], Deadline.after(60))
+    proxy = Proxy(port, int(broker.bootstrap.rpartition(":")[2]))
+    gained: list[GroupMetadata] = []
+    lost: list[str] = []
+    proxy.set_trap(lambda _request: True, Fate.HOLD, times=1_000_000)
+    member = GroupMembership(
+        Connection(f"127.0.0.1:{port}"), group, topic, "m", gained.append, lambda: lost.append("lost"), patience_s=1.0
+    )
+    first = member._consumer
+
+    def replaced() -> bool:
+        member.poll(0.1)
+        return member.replaced > 0
+
+    def settled() -> bool:
+        member.poll(0.1)
+        return member.owns and member._patience_s == 1.0
+
+    try:
+        with caplog.at_level(logging.WARNING):
+            eventually(replaced, 60, "a new client", pause=0.0)
+        assert f"is replaced: group {group}" in caplog.text
+        assert member._consumer is not first
+        proxy.clear()
+        eventually(settled, 120, "a new client is the owner, and no longer in doubt", pause=0.0)
+        assert gained[-1].generation > 0
+        assert lost == []
+    finally:
+        member.close()
+        proxy.close()
