@@ -22,6 +22,7 @@ from tests.support.broker import new_kafka
 from tests.support.cluster import three_brokers
 
 TEN_MINUTES = 600.0
+CONTROL = 60.0
 _REPLICATED = {
     "default_replication_factor": "3",
     "min_insync_replicas": "2",
@@ -43,6 +44,27 @@ def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sequence
     finally:
         for one in made:
             one.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("brokers", [1], indirect=True, ids=["one broker"])
+def test_without_the_check_the_same_troubles_find_records_twice(
+    brokers: Sequence[EmbeddedKafka], unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The control: a run that cannot find this defect proves nothing. Whether one minute meets it is chance."""
+    for seed in range(932, 938):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        queue = Queue(Connection(brokers[0].bootstrap), unique("share"), folder)
+        try:
+            missing, twice = chaos(queue, "nocheck", seed, CONTROL, 2, Troubles(queue, brokers, seed).run)
+        finally:
+            queue.close()
+        assert not missing, "the check has nothing to do with that"
+        if twice:
+            return
+    pytest.fail("six runs were too tame to find the defect")
 
 
 @pytest.mark.slow

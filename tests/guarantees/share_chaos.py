@@ -1,5 +1,6 @@
 """A run of a share group's tasks under trouble, from the first record to the verdict."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -30,7 +31,9 @@ def chaos(
     records = int(seconds * _RECORDS_S)
     print(f"Seed {seed}, {seconds:g} s, {records} records, {mode}", flush=True)
     queue.configure(tasks, queue.settings(**TROUBLED))
-    feeder = threading.Thread(target=queue.feed, args=(range(records),), kwargs={"pause_s": 0.5, "aborted": 5})
+    enough = threading.Event()
+    how = {"pause_s": 0.5, "aborted": 5, "enough": enough}
+    feeder = threading.Thread(target=queue.feed, args=(range(records),), kwargs=how)
     feeder.start()
     monkey = ShareMonkey(queue, seed, mode)
     monkey.start(tasks)
@@ -38,11 +41,13 @@ def chaos(
         monkey.run(seconds)
     else:
         trouble(monkey, time.monotonic() + seconds)
-    feeder.join(120)
+    enough.set()
+    feeder.join(240)
     assert not feeder.is_alive(), "the input was not written in time"
+    assert queue.fed > records / 10, f"only {queue.fed} of {records} records were written"
     monkey.calm()
     given = queue.read(queue.source)
-    assert len([value for value in given if b"aborted" not in value]) == records
+    assert len([value for value in given if b"aborted" not in value]) == queue.fed
 
     def all_there() -> bool:
         seen = queue.visible()
@@ -55,7 +60,9 @@ def chaos(
     states = eventually(lambda: _all_running(queue), 60, lambda: f"all RUNNING: {queue.states()}", pause=0.5)
     queue.end()
     verdict = queue.verdict()
-    print(dict(monkey.done), states, f"missing {verdict[0]}, too often {verdict[1]}", flush=True)
+    load = "/".join(f"{each:.0f}" for each in os.getloadavg())
+    told = f"{queue.fed} records, missing {verdict[0]}, too often {verdict[1]}, load {load}"
+    print(dict(monkey.done), states, told, flush=True)
     return verdict
 
 

@@ -83,6 +83,7 @@ class Queue:
         self.attempts: Counter[int] = Counter()
         self.processes: list[subprocess.Popen[str]] = []
         self.config: dict[str, str] = {}
+        self.fed = 0
 
     def settings(self, **more: str) -> dict[str, str]:
         converter = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -146,21 +147,27 @@ class Queue:
         self.processes.append(made)
         return made
 
-    def feed(self, numbers: range, *, pause_s: float = 0.0, aborted: int = 0) -> None:
-        """Transactions of 80 records, over all partitions; each `aborted`th one is aborted.
+    def feed(
+        self, numbers: range, *, pause_s: float = 0.0, aborted: int = 0, enough: threading.Event | None = None
+    ) -> None:
+        """Transactions of 80 records, over all partitions; each `aborted`th one is aborted. `fed` counts the others.
 
         One whose outcome is not known is written again: what is in the input counts, however often it is there.
+        enough: ends it before all are written, where the machine is slow.
         """
+        enough = enough or threading.Event()
         pen = self._feeder(numbers.start)
         for count, start in enumerate(range(numbers.start, numbers.stop, 80), 1):
+            if enough.is_set():
+                break
             wanted = range(start, min(start + 80, numbers.stop))
             for lost in (True, False) if aborted and count % aborted == 0 else (False,):
                 until = time.monotonic() + 120
                 while not self._feed_once(pen, wanted, lost):
                     assert time.monotonic() < until, "the input cannot be written"
                     pen = self._feeder(numbers.start)
-            if pause_s:
-                threading.Event().wait(pause_s)
+            self.fed += len(wanted)
+            enough.wait(pause_s)
 
     def _feeder(self, number: int) -> Producer:
         pen = Producer({**self.input.librdkafka(), "transactional.id": f"{self.source}-feed-{number}"})
