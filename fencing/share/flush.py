@@ -31,11 +31,20 @@ class Altered:
     end: int
 
 
+def is_sure(start: int, first: int, before: int | None) -> bool:
+    """first: of the records that came; before: of those that came before them, and were given back.
+
+    There may be no record at the start. But what lies behind it may be of before, too, where the start has gone back:
+    only if it comes once more, after the leader has heard an answer to it, is it what there is.
+    """
+    return first == start or (first > start and first == before)
+
+
 def flush(connection: Connection, group: str, altered: Mapping[Partition, Altered], limit: Deadline) -> list[Partition]:
     """Returns the partitions of which it is not sure; none after a partition's end is waited for. Raises nothing.
 
-    A partition is sure when its records come from the new start on; one that begins at its end, when nothing of before
-    comes within the time that a member needs to join.
+    A partition is sure by `is_sure`; one that begins at its end, when nothing of before comes within the time that a
+    member needs to join.
     """
     left = {place for place, one in altered.items() if one.start < one.end}
     quiet = set(altered) - left
@@ -45,6 +54,7 @@ def flush(connection: Connection, group: str, altered: Mapping[Partition, Altere
         log.info("%s", error)
         return sorted(altered)
     began = Deadline.after(_QUIET_S)
+    before: dict[Partition, int] = {}
     try:
         while (left or (quiet and not began.expired)) and not limit.expired:
             messages = member.poll(limit.slice(_POLL_S))
@@ -56,8 +66,9 @@ def flush(connection: Connection, group: str, altered: Mapping[Partition, Altere
             if messages:
                 member.send_answers(limit.slice(5.0))
             for place, first in firsts.items():
-                if place in altered and first >= altered[place].start:
+                if place in altered and is_sure(altered[place].start, first, before.get(place)):
                     left.discard(place)
+            before |= firsts
     except FencingError as error:
         log.info("%s", error)
         return sorted(left | quiet)

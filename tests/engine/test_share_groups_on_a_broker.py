@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import plans, share_group_acts
 from ringfence.engine.leader.share_group_acts import ShareGroupAct
 from ringfence.engine.queries.share_groups import describe, foresee, list_all
 from ringfence.engine.queries.share_state import find_states, find_timeline
@@ -104,7 +104,10 @@ def connector(stage: Stage, *, running: bool = False) -> ClusterState:
     return apply(state, state.end, TaskCountRecord(READER, commit.tasks, commit.generation))
 
 
-def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_inhabited(stage: Stage) -> None:
+def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_inhabited(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share_group_acts, "flush", lambda *_: [])  # it takes long, and is tested below
     member = stage.join()
     stage.accept(member, stage.take(member))
     limit = Deadline.after(60)
@@ -142,7 +145,7 @@ def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_
         stage.act(nobodys, kind="configure", settings={"retention.ms": "1"})
     stage.act(nobodys, kind="delete_offsets", topics=[stage.topic])
     assert stage.starts() == []
-    stage.act(nobodys, kind="delete")
+    assert stage.act(nobodys, kind="delete")["unsure"] == []  # it has no offsets any more
     with pytest.raises(Refused) as gone:
         describe(stage.worker, stage.group, limit)
     assert gone.value.status == 404
@@ -208,3 +211,27 @@ def test_what_the_broker_has_persisted_is_told_as_a_strip_and_step_by_step(
     with pytest.raises(Refused, match="does not read"):
         find_timeline(worker, group, topic, 7, limit)
     close_idle_clients()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("act", "offset"),
+    [
+        ({"kind": "alter", "topics": None, "to": {"offset": 50}}, 50),
+        ({"kind": "delete_offsets"}, 0),
+    ],
+    ids=["altered", "offsets deleted"],
+)
+def test_the_leader_forgets_where_a_group_was_that_no_connector_reads(
+    stage: Stage, act: dict[str, Any], offset: int
+) -> None:
+    more = {"topics": [stage.topic]} if act["kind"] == "delete_offsets" else {}
+    with frozen_reader(stage) as member:
+        expire(stage.where, stage.group, member)
+        assert stage.act(ClusterState(), **act, **more)["unsure"] == []
+        if act["kind"] != "alter":
+            assert stage.starts() == []
+        following = stage.join()
+        first = stage.take(following)
+        following.close()
+    assert first[0].offset() == offset  # without the flush: 5, of what the partition's leader had in memory

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringfence.fencing.share.flush import is_sure
 from ringfence.fencing.share.group_moves import PartitionMove, Wish
 from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.ranges import Ranges
@@ -61,3 +62,11 @@ def test_a_time_after_the_last_record_is_the_end() -> None:
 def test_what_is_no_wish_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="earliest"):
         Wish.parse(value)
+
+
+def test_a_leader_has_heard_of_a_move_when_its_records_say_so() -> None:
+    assert is_sure(50, 50, None)
+    assert not is_sure(50, 5, 5)
+    assert not is_sure(0, 5, None)  # the start has gone back, and this may be of before
+    assert not is_sure(0, 9, 5)
+    assert is_sure(0, 5, 5)  # it came again after it had been given back: there is nothing in front of it

@@ -2,10 +2,12 @@
 
 A group with members is left alone. One that a connector reads is moved with the connector's ledger: 1 the connector is
 STOPPED, and its fencing round over; 2 nobody is a member; 3 the ledger is written as by any change of source offsets;
-4 the group is altered; 5 the leaders of its partitions are made to forget where it was (`fencing.share.flush`).
-What fails after step 3 loses nothing: the ledger alone says which records are done.
+4 the group is altered; 5 the leaders of its partitions are made to forget where it was (`fencing.share.flush`), whoever
+reads it; deleted offsets are deleted once more, since that takes a member. A deleted group is left alone, as a member
+would make it again. What fails after step 3 loses nothing: the ledger alone says which records are done.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +32,8 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.commands import ActOnShareGroup
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 WriteLedger = Callable[[ConnectorName, ConnectorState, Callable[[list[SourceOffset]], Changes]], object]
@@ -126,7 +130,12 @@ class ShareGroupAct:
                 f"The offsets of connector {self._owners[0].name} are changed, share group {self._group} is not: "
                 f"{error}. Nothing is lost, the sweep reads what the group does not deliver. Repeat the request",
             ) from error
-        unsure = self._flush(moves) if self._owners and self._act["kind"] == "alter" else []
+        if self._act["kind"] == "delete":  # a member of ours would make it again
+            unsure = [(move.topic, move.partition) for move in moves]
+        else:
+            unsure = self._flush(moves)
+        if self._act["kind"] == "delete_offsets":
+            self._forget_again(admin)
         done = [share_groups.as_json(move) for move in moves]
         return {"moves": done, "unsure": [{"topic": topic, "partition": number} for topic, number in unsure]}
 
@@ -181,6 +190,13 @@ class ShareGroupAct:
         except Conflict:
             self._require_empty(admin)  # which says who it was
             raise
+
+    def _forget_again(self, admin: ShareGroupAdmin) -> None:
+        """What the flush has left: it was a member, so the group began again. Somebody who is there now has that."""
+        try:
+            admin.delete_offsets(self._group, self._act["topics"])
+        except FencingError as error:
+            log.info("%s", error)
 
     def _flush(self, moves: Sequence[PartitionMove]) -> list[tuple[str, int]]:
         altered = {(move.topic, move.partition): Altered(move.to, move.end) for move in moves}
