@@ -6,6 +6,7 @@ can write a state behind them.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.ledger_keys import parse_partition, partition_key
@@ -29,7 +30,7 @@ def merge(connector: ConnectorName, offsets: Iterable[SourceOffset]) -> list[Sou
         state = ledger.state(tp)
         if state is not None:
             key = partition_key(tp)
-            merged.append(SourceOffset(key, encode_state(state), b""))
+            merged.append(SourceOffset(key, encode_state(replace(state, cluster="")), b""))
     return [*others, *merged]
 
 

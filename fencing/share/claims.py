@@ -27,6 +27,9 @@ class SlotClaims:
         self._topics: dict[InputPartition, str] = {}
         self._tries: dict[InputPartition, dict[int, int]] = {}
         self._stated: dict[InputPartition, State] = {}
+        self._gone: set[InputPartition] = set()
+        self.cluster = ""
+        """The id of the input's cluster, where it is known."""
 
     def restart(self, ledger: Ledger) -> None:
         """After any doubt: what this slot has committed is what the ledger says, read to its end."""
@@ -36,7 +39,7 @@ class SlotClaims:
 
     def forget(self) -> None:
         """The open transaction is not committed; what it was about is nobody's."""
-        for kept in (self._wanted, self._starts, self._stated, self._tries):
+        for kept in (self._wanted, self._starts, self._stated, self._tries, self._gone):
             kept.clear()
 
     def is_known(self, tp: InputPartition) -> bool:
@@ -90,10 +93,14 @@ class SlotClaims:
         found, own = self._ledger.state(tp), self._own.get(tp)
         return max((state.tries.get(offset, 0) for state in (found, own) if state is not None), default=0)
 
+    def end(self, tp: InputPartition) -> None:
+        """The partition is gone for ever (`deleted_topics`): with the next commit nothing is stated of it any more."""
+        self._gone.add(tp)
+
     @property
     def pending(self) -> bool:
         """Whether there is something to claim or to state that does not wait for records."""
-        return bool(self._wanted or self._tries)
+        return bool(self._wanted or self._tries or self._gone)
 
     @property
     def noted(self) -> int:
@@ -115,6 +122,10 @@ class SlotClaims:
         """
         count = self._slots()
         self._stated, ended = {}, []
+        self._gone -= self._wanted.keys()
+        for tp in self._gone:
+            self._noted.pop(tp, None)
+            ended += [(partition_key(tp, slot), None) for slot in self._ledger.slots(tp)]
         for tp in {**self._wanted, **self._noted, **self._tries}:
             gone = [slot for slot in self._ledger.slots(tp) if count and (slot is None or slot >= count)]
             self._stated[tp] = self._state(tp, gone)
@@ -140,11 +151,13 @@ class SlotClaims:
         done.drop_below(low)
         tries |= self._tries.get(tp, {})
         kept = {offset: times for offset, times in tries.items() if offset >= low and offset not in done}
-        return State(merged.topic or self._topics.get(tp, ""), low, done, kept)
+        return State(merged.topic or self._topics.get(tp, ""), low, done, kept, self.cluster)
 
     def settle(self) -> None:
         """The transaction is committed."""
         self._own.update(self._stated)
         for tp in self._stated:
             self._noted.pop(tp, None)
+        for tp in self._gone:
+            self._own.pop(tp, None)
         self.forget()

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Retriable
-from ringfence.fencing.kafka.admin import topic_identity, topic_ids
+from ringfence.fencing.errors import FencingError, Retriable
+from ringfence.fencing.kafka.admin import cluster_id, topic_identity, topic_ids
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 
@@ -25,9 +25,12 @@ class InputTopics:
         self._connection = connection
         self._ids: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self.cluster = ""
+        """The id of their cluster, once it has told it."""
 
     def refresh(self) -> None:
         """Look at all of them. One that is not there (yet) is left out. Raises `FencingError`."""
+        self.cluster = self.cluster or self._ask_for_cluster()
         found = topic_ids(self._connection, self.names, Deadline.after(_SECONDS))
         for name in self.names:
             if found.get(name) is None:
@@ -42,6 +45,13 @@ class InputTopics:
             if self._ids.get(name, topic_id) != topic_id:
                 log.warning("Topic %s is another one than before: it was deleted and created again", name)
             self._ids[name], self._counts[name] = topic_id, len(partitions)
+
+    def _ask_for_cluster(self) -> str:
+        try:
+            return cluster_id(self._connection, Deadline.after(_SECONDS))
+        except FencingError as error:
+            log.info("%s", error)
+            return ""
 
     def _forget(self, name: str) -> None:
         self._counts.pop(name, None)

@@ -128,6 +128,10 @@ class Ledger:
         """Those that it has a word of."""
         return list(self._merged)
 
+    def places(self) -> dict[InputPartition, tuple[str, str]]:
+        """The partitions with their topic's name and their cluster's id, "" where nobody has said it."""
+        return {tp: (state.topic, state.cluster) for tp, state in self._merged.items()}
+
     def find_rivals(self, claims: Claims, before: int) -> Rivals:
         """Who else wants these offsets, with a claim at a ledger offset before `before`, or has them already."""
         for tp, wanted in claims.items():
@@ -152,7 +156,7 @@ def _merge(merged: State, state: State) -> None:
     merged.done.update(state.done)
     merged.low = merged.done.first_missing(merged.low)
     merged.done.drop_below(merged.low)
-    merged.topic = state.topic or merged.topic
+    merged.topic, merged.cluster = state.topic or merged.topic, state.cluster or merged.cluster
     for offset, times in state.tries.items():
         merged.tries[offset] = max(times, merged.tries.get(offset, 0))
     for offset in [offset for offset in merged.tries if offset < merged.low or offset in merged.done]:

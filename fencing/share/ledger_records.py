@@ -23,6 +23,7 @@ from ringfence.fencing.share.ranges import Ranges
 TOPIC: Final = "topic"
 LOW: Final = "low"
 DONE: Final = "done"
+CLUSTER: Final = "cluster"
 TRIES: Final = "tries"
 
 _CLAIM: Final = "claim"
@@ -43,12 +44,15 @@ class Claim:
 
 @dataclass(slots=True)
 class State:
-    """tries: how often an offset was tried by the sweep before it was done; only those that were."""
+    """tries: how often an offset was tried by the sweep before it was done; only those that were. cluster: the id of
+    the one that has the topic, "" where that is not known.
+    """
 
     topic: str
     low: int
     done: Ranges = field(default_factory=Ranges)
     tries: dict[int, int] = field(default_factory=dict)
+    cluster: str = ""
 
 
 def claim_key(connector: ConnectorName, slot: int) -> bytes:
@@ -76,7 +80,9 @@ def decode_claim(connector: ConnectorName, key: object, value: bytes | None) -> 
 def encode_state(state: State) -> Offset:
     """The source offset of a state."""
     found: dict[str, object] = {TOPIC: state.topic, LOW: state.low, DONE: state.done.pairs()}
-    return {**found, TRIES: sorted(state.tries.items())} if state.tries else found
+    if state.tries:
+        found[TRIES] = sorted(state.tries.items())
+    return {**found, CLUSTER: state.cluster} if state.cluster else found
 
 
 def decode_state(offset: Offset) -> State:
@@ -89,7 +95,7 @@ def decode_state(offset: Offset) -> State:
         raise ValueError(f"{DONE!r} must be a list of [first, last] offsets")
     if not isinstance(tries, list) or not all(map(_is_pair, tries)):
         raise ValueError(f"{TRIES!r} must be a list of [offset, times]")
-    return State(str(offset.get(TOPIC, "")), int(str(low)), Ranges(done), dict(tries))
+    return State(str(offset.get(TOPIC, "")), int(str(low)), Ranges(done), dict(tries), str(offset.get(CLUSTER, "")))
 
 
 def _is_pair(value: object) -> bool:

@@ -27,6 +27,8 @@ from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION, InputPartiti
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.share.check import ClaimCheck
 from ringfence.fencing.share.claims import SlotClaims
+from ringfence.fencing.share.deleted_topics import DeletedTopics
+from ringfence.fencing.share.held import Held, find_held
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_records import claim_key, encode_claim
 from ringfence.fencing.share.ledger_tail import LedgerTail
@@ -34,6 +36,7 @@ from ringfence.fencing.share.records import ShareRecord
 from ringfence.fencing.share.settings import ShareSettings, Start
 from ringfence.fencing.share.suspects import Suspects
 from ringfence.fencing.share.sweep import Sweep
+from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +63,11 @@ class ShareSource:
         slots: Callable[[], int],
         fence: Callable[[Sequence[int], Deadline], None],
         stopping: Callable[[], bool],
+        hurried: Callable[[], SweepRequestRecord | None],
         clock: Clock,
     ) -> None:
         """slots: how many tasks the attempt's generation has, 0 where another one has followed. stopping: whether the
-        attempt shall end. Raises `FencingError`.
+        attempt shall end. hurried: what the sweep shall look at now. Raises `FencingError`.
         """
         self.group, self.topics = group, tuple(topics)
         self._connector = connector
@@ -72,10 +76,12 @@ class ShareSource:
         self._settings = settings
         self._tail = tail
         self._stopping = stopping
+        self._hurried = hurried
         self._clock = clock
         self._limit = limit
         self._client_id = client_id
         self._inputs = InputTopics(input_connection, topics)
+        self._deleted = DeletedTopics(input_connection, clock)
         self._claims = SlotClaims(tail.ledger, slot, slots)
         self._check = ClaimCheck(tail, slot, fence, clock, settings.patience_s)
         self._sweep = Sweep(
@@ -139,9 +145,10 @@ class ShareSource:
         now = self._clock.monotonic()
         if now - self._refreshed_at >= _REFRESH_S:
             self._refresh()
-        if self._claim_starts():
+        if self._claim_starts() or self._end_deleted():
             return
         if not self._suspects:
+            self._sweep.follow(self._hurried())
             self._suspects.add(self._sweep.look())
         if self._suspects:
             self._try_suspects()
@@ -178,6 +185,18 @@ class ShareSource:
     def _refresh(self) -> None:
         self._inputs.refresh()
         self._refreshed_at = self._clock.monotonic()
+        self._claims.cluster = self._inputs.cluster
+
+    def _end_deleted(self) -> bool:
+        """Have the ledger forget topics that were deleted; the first task does it for all. False: nothing to write."""
+        if self._slot:
+            return False
+        with self._tail.changed:
+            places = self._tail.ledger.places()
+        for tp in self._deleted.look(places):
+            log.info("Topic %s of id %s was deleted: the ledger forgets it", places[tp][0], tp.topic_id)
+            self._claims.end(tp)
+        return self._claims.pending
 
     def _claim_starts(self) -> bool:
         """Where it is not settled where some partitions begin, claim to say it; false where all is settled."""
@@ -284,6 +303,11 @@ class ShareSource:
         self._queue.extend(self._suspects.take())
 
     # Around it.
+
+    @property
+    def held(self) -> Held:
+        """What the task has of the group's records right now. Any thread: each of the two copies is one step."""
+        return find_held([*self._handed, *list(self._queue)])
 
     def restart(self, tail: LedgerTail) -> None:
         """After any doubt, and behind a new producer's init: read the ledger to its end, and hand the records out again

@@ -6,6 +6,7 @@ the last stable offset; offsets that hold no record (markers, aborted and compac
 """
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,9 +19,11 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.claims import SlotClaims
 from ringfence.fencing.share.input_topics import InputTopics
+from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.ledger_tail import LedgerTail
 from ringfence.fencing.share.ranges import Ranges
 from ringfence.fencing.share.records import ShareRecord
+from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,8 @@ class Sweep:
         self._looked_at = clock.monotonic()
         self._readers: dict[str, PartitionReader] = {}
         self._due: deque[tuple[str, InputPartition, Ranges, int]] = deque()
+        self._wanted: SweepRequestRecord | None = None
+        self._hurried: dict[InputPartition, Ranges] = {}
         self.swept = 0
         self.expired = 0
 
@@ -72,6 +77,22 @@ class Sweep:
         """The ledger is read by another one."""
         self._tail = tail
         self._due.clear()
+        self._hurry()
+
+    def follow(self, wanted: SweepRequestRecord | None) -> None:
+        """Look at these offsets with the next look, whatever time has passed."""
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._hurry()
+
+    def _hurry(self) -> None:
+        self._hurried = {}
+        for topic_id, partition, first, last in () if self._wanted is None else self._wanted.places or ():
+            tp = InputPartition(topic_id, partition)
+            if self._mine(tp):
+                self._hurried.setdefault(tp, Ranges()).add(first, last)
+        if self._hurried:
+            self._looked_at = -math.inf
 
     def look(self) -> list[ShareRecord]:
         """Records that are due, of one partition. Raises `FencingError`, `ConnectorError`."""
@@ -112,6 +133,7 @@ class Sweep:
         if first > state.low:
             self._pass_expired(topic, tp, state.done, state.low, first)
         front = max(state.done.end, state.low)
+        self._schedule_hurried(topic, tp, state, first, stable)
         watched = self._watched.setdefault(tp, _Watched(scanned_at=now))
         watched.history.append((now, front, stable))
         while len(watched.history) > 1 and watched.history[1][0] <= now - self._after_s:
@@ -126,6 +148,18 @@ class Sweep:
         if due or many:
             watched.scanned_at = now
             self._due.append((topic, tp, missing, due_end))
+
+    def _schedule_hurried(self, topic: str, tp: InputPartition, state: State, first: int, stable: int) -> None:
+        """What is asked for and not done: once, or what the plugin gives back would come again and again."""
+        asked = self._hurried.pop(tp, None)
+        if asked is None:
+            return
+        left = Ranges()
+        for start, last in asked:
+            low, end = max(start, first, state.low), min(last, stable - 1)
+            left.update(Ranges(state.done.missing(low, end)))
+        if left:
+            self._due.append((topic, tp, left, left.end))
 
     def _pass_expired(self, topic: str, tp: InputPartition, done: Ranges, low: int, first: int) -> None:
         gone = list(done.missing(low, first - 1))

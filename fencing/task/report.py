@@ -7,6 +7,7 @@ from ringfence.fencing.clock import Clock
 from ringfence.fencing.kafka.hanging import Hanging
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.metrics import StateTimes
+from ringfence.fencing.share.held import Held
 from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.spec import TaskSpec
@@ -42,7 +43,9 @@ class TaskReport:
         self._counters = counters
         self._clock = clock
         self._last = clock.monotonic()
-        self._seen = (-1, -1, -1)
+        self._seen: tuple[object, ...] = ()
+        self.held: Callable[[], Held] = tuple
+        """What the task holds of a share group's records."""
         self._producer_id = -1
         self._epoch = -1
         self._stage = ""
@@ -203,7 +206,8 @@ class TaskReport:
         now = self._clock.monotonic()
         if now - self._last >= _EVERY_S:
             self._last = now
-            seen = (self._counters.records, self._counters.transactions, self._counters.open_records)
+            counters = self._counters
+            seen = (counters.records, counters.transactions, counters.open_records, self.held())
             if seen != self._seen or self._gauges_due(now):
                 self._seen = seen
                 self.progress()
@@ -251,6 +255,7 @@ class TaskReport:
             **counters.measures.report(now),
             **self._times.report(now),
             **self._report_gauges(now),
+            **({"held": held} if (held := self.held()) else {}),
             transactional_id=self._spec.transactional_id,
             producer_id=self._producer_id,
             epoch=self._epoch,

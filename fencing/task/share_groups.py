@@ -9,6 +9,7 @@ from ringfence.fencing.ids import TaskId, task_transactional_id
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
+from ringfence.fencing.share.held import Held
 from ringfence.fencing.share.ledger_tail import LedgerTail
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.source import ShareSource
@@ -16,6 +17,7 @@ from ringfence.fencing.task.boundaries import Boundaries, Boundary
 from ringfence.fencing.task.clients import fencing_connection, reading_connection
 from ringfence.fencing.task.offsets import TaskOffsets
 from ringfence.fencing.task.spec import TaskSpec
+from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 
 _RECORDS = 2000
 _SERVERS = "bootstrap.servers"
@@ -31,12 +33,14 @@ class ShareGroups:
         clock: Clock,
         slots: Callable[[], int],
         stopping: Callable[[], bool],
+        hurried: Callable[[], SweepRequestRecord | None],
     ) -> None:
         self._spec = spec
         self._boundaries = boundaries
         self._clock = clock
         self._slots = slots
         self._stopping = stopping
+        self._hurried = hurried
         self._source: ShareSource | None = None
         self._tail: LedgerTail | None = None
 
@@ -73,6 +77,7 @@ class ShareGroups:
             slots=self._slots,
             fence=self._fence,
             stopping=self._stopping,
+            hurried=self._hurried,
             clock=self._clock,
         )
         return self._source
@@ -97,6 +102,11 @@ class ShareGroups:
         ids = [task_transactional_id(spec.group_id, TaskId(spec.task.connector, slot)) for slot in slots]
         with Fencer(fencing_connection(spec)) as fencer:
             fencer.fence(ids, deadline)
+
+    @property
+    def held(self) -> Held:
+        """What the task holds right now. Any thread."""
+        return () if self._source is None else self._source.held
 
     def close(self) -> None:
         if self._source is not None:

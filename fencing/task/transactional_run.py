@@ -47,8 +47,14 @@ class TransactionalRun:
         )
         self.leftovers = TaskLeftovers(spec, runtime.clock, runtime.report.hanging_ended, runtime.require_current)
         self.share = ShareGroups(
-            spec, self._boundaries, runtime.clock, lambda: runtime.view.tasks, runtime.is_superseded
+            spec,
+            self._boundaries,
+            runtime.clock,
+            lambda: runtime.view.tasks,
+            runtime.is_superseded,
+            lambda: runtime.view.sweep_request,
         )
+        runtime.report.held = lambda: self.share.held
         self.offsets_topic = spec.topics.offsets
         """The effective one, as soon as it is known."""
         self.left_open = False

@@ -26,6 +26,7 @@ from ringfence.fencing.topics.config_records import LOGGER, connector_of, decode
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
 
 log = logging.getLogger(__name__)
@@ -110,6 +111,11 @@ class TaskView:
     def topics_reset(self) -> int:
         """The offset of the newest reset of the connector's active topics, -1 for none."""
         return self._state.topics_reset
+
+    @property
+    def sweep_request(self) -> SweepRequestRecord | None:
+        """What the share group's tasks shall look at now."""
+        return self._state.sweep_request
 
     @property
     def topic_access(self) -> TopicAccess:

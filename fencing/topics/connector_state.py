@@ -10,6 +10,7 @@ from ringfence.fencing.modes import Mode
 
 if TYPE_CHECKING:  # records that are kept as they are; what they change is defined here
     from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+    from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
     from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 
@@ -89,6 +90,8 @@ class ConnectorState:
     log_level: "ConnectorLevelRecord | None" = None
     topic_grant: "TopicGrantRecord | None" = None
     """The topics that it may write to; None: all but internal ones."""
+    sweep_request: "SweepRequestRecord | None" = None
+    """Offsets of its share group that its tasks shall look at now."""
     task_keys: int = 0
     """One more than the largest task number that has a task or placement record in the topic."""
 

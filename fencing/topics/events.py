@@ -12,7 +12,8 @@ and by type:
   records_skipped, errors_logged (both tolerated ones), dead_letters (records sent to the dead letter topic),
   commit_failures, last_error_ms; running_ms, paused_ms and life_ms (time in these states, and in all); and of the
   last half to whole minute {min, max, sum, count} of poll_ms and batch_records (non-empty polls), active_records
-  (in open transactions), commit_times_ms, commit_failed (0 or 1), transaction_records (of committed ones); every few
+  (in open transactions), commit_times_ms, commit_failed (0 or 1), transaction_records (of committed ones); held: of a
+  share group's records those that the task has at this moment, [[topic, partition, first, last]]; every few
   seconds gauges, which the plugin measures: [{name, value, unit, description, labels, limit, remedy}];
 - `task` (a change of a task's stage): task, generation, attempt, worker, stage, message;
 - `round` (the leader): generation, stage (`graceful stop`, `fencing`, `done`, `failed`, `cancelled`), tasks, fenced

@@ -17,6 +17,7 @@ from ringfence.dispatch import CommandResult, Refused
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import positions, topic_memory
+from ringfence.requests import commands, questions
 from ringfence.requests.questions import ListPlugins
 from tests.support.commands import command_named
 
@@ -215,3 +216,13 @@ def test_it_works_again_after_redis_was_away(tmp_path: Path, monkeypatch: pytest
             send("nobody listens", "c", {}, timeout=0.3)
     finally:
         server.kill()
+
+
+def test_every_question_and_command_is_known_to_the_workers() -> None:
+    """One that is left out of its list is refused by Celery, on a real platform only."""
+    for kinds, module, known in (
+        (questions.Question, questions, questions.QUESTIONS),
+        (commands.Command, commands, commands.COMMANDS),
+    ):
+        named = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, kinds)]
+        assert {each for each in named if "name" in vars(each)} == set(known)

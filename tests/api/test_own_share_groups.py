@@ -161,3 +161,31 @@ def test_what_cannot_be_meant_is_refused(client: Client, two: FakeLeader, body: 
 
 def test_a_group_that_is_not_there_is_a_404(client: Client, two: FakeLeader) -> None:
     assert client.get(f"{PATH}/no-such-group", headers=MASTER).status_code == 404
+
+
+def test_archived_records_are_told_and_processed_now_by_a_connector_that_runs(client: Client, two: FakeLeader) -> None:
+    give_ledger(two, "team-a", 60, [[70, 79], [95, 109]])
+    path = f"{PATH}/g-team-a/archived"
+    (told,) = client.get(path, headers=MASTER).json()["partitions"]
+    waiting = [[60, 69], [80, 94], [110, 114]]
+    assert told == {"topic": "t", "partition": 0, "archived": 12, "waiting": waiting}
+    dry = client.post(path, {**WHY, "dry_run": True}, content_type=JSON, headers=MASTER)
+    assert (dry.status_code, dry.json()["waiting"], dry.json()["refusal"]) == (200, 30, "")
+    assert not [one for one in two.asked if one[0] == "sweep_now"]
+    none = client.post(path, {**WHY, "topic": "other"}, content_type=JSON, headers=MASTER)
+    assert (none.status_code, none.json()["waiting"]) == (202, 0)
+    done = client.post(path, WHY, content_type=JSON, headers=MASTER)
+    assert (done.status_code, done.json()["waiting"]) == (202, 30)
+    _, connector, sent = next(one for one in reversed(two.asked) if one[0] == "sweep_now")
+    assert (connector, sent["places"]) == ("team-a", [["id-of-t", 0, *pair] for pair in waiting])
+    assert "30 offsets to be processed now" in entries("team-a")[-1].message
+    stop(client, "team-a")
+    refused = client.post(path, WHY, content_type=JSON, headers=MASTER)
+    assert refused.status_code == 409
+    assert "team-a is not running" in refused.json()["detail"]
+    foreign = client.post(f"{PATH}/payments/archived", WHY, content_type=JSON, headers=MASTER)
+    assert foreign.status_code == 409
+    assert "No connector reads" in foreign.json()["detail"]
+    viewer = bearer(account("eve", ("editor", "*")))
+    assert client.get(path, headers=viewer).status_code == 200
+    assert client.post(path, WHY, content_type=JSON, headers=viewer).status_code == 403

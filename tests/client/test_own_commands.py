@@ -314,3 +314,8 @@ def test_a_share_group_is_moved_after_its_numbers_were_told(two: FakeLeader, cap
     assert cli.main(change) == 0
     assert two.asked[-1][2]["act"]["settings"] == {"record.lock.duration.ms": None}
     assert cli.main(["share", "settings", "payments"]) == 0
+    capsys.readouterr()
+    assert cli.main(["share", "process", "payments", "--reason", "now", "--dry-run"]) == Exit.CONFLICT
+    shown = capsys.readouterr()
+    assert "0 offsets would be processed now" in shown.out
+    assert "No connector reads" in shown.err

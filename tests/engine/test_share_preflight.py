@@ -18,7 +18,8 @@ from kafka import KafkaAdminClient
 from ringfence.engine.preflight import share_checks
 from ringfence.engine.preflight.findings import Check, Result
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_ids
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.share_groups import ShareGroupMember
 from ringfence.fencing.kafka.share_member import ShareMember, alter_share_group
@@ -121,6 +122,10 @@ def test_exactly_the_permission_that_lacks_is_named(guarded: EmbeddedKafka) -> N
             return not lacking or (found[lacking].refuses and "Grant" in found[lacking].remedy)
 
         eventually(names_it, 20, lacking or "nothing lacks", pause=0.2)
+    # Who may not describe a topic does not hear that it is not there: the ledger would forget it (`deleted_topics`).
+    stranger = Connection(guarded.bootstrap, {**sasl, "sasl.username": USERS[-1], "sasl.password": USERS[-1]})
+    with pytest.raises(FencingError, match=r"(?i)authori"):
+        topic_ids(stranger, ["guarded-in"], Deadline.after(20))
 
 
 @pytest.mark.slow

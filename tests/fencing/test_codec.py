@@ -30,6 +30,7 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import Topic, TopicIds
 
@@ -37,6 +38,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 tasks = st.builds(TaskId, names, st.integers(0, 99))
 configs = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
 numbers = st.integers(0, 2**40)
+places = st.lists(st.tuples(st.text(), numbers, numbers, numbers)).map(tuple)
 records: st.SearchStrategy[ConfigRecord] = st.one_of(
     st.builds(ConnectorRecord, names, st.none() | configs),
     st.builds(DrainRecord, names, numbers.map(str), numbers) | st.builds(DrainRecord, names, st.none()),
@@ -59,6 +61,7 @@ records: st.SearchStrategy[ConfigRecord] = st.one_of(
     st.builds(ConnectorLevelRecord, names, st.text(), numbers),
     st.builds(TopicGrantRecord, names, st.none())
     | st.builds(TopicGrantRecord, names, st.lists(st.lists(st.text()).map(tuple)).map(tuple), st.text()),
+    st.builds(SweepRequestRecord, names, st.none()) | st.builds(SweepRequestRecord, names, places, numbers),
     st.builds(LoggerRecord, st.text(), st.none() | st.text()),
     st.builds(TopicIds, numbers, st.dictionaries(st.text(), st.builds(Topic, st.text(), st.text()))),
     st.builds(SessionKeyRecord, st.text(), st.text(), numbers),

@@ -19,6 +19,7 @@ from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.share import deleted_topics
 from ringfence.fencing.share.check import ClaimCheck
 from ringfence.fencing.share.ledger_records import START
 from ringfence.fencing.share.source import ShareSource
@@ -41,9 +42,12 @@ class Stalling(TransactionalProducer):
 
 
 class Slow(ShareGroupSourceTask):
-    """`slow.ms`: what each record costs; a value that ends with `kill.value` ends the process."""
+    """`slow.ms`: what each record costs; a value that ends with `kill.value` ends the process; `forget.ms`: when the
+    ledger forgets a deleted topic.
+    """
 
     def start(self, config: Mapping[str, str]) -> None:
+        deleted_topics.AFTER_S = float(config.get("forget.ms", "600000")) / 1000
         super().start(config)
         self._slow_s = float(config.get("slow.ms", "0")) / 1000
         self._kills = config.get("kill.value", "").encode()

@@ -96,6 +96,7 @@ class FakeLeader:
     plugins_away: bool = False
     java: list[tuple[str, bool]] = field(default_factory=list)
     """What was asked, and whether a Java plugin might be."""
+    share_partitions: int = 1
     busy: str = ""
     """The connector that keeps a preview from its source."""
 
@@ -301,7 +302,7 @@ class FakeLeader:
         blank = {"state": "Empty", "members": 0, "topics": ["t"], "partitions": 1, "lag": 20, "problem": ""}
         return {"worker_group": "g", "groups": [{**blank, "group": name} for name in SHARE_GROUPS]}
 
-    def share_group(self, group: str, act: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def share_group(self, group: str, act: Mapping[str, Any] | None = None, skip: int = 0) -> dict[str, Any]:
         self.asked.append(("share_group", group, {"act": act}))
         if self.refusal is not None:
             raise self.refusal
@@ -314,13 +315,23 @@ class FakeLeader:
             setting = {"name": "share.record.lock.duration.ms", "value": "30000", "own": False}
             known = {"worker_group": "g", "group": group, "state": "Stable" if members else "Empty", "epoch": 3}
             edges = {"first": 40, "stable": 120, "end": 120}
-            shown = {"members": members, "partitions": [{**place, **edges}], "settings": [setting]}
+            partitions = [{**place, **edges, "partition": number} for number in range(self.share_partitions)]
+            shown = {"members": members, "partitions": partitions, "settings": [setting]}
             strip = [[100, 104, "acknowledged", 1], [105, 106, "archived", 5], [107, 119, "available", 0]]
             state = {"topic": "t", "partition": 0, "whole": True, "start": 100, "end": 120, "cut": 0, "complete": 5}
-            return {**known, **shown, "states": [{**state, "strip": strip, "archived": strip[1:2]}]}
+            page = partitions[skip : skip + 20]
+            states = [
+                {**state, "partition": each["partition"], "strip": strip, "archived": strip[1:2]} for each in page
+            ]
+            return {**known, **shown, "states": states, "skip": skip}
         to = 40 if act.get("to") == "earliest" else 90
         move = {"topic": "t", "topic_id": "id-of-t", "partition": 0, "first": 40, "end": 120, "start": 100, "to": to}
         return {"worker_group": "g", "members": members, "moves": [{**move, "forgets": act["kind"] != "alter"}]}
+
+    def share_archived(self, group: str) -> dict[str, Any]:
+        """Two records were archived behind the start, and ten beyond it."""
+        place = {"topic": "t", "topic_id": "id-of-t", "partition": 0, "start": 102, "stable": 120}
+        return {"worker_group": "g", "places": [{**place, "archived": [[100, 101], [105, 114]]}], "left_out": 0}
 
     def share_timeline(self, group: str, topic: str, partition: int) -> dict[str, Any]:
         if self.refusal is not None:

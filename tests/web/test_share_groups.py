@@ -1,5 +1,6 @@
 """The pages about share groups: what they show, for whom, and while Kafka is away."""
 
+import json
 import re
 from typing import Any
 
@@ -11,9 +12,12 @@ from ringfence.dispatch import Refused
 from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.ranges import Ranges
 from ringfence.history.models import ShareGroupAnswer
-from ringfence.web.share_groups.strips import Piece, draw, of_ledger
+from ringfence.projection.models import Task
+from ringfence.web.share_groups.strips import Piece, draw, lay_over, of_ledger
+from tests.mirror.test_projection import project
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
+from tests.support.topics import Topic
 
 PART = {"HX-Request": "true"}
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
@@ -51,10 +55,81 @@ def test_a_group_shows_the_ledger_beside_what_the_broker_tells(queue: FakeLeader
     assert "Offsets 100 to 119: 5 acknowledged, 2 archived, 13 available" in page.content.decode()
     assert "Delivered as often as is allowed, and archived: 105 to 106" in shown
     assert "The ledger has them all as done." in shown
-    assert "the broker persists no locks" in shown
+    assert "It persists no locks" in shown
+    assert "known to our tasks only, and they hold none" in shown
     other = text(client.get("/ui/share-groups/payments"))
     assert "Ledger" not in other
     assert "The ledger has them" not in other
+
+
+def test_what_tasks_hold_is_shown_as_what_only_they_know(queue: FakeLeader, client: Client) -> None:
+    client.get("/ui/share-groups")
+    queue.start("team-a")
+    generation = Task.objects.get(connector="team-a").generation
+    held = [["t", 0, 112, 115], ["t", 0, 125, 129], ["t", 0, "x", 1], "nonsense"]
+    events = Topic()
+    events.event(
+        type="progress", connector="team-a", task=0, generation=generation, attempt=1, time_ms=9_000, held=held
+    )
+    project("events", events)
+    page = client.get("/ui/share-groups/g-team-a")
+    shown = page.content.decode()
+    strip = "Offsets 100 to 129: 5 acknowledged, 2 archived, 14 available, 9 acquired"
+    assert strip in shown, re.findall('Offsets [^<"]*', shown)
+    assert "112 to 115: acquired" in shown
+    assert "9 acquired (known to our tasks only)" in text(page)
+    assert "acquired, known to our tasks only" in text(page)
+    assert "known to our tasks only" not in text(client.get("/ui/share-groups/payments"))
+    # Those of a task that does not run any more say nothing.
+    Task.objects.filter(connector="team-a").update(state="UNASSIGNED")
+    assert "they hold none" in text(client.get("/ui/share-groups/g-team-a"))
+
+
+def test_many_partitions_are_shown_page_by_page_with_the_counts_of_all(queue: FakeLeader, client: Client) -> None:
+    queue.share_partitions = 45
+    client.get("/ui/share-groups")
+    first, last = (client.get(f"/ui/share-groups/payments?page={number}").content.decode() for number in (1, 3))
+    assert "Page 1 of 3" in " ".join(first.split())
+    assert ("t-19<" in first, "t-20<" in first) == (True, False)
+    assert ("t-39<" in last, "t-40<" in last, "t-44<" in last) == (False, True, True)
+    assert last.count("Offsets 100 to 119: 5 acknowledged, 2 archived, 13 available") >= 5
+    for shown in (first, last):
+        assert "Lag of all 45 partitions: 900." in " ".join(shown.split())
+
+
+def test_what_members_hold_is_laid_over_what_is_persisted() -> None:
+    pieces = [Piece(0, 9, "acknowledged", 1), Piece(10, 19, "available", 1)]
+    told = [
+        (one.first, one.last, one.state) for one in lay_over(pieces, Ranges([(5, 12), (15, 15), (18, 22), (25, 26)]))
+    ]
+    assert told == [
+        (0, 9, "acknowledged"),
+        (10, 12, "acquired"),
+        (13, 14, "available"),
+        (15, 15, "acquired"),
+        (16, 17, "available"),
+        (18, 19, "acquired"),
+        (20, 22, "acquired"),
+        (23, 24, "available"),
+        (25, 26, "acquired"),
+    ]
+    assert [(one.first, one.last) for one in lay_over([], Ranges([(7, 9)]))] == [(7, 9)]
+
+
+def test_archived_records_are_processed_now_from_the_console(queue: FakeLeader, client: Client) -> None:
+    client.get("/ui/share-groups")
+    shown = client.get("/ui/share-groups/g-team-a")
+    assert "/process/" not in shown.content.decode()  # 105 and 106 are done
+    address = "/console/share-groups/g-team-a/process/"
+    page = text(client.get(address))
+    # Of 100, 101 and 105 to 114 the ledger has all but 101 to 103 and 110 on; the group begins at 102.
+    assert re.search(r"6\D{1,40}offsets that are not done", page), page
+    done = client.post(address, {"reason": "now"})
+    assert "Asked for: 6 offsets" in text(done)
+    record = [one for one in queue.config.records if one.key == b"sweep-team-a"][-1]
+    assert json.loads(record.value or b"")["places"] == [["id-of-t", 0, 101, 101], ["id-of-t", 0, 110, 114]]
+    foreign = text(client.get("/console/share-groups/payments/process/"))
+    assert "No connector reads share group payments" in foreign
 
 
 def test_a_timeline_is_replayed_step_by_step(queue: FakeLeader, client: Client) -> None:
@@ -65,6 +140,10 @@ def test_a_timeline_is_replayed_step_by_step(queue: FakeLeader, client: Client) 
     assert "100 to 104: acknowledged, delivered 1 time" in text(newest)
     assert "Step 1 of 2" in text(first)
     assert "<html" not in first.content.decode()
+    for part in ("data-live", "data-own-query", "sse:changed"):
+        assert part in newest.content.decode()
+    assert "Follow the newest" in text(first)
+    assert "Follow the newest" not in text(newest)
     assert client.get("/ui/share-groups/payments/timeline?topic=t&partition=x").status_code == 404
 
 

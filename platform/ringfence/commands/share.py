@@ -35,6 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     forget.add_argument("--topic", required=True)
     _add_act(forget)
     _add_act(_group(actions.add("delete", _delete, "delete a group", output="table json yaml")))
+    about = "have a connector process now what its group delivers no more"
+    now = _group(actions.add("process", _process, about, output="table json yaml"))
+    now.add_argument("--topic", help="without one, all that the group has")
+    _add_act(now)
     change = _group(actions.add("set", _set, "change a group's settings", output="table json yaml"))
     change.add_argument("settings", nargs="+", metavar="NAME=VALUE", help="NAME= takes the broker's value again")
     add_reason(change)
@@ -165,6 +169,32 @@ def _delete(rest: Rest, args: argparse.Namespace) -> int:
         return rest.call("DELETE", _path(args.group), reason=args.reason, dry_run=str(dry_run).lower())
 
     return _act(args, "delete it", call)
+
+
+def _process(rest: Rest, args: argparse.Namespace) -> int:
+    body = {"reason": args.reason, **({"topic": args.topic} if args.topic else {})}
+    found = rest.call("POST", _path(args.group, "/archived"), {**body, "dry_run": True})
+    if args.dry_run or not args.yes:
+        _print_waiting(found, args.output)
+    if found["refusal"]:
+        raise ClientError(Exit.CONFLICT, found["refusal"])
+    if args.dry_run:
+        return 0
+    confirm(args.group, "have them processed now", args.yes)
+    _print_waiting(rest.call("POST", _path(args.group, "/archived"), body), args.output)
+    return 0
+
+
+def _print_waiting(found: Any, form: str) -> None:
+    if form != "table":
+        output.print_structured(found, form)
+        return
+    rows = [
+        (each["topic"], each["partition"], each["archived"], sum(last - first + 1 for first, last in each["waiting"]))
+        for each in found["partitions"]
+    ]
+    output.table(("TOPIC", "PARTITION", "ARCHIVED", "NOT DONE"), rows)
+    print(f"{found['waiting']} offsets {'would be' if found['dry_run'] else 'are'} processed now")
 
 
 def _act(args: argparse.Namespace, purpose: str, call: Any) -> int:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.share_groups import acts, last_seen
+from ringfence.api.share_groups import acts, archived, last_seen
 from ringfence.api.share_groups.acts import Foreseen
 from ringfence.api.share_groups.readers import Readers
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
@@ -131,6 +131,42 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
     return _act_page(request, name, {"kind": "delete"}, f"Delete share group {name}", "Delete it", says)
 
 
+@_CHANGES
+@_both
+def process(request: HttpRequest, name: str) -> HttpResponse:
+    """Have the connector's tasks process now what the group delivers no more."""
+    readers = _readers(request, name, offsets=False)
+    try:
+        found = archived.find(readers, name)
+    except Refused as refused:
+        raise Http404(refused.message) from refused
+    connector = _connector(readers, name)
+    says = [
+        f"Connector {connector or 'none'} has not done these offsets, and its share group delivers them no more. Its "
+        "sweep reads them when share.sweep.after.ms has passed; now it begins at once. A record that ends its process "
+        "goes the way that share.exhausted says."
+    ]
+    effects = [Impact(f"{found.waiting:,}", "offsets that are not done", "transaction markers among them")]
+    for one in [one for one in found.partitions if one.offsets][:_LISTED]:
+        count = f"{one.archived:,} archived"
+        effects.append(Impact(f"{one.offsets.size:,}", f"{one.topic}-{one.place.partition}", count))
+    sheet = ConfirmPage(
+        f"Process archived records of share group {name}",
+        "Process them now",
+        _page(name),
+        says,
+        effects,
+        connector=connector,
+        warnings=[found.refusal] if found.refusal else [],
+    )
+
+    def carry_out(values: dict[str, Any]) -> ActionResult:
+        asked = archived.process_now(request, readers, name, values["reason"])
+        return ActionResult(f"Asked for: {asked.waiting:,} offsets. The group's page shows what is left.")
+
+    return run(request, sheet, carry_out)
+
+
 class SettingForm(ReasonForm):
     """One setting and its value."""
 
@@ -166,5 +202,6 @@ urls = [
     path("share-groups/<name:name>/alter/", alter),
     path("share-groups/<name:name>/delete-offsets/", forget),
     path("share-groups/<name:name>/delete/", delete),
+    path("share-groups/<name:name>/process/", process),
     path("share-groups/<name:name>/settings/", configure),
 ]

@@ -134,8 +134,14 @@ def _describe_share_group(asked: questions.DescribeShareGroup, services: Service
         return share_groups.foresee(services.config, asked.group, asked.act, limit)
     found = share_groups.describe(services.config, asked.group, limit)
     often = share_state.delivery_limit_of({setting["name"]: setting["value"] for setting in found["settings"]})
-    states = share_state.find_states(services.config, asked.group, found["partitions"], often, limit)
-    return {**found, "states": states}
+    page = found["partitions"][asked.skip : asked.skip + share_state.MOST_PARTITIONS]
+    states = share_state.find_states(services.config, asked.group, page, often, limit)
+    return {**found, "states": states, "skip": asked.skip}
+
+
+@_answers(questions.FindArchived)
+def _find_archived(asked: questions.FindArchived, services: Services, limit: Deadline) -> object:
+    return share_state.find_archived(services.config, asked.group, limit)
 
 
 @_answers(questions.ShareTimeline)

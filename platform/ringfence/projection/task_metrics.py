@@ -1,6 +1,7 @@
 """The part of a task's progress report that only metrics show (`fencing.metrics`), kept as JSON beside the columns.
 
-`measures`: what the newest report said, and `poll_rate` (records a second that were polled). `totals`: counts since the
+`measures`: what the newest report said, and `poll_rate` (records a second that were polled); `held`: records of a
+share group that the task has, as of `held_ms`. `totals`: counts since the
 task was first seen; they go on over attempts, as a counter should. What plugins measure: `source_metrics`.
 """
 
@@ -8,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ringfence.fencing.share.held import MOST
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection import source_metrics
 from ringfence.projection.models import Task, pack
@@ -30,6 +32,17 @@ def _spread(value: object) -> dict[str, float]:
     return {name: _number(found.get(name)) for name in ("min", "max", "sum", "count")}
 
 
+def _read_held(value: object) -> list[list[object]]:
+    """Of a share group's records: topic, partition, first and last offset of each range that the task has."""
+    return [each for each in value[:MOST] if _is_range(each)] if isinstance(value, list) else []
+
+
+def _is_range(value: object) -> bool:
+    if not isinstance(value, list) or len(value) != 4 or not isinstance(value[0], str):
+        return False
+    return all(type(one) is int and 0 <= one < 2**63 for one in value[1:]) and value[2] <= value[3]
+
+
 def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: float, *, same: bool) -> None:
     """Set both from a report. `gained`: what other counters gained; `same`: it is the same attempt's as the last."""
     held: dict[str, Any] = json.loads(task.measures)
@@ -42,5 +55,6 @@ def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: floa
     now["poll_rate"] = more["polled"] / seconds if seconds > 0.05 else before.get("poll_rate", 0)
     now |= {name: _spread(report.get(name)) for name in SPREADS}
     now |= source_metrics.keep(held, report.get("gauges"), int(_number(report.get("time_ms"))))
+    now |= {"held": _read_held(report.get("held")), "held_ms": int(_number(report.get("time_ms")))}
     now["transactional_id"] = str(report.get("transactional_id") or "")
     task.measures, task.totals = pack(now), pack(totals)

@@ -245,6 +245,15 @@ class RetryRound(OnConnector[None]):
 
 
 @dataclass(frozen=True)
+class SweepNow(OnConnector[None]):
+    """Have the tasks of a connector look at offsets of its share group now: [topic id, partition, first, last] each."""
+
+    name = "sweep_now"
+    reason: str
+    places: Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True)
 class ActOnShareGroup(Command[Json]):
     """act: `kind` and what belongs to it (`engine.leader.share_group_acts`); owners: the connectors for which the
     sender has looked at the permissions.
@@ -265,7 +274,7 @@ class ActOnShareGroup(Command[Json]):
 COMMANDS: Final[tuple[type[Command[Any]], ...]] = (
     Ping, SetLogLevel, HandOver, DrainWorker, Create, Configure, Pause, Resume, Stop, Delete, Restart, RestartTask,
     ResetTopics, SetConnectorLogLevel, AlterOffsets, ResetOffsets, Fence, FenceNow, FenceId, EndHanging, RetryRound,
-    ActOnShareGroup,
+    ActOnShareGroup, SweepNow,
 )  # fmt: skip
 _BY_NAME: Final = {kind.name: kind for kind in COMMANDS}
 

@@ -161,13 +161,26 @@ class ListShareGroups(Question[Json]):
 
 @dataclass(frozen=True)
 class DescribeShareGroup(Question[Json]):
-    """One share group; with `act`, what that would do. Refused with 404 where it is not there."""
+    """One share group, with the state of the records in its partitions from number `skip` on; with `act`, what that
+    would do. Refused with 404 where it is not there.
+    """
 
     name = "share_group"
     seconds = 13.0
     early = _READ_EARLY
     group: str
     act: Mapping[str, object] | None = None
+    skip: int = 0
+
+
+@dataclass(frozen=True)
+class FindArchived(Question[Json]):
+    """Which records of a share group the broker has archived; see `engine.queries.share_state.find_archived`."""
+
+    name = "share_archived"
+    seconds = 13.0
+    early = _READ_EARLY
+    group: str
 
 
 @dataclass(frozen=True)
@@ -233,5 +246,5 @@ class StartProof(Question[Json]):
 QUESTIONS: Final[tuple[type[Question[Any]], ...]] = (
     ListPlugins, ConfigKeys, Validate, ReadOffsets, Preflight, Preview, TryTransforms, DescribeTransactions,
     FindHanging, ReadLastRecords, ListShareGroups, DescribeShareGroup,
-    ShareTimeline, ListDeadLetters, ReplayDeadLetters, StartProof,
+    ShareTimeline, FindArchived, ListDeadLetters, ReplayDeadLetters, StartProof,
 )  # fmt: skip

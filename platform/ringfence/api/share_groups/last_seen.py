@@ -32,9 +32,16 @@ def ask_for_list(timeout: float | None = None) -> dict[str, Any]:
     return _keep(LIST, dispatch.ask(ListShareGroups(), timeout))
 
 
-def ask_for_one(group: str, timeout: float | None = None) -> dict[str, Any]:
-    """One share group, now. Raises Refused, 404 where it is not there."""
-    return _keep(group, dispatch.ask(DescribeShareGroup(group), timeout))
+def ask_for_one(group: str, timeout: float | None = None, skip: int = 0) -> dict[str, Any]:
+    """One share group, now, with the records' states in the partitions from number `skip` on.
+
+    Raises Refused, 404 where it is not there.
+    """
+    return _keep(_key(group, skip), dispatch.ask(DescribeShareGroup(group, skip=skip), timeout))
+
+
+def _key(group: str, skip: int) -> str:
+    return f"{group}\n{skip}" if skip else group
 
 
 def look_at_list(timeout: float) -> Seen:
@@ -42,9 +49,9 @@ def look_at_list(timeout: float) -> Seen:
     return _look(LIST, lambda: ask_for_list(timeout))
 
 
-def look_at_one(group: str, timeout: float) -> Seen:
+def look_at_one(group: str, timeout: float, skip: int = 0) -> Seen:
     """The same for one. `status` 404: it is not there any more."""
-    return _look(group, lambda: ask_for_one(group, timeout))
+    return _look(_key(group, skip), lambda: ask_for_one(group, timeout, skip))
 
 
 def recall(key: str) -> Seen:

@@ -116,6 +116,37 @@ class ShareMovedShape(serializers.Serializer[Any]):
     partitions = ShareMovedPartitionShape(many=True)
 
 
+class ShareWaitingPartitionShape(serializers.Serializer[Any]):
+    """`archived`: records that were delivered as often as is allowed. `waiting`: offsets that the group delivers no
+    more and the connector's ledger has not done, [first, last] each; some may hold no record (transaction markers)."""
+
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+    archived = serializers.IntegerField()
+    waiting = serializers.ListField(child=serializers.ListField(child=serializers.IntegerField()))
+
+
+class ShareArchivedShape(serializers.Serializer[Any]):
+    """`waiting`: of all partitions; `refusal`: why they cannot be processed now, "" where they can. `left_out`:
+    partitions that were not looked at."""
+
+    group = serializers.CharField()
+    connectors = serializers.ListField(child=serializers.CharField())
+    dry_run = serializers.BooleanField()
+    refusal = serializers.CharField(allow_blank=True)
+    waiting = serializers.IntegerField()
+    left_out = serializers.IntegerField()
+    partitions = ShareWaitingPartitionShape(many=True)
+
+
+class ShareProcessShape(serializers.Serializer[Any]):
+    """Without `topic`: all topics of the group. `dry_run`: only tell what it would do."""
+
+    reason = serializers.CharField()
+    topic = serializers.CharField(required=False)
+    dry_run = serializers.BooleanField(required=False)
+
+
 class ShareAlterShape(serializers.Serializer[Any]):
     """`to`: "earliest", "latest", {"offset": n} or {"time_ms": n}. Without `topic`: all that the group has; without
     `partitions`: all of the topic. `dry_run`: only tell what it would do."""

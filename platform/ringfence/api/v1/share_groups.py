@@ -11,17 +11,20 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.share_groups import acts, last_seen
+from ringfence.api.share_groups import acts, archived, last_seen
 from ringfence.api.share_groups.acts import Counted, Foreseen
+from ringfence.api.share_groups.archived import Found
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, V1View, require_reason
 from ringfence.api.v1.share_group_shapes import (
     ShareAlterShape,
+    ShareArchivedShape,
     ShareConfigureShape,
     ShareGroupListShape,
     ShareGroupOffsetsShape,
     ShareGroupShape,
     ShareMovedShape,
+    ShareProcessShape,
     ShareSettingsShape,
 )
 from ringfence.fencing.share.group_moves import Wish
@@ -143,6 +146,41 @@ class ShareGroupOffsets(ShareGroupView):
         return self.move(name, {"kind": "delete_offsets", "topics": [_topic(asked.get("topic"))]}, _fields(asked))
 
 
+class ShareGroupArchived(ShareGroupView):
+    """What the group delivers no more. POST has the tasks of the connector that reads it process now what its ledger
+    has not done, or make dead letters of it as `share.exhausted` says: not when `share.sweep.after.ms` has passed."""
+
+    access = {"GET": somewhere(Verb.VIEW), "POST": somewhere(Verb.SHARE_GROUPS).writing()}
+    shape = ShareArchivedShape
+    takes = {"POST": ShareProcessShape}
+    answers = {"POST": ShareArchivedShape}
+
+    def get(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        found = archived.find(self._only_visible(name, self.find_readers(name)), name)
+        return Response(ShareArchivedShape(_serialize_archived(name, found, True)).data)
+
+    def _only_visible(self, name: str, readers: Readers) -> Readers:
+        """Without connectors that the caller may not see."""
+        visible = self.principal.filter_names(readers.of(name))
+        return Readers(readers.worker_group, {**readers.by_group, name: visible})
+
+    def post(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        fields = self.parse_fields("reason", "topic", "dry_run")
+        reason, dry_run = require_reason(fields), fields.get("dry_run", False)
+        if not isinstance(dry_run, bool):
+            raise bad_request("dry_run must be true or false.")
+        topic = _topic(fields["topic"]) if "topic" in fields else ""
+        readers = self.find_readers_to_act(name, offsets=False)
+        self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
+        if dry_run:
+            found = archived.find(readers, name).only(topic)
+        else:
+            found = archived.process_now(request._request, readers, name, reason, topic)
+        return Response(ShareArchivedShape(_serialize_archived(name, found, dry_run)).data, 200 if dry_run else 202)
+
+
 class ShareGroupSettings(ShareGroupView):
     """The group's settings. A connector sets those of its own group that its `share.*` settings name."""
 
@@ -179,6 +217,26 @@ def _serialize_moves(name: str, foreseen: Foreseen, dry_run: bool) -> dict[str, 
         "again": foreseen.again,
         "skipped": foreseen.skipped,
         "partitions": [_serialize_partition(one) for one in foreseen.moves],
+    }
+
+
+def _serialize_archived(name: str, found: Found, dry_run: bool) -> dict[str, Any]:
+    return {
+        "group": name,
+        "connectors": found.connectors,
+        "dry_run": dry_run,
+        "refusal": found.refusal,
+        "waiting": found.waiting,
+        "left_out": found.left_out,
+        "partitions": [
+            {
+                "topic": one.topic,
+                "partition": one.place.partition,
+                "archived": one.archived,
+                "waiting": one.offsets.pairs(),
+            }
+            for one in found.partitions
+        ],
     }
 
 

@@ -73,6 +73,7 @@ urlpatterns = [
     _route("api/v1/share-groups", share_groups.ShareGroups),
     _route("api/v1/share-groups/<name:name>", share_groups.ShareGroup),
     _route("api/v1/share-groups/<name:name>/offsets", share_groups.ShareGroupOffsets),
+    _route("api/v1/share-groups/<name:name>/archived", share_groups.ShareGroupArchived),
     _route("api/v1/share-groups/<name:name>/settings", share_groups.ShareGroupSettings),
     _route("api/v1/workers", workers.Workers),
     _route("api/v1/leader", workers.Leader),

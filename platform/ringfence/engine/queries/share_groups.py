@@ -91,7 +91,10 @@ def describe(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str, Any]
         "state": group.state,
         "epoch": group.epoch,
         "members": members_as_json(group),
-        "partitions": [_partition(one, edges.get((one.topic, one.partition))) for one in starts],
+        "partitions": [
+            _partition(one, edges.get((one.topic, one.partition)))
+            for one in sorted(starts, key=lambda one: (one.topic, one.partition))
+        ],
         "settings": [{"name": each.name, "value": each.value, "own": each.own} for each in settings],
     }
 

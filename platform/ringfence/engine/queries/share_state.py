@@ -18,6 +18,8 @@ from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 MOST_PARTITIONS: Final = 20
+MOST_ARCHIVED: Final = 500
+"""So many partitions are asked for archived records at once."""
 MOST_STEPS: Final = 200
 MOST_RANGES: Final = 150
 _SECONDS: Final = 4.0
@@ -26,8 +28,8 @@ _SECONDS: Final = 4.0
 def find_states(
     worker: WorkerConfig, name: str, partitions: Sequence[Mapping[str, Any]], delivery_limit: int, limit: Deadline
 ) -> list[dict[str, Any]]:
-    """Of the first partitions of a group, as `share_groups.describe` has them: strip and archived records."""
-    chosen = [each for each in partitions if each["topic_id"]][:MOST_PARTITIONS]
+    """Of some partitions of a group, as `share_groups.describe` has them: strip and archived records."""
+    chosen = [each for each in partitions if each["topic_id"]]
     keys = {_key(name, each): each for each in chosen}
     histories = _read(worker, name, list(keys), limit)
     return [
@@ -39,6 +41,24 @@ def find_states(
         }
         for key, each in keys.items()
     ]
+
+
+def find_archived(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str, Any]:
+    """Of each partition what the group delivers no more, whether it was processed or not: all before `start`, and the
+    ranges in `archived` that were delivered as often as is allowed. left_out: partitions beyond the first ones.
+    """
+    described = share_groups.describe(worker, name, limit)
+    often = delivery_limit_of({each["name"]: each["value"] for each in described["settings"]})
+    begun = [each for each in described["partitions"] if each["topic_id"] and each["start"] >= 0]
+    chosen = begun[:MOST_ARCHIVED]
+    histories = _read(worker, name, [_key(name, each) for each in chosen], limit)
+    places = []
+    for each in chosen:
+        state = _last(histories[_key(name, each)].entries)
+        archived = () if state is None else state.find_archived(often)
+        found = {key: each[key] for key in ("topic", "topic_id", "partition", "start", "stable")}
+        places.append({**found, "archived": [[one.first, one.last] for one in archived[:MOST_RANGES]]})
+    return {"worker_group": worker.group_id, "places": places, "left_out": len(begun) - len(chosen)}
 
 
 def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, limit: Deadline) -> dict[str, Any]:

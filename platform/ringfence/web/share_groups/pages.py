@@ -15,7 +15,7 @@ from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.dispatch import Refused
 from ringfence.requests.questions import ShareTimeline
 from ringfence.web.share_groups.strips import draw, name_offsets, read_pieces
-from ringfence.web.share_groups.views import list_rows, one, path_of
+from ringfence.web.share_groups.views import PAGE, list_rows, one, path_of
 from ringfence.web.views import is_fragment, with_token
 
 _SECONDS = 8.0
@@ -40,12 +40,13 @@ def share_groups(request: HttpRequest) -> HttpResponse:
 @require_safe
 @with_token
 def share_group(request: HttpRequest, name: str) -> HttpResponse:
-    """One group."""
+    """One group. `?page=`: of its partitions."""
     readers = _readers(request, name)
-    seen = last_seen.look_at_one(name, _SECONDS)
+    number = _page_of(request.GET.get("page", ""))
+    seen = last_seen.look_at_one(name, _SECONDS, (number - 1) * PAGE)
     if seen.status == 404 and not readers.of(name):
         raise Http404(seen.problem)
-    shown = {**one(readers, principal_of(request), name, seen), "section": "share-groups"}
+    shown = {**one(readers, principal_of(request), name, seen, number), "section": "share-groups"}
     template = "ringfence/share/group.html" if is_fragment(request) else "ringfence/share/group_page.html"
     return render(request, template, shown)
 
@@ -69,6 +70,10 @@ def timeline(request: HttpRequest, name: str) -> HttpResponse:
         shown |= {"problem": refused.message}
     template = "ringfence/share/timeline.html" if is_fragment(request) else "ringfence/share/timeline_page.html"
     return render(request, template, {**shown, "section": "share-groups"})
+
+
+def _page_of(text: str) -> int:
+    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
 
 
 def _readers(request: HttpRequest, name: str) -> Readers:

@@ -1,10 +1,11 @@
 """Offsets in their states as one line of colours, and the words for it. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ringfence.fencing.share.ledger_records import State
+from ringfence.fencing.share.ranges import Ranges
 
 WIDTH: Final = 1000
 _NAMED: Final = 10
@@ -98,6 +99,34 @@ def draw(pieces: Sequence[Piece]) -> Strip | None:
         counts[piece.word] = counts.get(piece.word, 0) + piece.size
     told = ", ".join(f"{count:,} {word}" for word, count in counts.items())
     return Strip(cells, f"Offsets {pieces[0].first:,} to {pieces[-1].last:,}: {told}")
+
+
+def lay_over(pieces: Sequence[Piece], held: Ranges) -> list[Piece]:
+    """The same with what members hold: the broker persists it as available, or beyond its end not at all."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if piece.state != "available":
+            found.append(piece)
+            continue
+        at = piece.first
+        for first, last in held:
+            if last < at or first > piece.last:
+                continue
+            if first > at:
+                found.append(replace(piece, first=at, last=first - 1))
+            found.append(Piece(max(first, at), min(last, piece.last), "acquired", piece.deliveries))
+            at = last + 1
+        if at <= piece.last:
+            found.append(replace(piece, first=at))
+    end = pieces[-1].last if pieces else -1
+    for first, last in held:
+        if last <= end:
+            continue
+        if pieces and first > end + 1:
+            found.append(Piece(end + 1, first - 1, "available"))
+        found.append(Piece(max(first, end + 1), last, "acquired"))
+        end = last
+    return found
 
 
 def of_ledger(state: State, most: int) -> tuple[list[Piece], int]:

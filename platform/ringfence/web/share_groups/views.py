@@ -5,17 +5,23 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from django.core.paginator import Paginator
+
 from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.api.share_groups import acts
+from ringfence.api.share_groups.archived import find_waiting
 from ringfence.api.share_groups.last_seen import Seen
 from ringfence.api.share_groups.readers import Readers
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger_records import State
-from ringfence.web.share_groups.strips import Piece, Strip, draw, name_offsets, of_ledger, read_pieces
+from ringfence.web.share_groups.held import HeldByTasks, find_held
+from ringfence.web.share_groups.strips import Piece, Strip, draw, lay_over, name_offsets, of_ledger, read_pieces
 from ringfence.web.state_badges import Badge, Severity
 
 _MOST_RANGES = 150
+PAGE = 20
+"""Partitions of one page: a worker reads the records' states of so many at once."""
 STATES = {
     "Stable": Badge("Stable", "circle-check", Severity.OK, "It has members."),
     "Empty": Badge("Empty", "circle-stop", Severity.REST, "Nobody is a member. Its offsets may be changed."),
@@ -78,8 +84,9 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLine:
-    """A partition as the broker tells. archived: ranges that were delivered too often; of a connector's group, those
-    that the ledger has not done yet are in `waiting`."""
+    """A partition as the broker tells. archived: ranges that were delivered too often. Of a connector's group, waiting:
+    offsets that are delivered no more, and that the ledger has not done yet; held: records that its tasks have now.
+    """
 
     topic: str
     partition: int
@@ -93,6 +100,7 @@ class BrokerLine:
     whole: bool
     archived: Sequence[Piece]
     waiting: int
+    held: int
     slug: str
 
     @property
@@ -115,17 +123,22 @@ def ledger_lines(ledger: Mapping[InputPartition, State], partitions: Sequence[Ma
     return lines
 
 
-def broker_lines(answer: Mapping[str, Any], ledger: Mapping[InputPartition, State], *, ours: bool) -> list[BrokerLine]:
-    """answer: of one group."""
+def broker_lines(
+    answer: Mapping[str, Any], ledger: Mapping[InputPartition, State], held: HeldByTasks, *, ours: bool
+) -> list[BrokerLine]:
+    """answer: of one group. The partitions of which it has the records' states are one page of all."""
     states = {(each["topic"], each["partition"]): each for each in answer.get("states", [])}
     lines: list[BrokerLine] = []
-    for each in answer["partitions"]:
+    skip = answer.get("skip", 0)
+    for each in answer["partitions"][skip : skip + PAGE]:
         state = states.get((each["topic"], each["partition"]))
         archived = read_pieces(state["archived"]) if state else []
         known = ledger.get(InputPartition(each["topic_id"], each["partition"]))
         waiting = 0
         if ours:
-            waiting = sum(_count_left(piece, known) for piece in archived)
+            ranges = [[piece.first, piece.last] for piece in archived]
+            waiting = find_waiting({**each, "archived": ranges}, known).size
+        taken = held.of(each["topic"], each["partition"])
         lines.append(
             BrokerLine(
                 each["topic"],
@@ -135,30 +148,46 @@ def broker_lines(answer: Mapping[str, Any], ledger: Mapping[InputPartition, Stat
                 each["end"],
                 each["lag"],
                 each["problem"],
-                draw(read_pieces(state["strip"])) if state else None,
+                draw(lay_over(read_pieces(state["strip"]) if state else [], taken)),
                 state["cut"] if state else 0,
                 state["whole"] if state else False,
                 archived,
                 waiting,
+                taken.size,
                 f"ranges-{len(lines)}",
             )
         )
     return lines
 
 
-def _count_left(piece: Piece, known: State | None) -> int:
-    if known is None:
-        return piece.size
-    missing = known.done.missing(max(piece.first, known.low), piece.last)
-    return sum(last - first + 1 for first, last in missing)
+def sum_lag(partitions: Sequence[Mapping[str, Any]]) -> int | None:
+    """The broker's count of all partitions; None where it tells of none."""
+    known = [each["lag"] for each in partitions if each["lag"] >= 0]
+    return sum(known) if known else None
 
 
-def one(readers: Readers, who: Principal, group: str, seen: Seen) -> dict[str, Any]:
-    """What the page of one group shows. The ledger comes from the database, also while Kafka is away."""
+def sum_left(lines: Sequence[LedgerLine]) -> int | None:
+    """The ledger's count; None where the ends of the partitions are not known."""
+    known = [line.left for line in lines if line.left is not None]
+    return sum(known) if known else None
+
+
+def one(readers: Readers, who: Principal, group: str, seen: Seen, number: int) -> dict[str, Any]:
+    """What a page of one group shows. The ledger comes from the database, also while Kafka is away."""
     connectors = who.filter_names(readers.of(group))
     ledger = acts.ledger_of(connectors)
     answer = seen.answer or {}
+    partitions = answer.get("partitions", [])
+    lines = ledger_lines(ledger, partitions) if connectors else []
+    held = find_held(connectors)
+    page = Paginator(range(max(len(partitions), len(lines))), PAGE).get_page(number)
+    skip = (page.number - 1) * PAGE
     return {
+        "page": page,
+        "held": held,
+        "lag": sum_lag(partitions),
+        "left": sum_left(lines),
+        "count": len(partitions),
         "group": group,
         "path": path_of(group),
         "seen": seen,
@@ -166,8 +195,8 @@ def one(readers: Readers, who: Principal, group: str, seen: Seen) -> dict[str, A
         "ours": bool(readers.of(group)),
         "look": look_of(answer.get("state", "")),
         "answer": answer,
-        "ledger": ledger_lines(ledger, answer.get("partitions", [])) if connectors else [],
-        "partitions": broker_lines(answer, ledger, ours=bool(connectors)) if answer else [],
+        "ledger": lines[skip : skip + PAGE],
+        "partitions": broker_lines(answer, ledger, held, ours=bool(connectors)) if answer else [],
         "may": readers.verbs_on(who, group),
-        "topics": sorted({each["topic"] for each in answer.get("partitions", [])}),
+        "topics": sorted({each["topic"] for each in partitions}),
     }

@@ -2,12 +2,24 @@
 
 from collections.abc import Callable
 
-from ringfence.engine.leader.commands.command import LeaderCommand, Offsets, Outcome, carries_out
+from ringfence.engine.leader import plans
+from ringfence.engine.leader.commands.command import LeaderCommand, Offsets, Outcome, WritingCommand, carries_out
+from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.share_group_acts import Changes, ShareGroupAct
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import SourceOffset
 from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.requests import commands
+
+
+@carries_out(commands.SweepNow)
+class SweepNow(WritingCommand[commands.SweepNow]):
+    def plan(self) -> Plan:
+        asked = {"places": [list(place) for place in self.request.places], "time_ms": self.leader.now_ms()}
+        record = SweepRequestRecord.parse("", self.name, asked)
+        assert record is not None
+        return plans.request_sweep(record)
 
 
 @carries_out(commands.ActOnShareGroup)

@@ -1,0 +1,22 @@
+"""What one task holds of its share group's records at this moment. The broker tells nobody; only the members know."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ringfence.fencing.share.ranges import Ranges
+from ringfence.fencing.share.records import ShareRecord
+
+MOST: Final = 200
+"""So many ranges are told."""
+
+Held = tuple[tuple[str, int, int, int], ...]
+"""Topic, partition, first and last offset of each range."""
+
+
+def find_held(records: Iterable[ShareRecord]) -> Held:
+    """Of these records those that the broker has locked."""
+    found: dict[tuple[str, int], Ranges] = {}
+    for record in records:
+        if record.message is not None:
+            found.setdefault((record.topic, record.partition), Ranges()).add(record.offset, record.offset)
+    return tuple((*place, *pair) for place, ranges in sorted(found.items()) for pair in ranges)[:MOST]

@@ -1,0 +1,105 @@
+"""Records that a connector's share group delivers no more, and that its ledger has not done: processed now, if asked.
+
+The sweep reads them in any case, once `share.sweep.after.ms` has passed. Asking for it saves the time, and decides
+nothing: the tasks go to the ledger first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.http import HttpRequest
+
+from ringfence import dispatch
+from ringfence.access.authorise import principal_of
+from ringfence.api.share_groups.acts import ledger_of
+from ringfence.api.share_groups.readers import Readers
+from ringfence.audit.trail import note
+from ringfence.dispatch import Refused
+from ringfence.fencing.offsets.ledger_keys import InputPartition
+from ringfence.fencing.share.ledger_records import State
+from ringfence.fencing.share.ranges import Ranges
+from ringfence.fencing.topics.sweep_requests import MOST
+from ringfence.projection.models import Connector
+from ringfence.requests.commands import SweepNow
+from ringfence.requests.questions import FindArchived
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One partition. archived: how many records were delivered as often as is allowed; offsets: what is not done of all
+    that the group delivers no more. Some of these may hold no record (transaction markers).
+    """
+
+    place: InputPartition
+    topic: str
+    archived: int
+    offsets: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """refusal: why nothing can be asked for now, "" where it can. left_out: partitions that were not looked at."""
+
+    connectors: Sequence[str]
+    partitions: Sequence[Waiting]
+    refusal: str
+    left_out: int
+
+    @property
+    def waiting(self) -> int:
+        return sum(one.offsets.size for one in self.partitions)
+
+    def only(self, topic: str) -> "Found":
+        """Of one topic; "" for all."""
+        return replace(self, partitions=[one for one in self.partitions if not topic or one.topic == topic])
+
+
+def find_waiting(place: Mapping[str, Any], known: State | None) -> Ranges:
+    """Of one partition: `start`, `stable` and `archived` as the broker tells, and the ledger's state."""
+    if known is None:
+        return Ranges()
+    left = Ranges()
+    for first, last in ([known.low, place["start"] - 1], *place["archived"]):
+        left.update(Ranges(known.done.missing(max(first, known.low), min(last, place["stable"] - 1))))
+    return left
+
+
+def find(readers: Readers, group: str) -> Found:
+    """Changes nothing. Raises Refused."""
+    connectors = readers.of(group)
+    told = dispatch.ask(FindArchived(group))
+    ledger = ledger_of(connectors)
+    partitions = []
+    for each in told["places"]:
+        place = InputPartition(each["topic_id"], each["partition"])
+        archived = sum(last - first + 1 for first, last in each["archived"])
+        partitions.append(Waiting(place, each["topic"], archived, find_waiting(each, ledger.get(place))))
+    return Found(connectors, partitions, _refusal(group, connectors), int(told["left_out"]))
+
+
+def _refusal(group: str, connectors: Sequence[str]) -> str:
+    if not connectors:
+        return (
+            f"No connector reads share group {group}: who processes its records is not known here. To have them "
+            "delivered again, alter the group's offsets."
+        )
+    if len(connectors) > 1:
+        return f"The connectors {', '.join(connectors)} read this group, which is for one: give each its own."
+    row = Connector.objects.filter(name=connectors[0], known=True).first()
+    if row is None or row.target != "RUNNING":
+        return f"Connector {connectors[0]} is not running. Resume it first; then its sweep reads them in any case."
+    return ""
+
+
+def process_now(request: HttpRequest, readers: Readers, group: str, reason: str, topic: str = "") -> Found:
+    """Ask the connector's tasks; returns what was asked for. topic: "" for all. Raises Refused."""
+    found = find(readers, group)
+    if found.refusal:
+        raise Refused(409, found.refusal)
+    asked = found.only(topic)
+    places = [[*one.place, first, last] for one in asked.partitions for first, last in one.offsets][:MOST]
+    if places:
+        dispatch.command(SweepNow(found.connectors[0], reason, places), user=principal_of(request).name)
+    note(request, f"{reason}. Share group {group}: {asked.waiting} offsets to be processed now")
+    return asked
