@@ -1,7 +1,6 @@
-"""Plans that wait for the leader's thread: in order, and one that could not be written yet before all others."""
+"""Plans that wait for the leader's thread, in order."""
 
 import queue
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -32,37 +31,25 @@ class Jobs:
     """Filled by any thread, emptied by the leader's."""
 
     def __init__(self) -> None:
-        self._new: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._again: deque[Job] = deque()
-
-    @property
-    def waiting(self) -> bool:
-        """Whether one is there that was tried already."""
-        return bool(self._again)
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
 
     def put(self, job: Job) -> None:
-        self._new.put(job)
+        self._jobs.put(job)
 
     def wake(self) -> None:
         """End a `next` that waits."""
-        self._new.put(None)
-
-    def again(self, job: Job) -> None:
-        """It could not be written yet; it comes before all others. Only the leader's thread may say so."""
-        self._again.append(job)
+        self._jobs.put(None)
 
     def next(self, seconds: float) -> Job | None:
         """The next one; None where none comes within `seconds`, or where somebody woke the leader."""
-        if self._again:
-            return self._again.popleft()
         try:
-            return self._new.get(timeout=seconds)
+            return self._jobs.get(timeout=seconds)
         except queue.Empty:
             return None
 
     def refuse(self, refusal: Callable[[], Refused]) -> None:
         """Answer all that wait."""
-        while self._again or not self._new.empty():
-            job = self._again.popleft() if self._again else self._new.get_nowait()
+        while not self._jobs.empty():
+            job = self._jobs.get_nowait()
             if job is not None:
                 job.result.set_exception(refusal())

@@ -55,7 +55,6 @@ _MEMBERS_SECONDS = 0.5
 _AGAIN_SECONDS = 5.0
 _RELOAD_SECONDS = 60.0
 _CLAIM_SECONDS = 10.0
-_AGAIN_POLL_SECONDS = 0.3
 _TURNING_SECONDS = 30.0
 _RELOADED = "A file that its configuration refers to was changed (config.action.reload)"
 
@@ -211,7 +210,7 @@ class Leader:
         assert self._seat is not None
         self._turned_at = time.monotonic()
         try:
-            self._seat.poll(_AGAIN_POLL_SECONDS if self._jobs.waiting else 0)
+            self._seat.poll(0)
             self._status.poll()
             self._lead()
             self._work()
