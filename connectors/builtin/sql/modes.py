@@ -245,12 +245,18 @@ def find_column(table: sa.Table, parsed: ParsedConfig, setting: str) -> "sa.Colu
     column = table.columns.get(name)
     if column is None:
         raise ConnectorError(f"{setting}: the table {table.name} has no column {name or '(none is set)'}.")
-    if column.nullable and parsed.boolean(names.NON_NULL):
+    if _may_be_null(column) and parsed.boolean(names.NON_NULL):
         raise ConnectorError(
             f"{setting}: the column {name} of {table.name} may be null, and rows with a null there would never be "
             f"read. Declare it NOT NULL, or set {names.NON_NULL}=false."
         )
     return column
+
+
+def _may_be_null(column: "sa.Column[Any]") -> bool:
+    """SQLite reports INTEGER PRIMARY KEY as nullable, although that is the row's number."""
+    alone = column.primary_key and len(column.table.primary_key.columns) == 1
+    return bool(column.nullable) and not (alone and isinstance(column.type, sa.Integer))
 
 
 def number_in(offset: SourceOffset) -> int:
