@@ -162,6 +162,13 @@ def topic_ids(connection: Connection, names: Sequence[str], deadline: Deadline) 
     return found
 
 
+def topic_names(connection: Connection, prefix: str, deadline: Deadline) -> list[str]:
+    """The topics whose names begin like this, sorted."""
+    with _asking(connection, "listing topics") as client:
+        found = client.list_topics(timeout=max(0.5, deadline.slice(10.0))).topics
+    return sorted(name for name in found if name.startswith(prefix))
+
+
 def delete_topics(connection: Connection, names: Sequence[str], deadline: Deadline) -> None:
     """Delete topics; one that does not exist counts as deleted."""
     client = _admin(connection)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.record_counts import RecordCounts
@@ -19,20 +18,11 @@ from ringfence.fencing.records.record_path import Convert
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.config_records import (
-    CommitRecord,
-    ConfigRecord,
-    ConnectorRecord,
-    PlacementRecord,
-    TaskCountRecord,
-    TaskRecord,
-    encode,
-)
 from ringfence.fencing.topics.connector_state import Placement
-from ringfence.fencing.topics.names import Topics
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.testing.control import ConfigTopic
 from tests.support.waiting import eventually
 
 PARTITION = {"source": "numbers"}
@@ -116,50 +106,22 @@ class Plain:
         return [(name, value if isinstance(value, bytes) else None) for name, value in headers]
 
 
-class Stage:
-    """Topics of its own, a leader's pen, and attempts that run on threads."""
+class Stage(ConfigTopic):
+    """A connector with one task and a topic for its data, and attempts that run on threads."""
 
     def __init__(self, connection: Connection, name: str) -> None:
-        self.connection = connection
-        self.group = f"{name}-group"
-        self.topics = Topics(f"{name}-config", f"{name}-offsets", f"{name}-status", f"{name}-events")
+        super().__init__(connection, name, "numbers")
         self.data = f"{name}-data"
-        self.connector = ConnectorName("numbers")
         self.task = TaskId(self.connector, 0)
-        wanted = [self.topics.config, self.topics.status, self.topics.events, self.data]
-        create_topics(connection, [*map(TopicSpec, wanted), TopicSpec(self.topics.offsets, 3)], Deadline.after(30))
-        self._pen = TransactionalProducer(connection, f"{name}-leader")
-        self._pen.init(Deadline.after(30))
-        self.end = 0
-        self.generation = Generation(-1)
+        create_topics(connection, [TopicSpec(self.data)], Deadline.after(30))
         self.attempts: list[Attempt] = []
 
-    def write(self, *records: ConfigRecord) -> None:
-        """One leader transaction; offsets are counted, since nobody else writes here."""
-        self._pen.begin()
-        for record in records:
-            key, value = encode(record)
-            self._pen.produce(self.topics.config, value, key)
-        self._pen.commit(Deadline.after(30))
-        assert not self._pen.spent
-        self.end += len(records) + 1  # and the marker
-
     def configure(self, config: Mapping[str, str]) -> None:
-        """A connector with one task: a new generation, not fenced yet."""
-        self.generation = Generation(self.end + 2)
-        self.write(
-            ConnectorRecord(self.connector, config), TaskRecord(self.task, config), CommitRecord(self.connector, 1)
-        )
-
-    def count(self) -> None:
-        """The count record that ends the generation's round."""
-        self.write(TaskCountRecord(self.connector, 1, self.generation))
+        """A new generation of one task, not fenced yet."""
+        self.write_generation(config, [config])
 
     def place(self, attempt: int) -> Placement:
-        placement = Placement(WorkerId("w"), Incarnation("i"), attempt, self.generation)
-        record = PlacementRecord(self.task, placement.worker, placement.incarnation, attempt, self.generation)
-        self.write(record)
-        return placement
+        return self.place_task(self.task, attempt)
 
     def start(
         self,
@@ -185,7 +147,7 @@ class Stage:
         for attempt in self.attempts:
             attempt.run.end()
             attempt.thread.join(30)
-        self._pen.close()
+        super().close()
 
     def visible(self) -> list[int]:
         """What a read_committed reader sees now."""

@@ -30,9 +30,9 @@ class Idling(Stage):
     """Its leader, too, would be forgotten between two writes."""
 
     def write(self, *records: ConfigRecord) -> None:
-        self._pen.close()
-        self._pen = TransactionalProducer(self.connection, self._pen.transactional_id)
-        self._pen.init(Deadline.after(30))
+        self.producer.close()
+        self.producer = TransactionalProducer(self.connection, self.producer.transactional_id)
+        self.producer.init(Deadline.after(30))
         super().write(*records)
 
 

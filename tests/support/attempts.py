@@ -1,22 +1,17 @@
 """Attempts of connectors under the real kernel, in processes that may be killed."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 import psutil
 
 from ringfence.fencing.task.spec import TaskSpec
+from ringfence.testing.attempt import AttemptProcess
 from tests.guarantees.stage import Stage
 from tests.support.waiting import eventually
 
 
-class Attempt:
+class Attempt(AttemptProcess):
     """A task in a Python process of its own."""
 
     def __init__(
@@ -39,41 +34,7 @@ class Attempt:
             {**config, "task.class": task_class},
             settings,
         )
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the attempt
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.guarantees.attempt_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        assert self._process.stdin is not None
-        self._process.stdin.write(spec.dumps() + "\n")
-        self._process.stdin.flush()
-
-    @property
-    def log(self) -> str:
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> dict[str, Any]:
-        os.kill(self._process.pid, signal.SIGTERM)
-        return self.outcome()
-
-    def outcome(self, seconds: float = 60) -> dict[str, Any]:
-        out, _ = self._process.communicate(timeout=seconds)
-        found: dict[str, Any] = json.loads(out)
-        return found
-
-    def close(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        self._errors.close()
+        super().__init__(spec)
 
 
 class JavaAttempt(Attempt):

@@ -1,7 +1,9 @@
-"""`ringfence plugins`: over REST only, but for `install`, which fills a folder of this machine."""
+"""`ringfence plugins`: over REST, but for `install` and what authors need, which happen on this machine."""
 
 import argparse
+import importlib
 from pathlib import Path
+from typing import Any
 
 from ringfence.client import output
 from ringfence.client.arguments import Actions, run
@@ -20,6 +22,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fetching.add_argument(
         "--into", type=Path, required=True, metavar="DIR", help="a folder that the workers' plugin.path names"
     )
+    creating = actions.add("new", _create, "create a package for a connector of your own")
+    creating.add_argument("plugin", metavar="NAME")
+    creating.add_argument("--into", type=Path, default=Path(), metavar="DIR", help="default: the current folder")
+    watching = actions.add("dev", _watch, "try a connector that you write: its errors or first records, on each save")
+    watching.add_argument("folder", type=Path, nargs="?", default=Path(), help="default: the current folder")
+    watching.add_argument(
+        "--config", type=Path, default=Path("example.json"), metavar="FILE", help="default: example.json in the folder"
+    )
+    watching.add_argument("--once", action="store_true", help="do not wait for changes; exit code 1 if it is wrong")
+    verifying = actions.add("verify", _verify, "check that a connector is exactly once: the compatibility suite")
+    verifying.add_argument("folder", type=Path, nargs="?", default=Path(), help="default: the current folder")
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
@@ -37,6 +50,26 @@ def _install(_rest: Rest, args: argparse.Namespace) -> int:
 
     print(install(parse(args.coordinate), args.into.absolute()))
     return 0
+
+
+def _create(_rest: Rest, args: argparse.Namespace) -> int:
+    folder = _load("scaffold").create_package(args.plugin, args.into)
+    print(f"{folder} is ready. Try it, test it, and install it where the workers run:")
+    print(f"  cd {folder}\n  ringfence plugins dev\n  pytest\n  ringfence plugins verify\n  pip install .")
+    return 0
+
+
+def _watch(_rest: Rest, args: argparse.Namespace) -> int:
+    return int(_load("development").watch(args.folder, args.config, once=args.once))
+
+
+def _verify(_rest: Rest, args: argparse.Namespace) -> int:
+    return int(_load("development").verify(args.folder))
+
+
+def _load(module: str) -> Any:
+    """For authors only: it loads the kernel and a Kafka client, which the commands over REST do without."""
+    return importlib.import_module(f"ringfence.testing.{module}")
 
 
 def _get(rest: Rest, args: argparse.Namespace) -> int:

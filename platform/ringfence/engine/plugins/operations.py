@@ -9,6 +9,7 @@ from typing import Final, cast
 from ringfence.connectors import files
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.compatibility import read_report
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java.files import find_refused_files
@@ -42,6 +43,7 @@ class Operations:
                     "version": plugin.version,
                     "names": sorted(plugin.names),
                     "documentation": documentation_of(plugin.cls),
+                    "exactly_once_report": _summary(plugin.cls),
                 }
                 for plugin in self._registry.plugins
             ],
@@ -232,6 +234,12 @@ class Operations:
                 everything = Redactor(config, None)
                 return lambda text: everything(resolved.hide(text))
         return self._instances.redactor(str(name)) if name else str
+
+
+def _summary(cls: type) -> dict[str, object] | None:
+    """Of the compatibility suite's report, where it counts for the installed code and nothing failed."""
+    report = read_report(cls)
+    return report.summary() if report is not None and report.passed else None
 
 
 _READY_BYTES: Final = dict.fromkeys(("key.converter", "value.converter"), "ByteArrayConverter")

@@ -1,0 +1,105 @@
+"""What the compatibility suite found about a connector: a file beside its code, which counts for that code only."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
+
+FILE: Final = "exactly_once_report.json"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """result: passed, failed or skipped; reason: why it did not pass, for people."""
+
+    check: str
+    result: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompatibilityReport:
+    """suite: its version; digest: of the code that was checked; day: ISO 8601."""
+
+    connector: str
+    version: str
+    suite: int
+    digest: str
+    day: str
+    results: Sequence[CheckResult]
+
+    @property
+    def passed(self) -> bool:
+        """No check failed, and at least one passed."""
+        found = {each.result for each in self.results}
+        return "passed" in found and "failed" not in found
+
+    def summary(self) -> dict[str, object]:
+        """For pages and the API: `{"suite", "day", "passed", "skipped"}`, the last two are the checks' names."""
+        return {
+            "suite": self.suite,
+            "day": self.day,
+            "passed": [each.check for each in self.results if each.result == "passed"],
+            "skipped": [each.check for each in self.results if each.result == "skipped"],
+        }
+
+
+def write_report(cls: type, report: CompatibilityReport) -> Path:
+    """Into the connector's folder; reports about other connectors there stay."""
+    path = _folder(cls) / FILE
+    kept = _load(path)
+    kept[report.connector] = {
+        "version": report.version,
+        "suite": report.suite,
+        "digest": report.digest,
+        "day": report.day,
+        "results": [{"check": each.check, "result": each.result, "reason": each.reason} for each in report.results],
+    }
+    path.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+    return path
+
+
+def read_report(cls: type) -> CompatibilityReport | None:
+    """The report about exactly this code; None where there is none, or the code has changed since."""
+    try:
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        found = _load(_folder(cls) / FILE).get(name)
+        if found is None or found["digest"] != source_digest(cls):
+            return None
+        results = cast("list[dict[str, str]]", found["results"])
+        return CompatibilityReport(
+            name,
+            str(found["version"]),
+            int(str(found["suite"])),
+            str(found["digest"]),
+            str(found["day"]),
+            tuple(CheckResult(each["check"], each["result"], each["reason"]) for each in results),
+        )
+    except (OSError, TypeError, KeyError, ValueError):  # no file of its own, or not one that we have written
+        return None
+
+
+def source_digest(cls: type) -> str:
+    """SHA-256 of the Python files in the connector's folder, or of its module alone where that is in no package."""
+    module = Path(inspect.getfile(cls))
+    inside = "." in cls.__module__
+    hashed = hashlib.sha256()
+    for path in sorted(module.parent.rglob("*.py")) if inside else [module]:
+        hashed.update(f"{path.relative_to(module.parent).as_posix()}\0".encode())
+        hashed.update(hashlib.sha256(path.read_bytes()).digest())
+    return hashed.hexdigest()
+
+
+def _folder(cls: type) -> Path:
+    return Path(inspect.getfile(cls)).parent
+
+
+def _load(path: Path) -> dict[str, Mapping[str, object]]:
+    try:
+        found: object = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,30 @@
+"""A broker for checks: one that runs already, or one of our own for as long as it is needed."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.process import free_port
+
+BOOTSTRAP: Final = "RINGFENCE_TEST_BOOTSTRAP"
+"""The environment variable that names a running broker, host:port. Topics are created there and stay."""
+
+
+@contextmanager
+def running_broker() -> Iterator[str]:
+    """`bootstrap.servers`. Raises LocalError where the broker does not start."""
+    given = os.environ.get(BOOTSTRAP)
+    if given:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="ringfence-testing-") as root:
+        kafka = EmbeddedKafka(Path(root) / "kafka", free_port(), Path(root) / "kafka.log")
+        kafka.start()
+        try:
+            yield kafka.bootstrap
+        finally:
+            kafka.kill()  # nobody reads its data again

@@ -1,0 +1,33 @@
+"""Tasks that are killed in the middle of their transactions."""
+
+from ringfence.testing.checks.trial import Trial, part_of
+from ringfence.testing.outcome import require
+
+_KILLS = 4
+_HINT = (
+    "A task that starts must continue from `context.offset_reader`, and nothing may be taken from the source for good "
+    "before `commit`."
+)
+
+
+def survives_kills(trial: Trial) -> None:
+    """Four kills, with more records added before each; at least one must meet a transaction that is open."""
+    count, met = trial.scenario_class.records, 0
+    with trial.connector(open_longer=True) as running:
+        for number in range(_KILLS):
+            running.add(part_of(count, 1 / (_KILLS + 1)))
+            running.run.start(trial.scenario_class.tasks)
+            if number % 2:
+                running.wait_for(part_of(count, number / (_KILLS + 1)))
+            met += running.wait_for_open_transaction()
+            running.run.kill()
+        running.add(part_of(count, 1 / (_KILLS + 1)))
+        running.run.start(trial.scenario_class.tasks)
+        running.wait_for(len(running.expected))
+        running.stop()
+        running.require_each_once(_HINT)
+    require(
+        met,
+        f"No kill met an open transaction, so this says little: let the scenario add more than {count} records "
+        "(`records`), or let `poll` return fewer at once.",
+    )

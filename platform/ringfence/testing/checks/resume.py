@@ -1,0 +1,64 @@
+"""A task that starts from the source offset of any record delivers what comes after it, and nothing else. In memory."""
+
+from collections.abc import Mapping, Sequence
+
+from ringfence.connectors.api import SourceRecord
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
+from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY
+from ringfence.connectors.plugins import class_path
+from ringfence.testing.checks.trial import Trial
+from ringfence.testing.in_memory import committed_after, read
+from ringfence.testing.instance import ask_task_configs
+from ringfence.testing.outcome import CheckFailed, CheckSkipped, compare, require
+
+_RECORDS = 60
+_CUTS = 12
+_HINT = (
+    "The offset of a record must say where to continue after it, and `start` must read the position from "
+    "`context.offset_reader` only: not from memory, a file or the clock."
+)
+
+
+def resumes_after_each_record(trial: Trial) -> None:
+    """For each task: read all, then again from the offsets after some of the records."""
+    with trial.scenario() as scenario:
+        config = dict(scenario.config())
+        if config.get(TRANSACTION_BOUNDARY, "").strip().lower() == "connector":
+            raise CheckSkipped("The connector defines its transactions: offsets inside of them are never committed.")
+        scenario.add(_RECORDS)
+        cls, tasks = scenario.connector, scenario.tasks
+        config |= {"name": scenario.topic, CONNECTOR_CLASS: class_path(cls), TASKS_MAX: str(tasks)}
+        total = sum(_check_task(trial, {**config, **each}) for each in ask_task_configs(cls, config, tasks))
+        require(total, f"No task returned a record within ten seconds, although the scenario added {_RECORDS}.")
+
+
+def _check_task(trial: Trial, config: Mapping[str, str]) -> int:
+    task_class = trial.scenario_class.connector.task_class()
+    everything = read(task_class, config, limit=_RECORDS * 10)
+    for record in everything:
+        _require_json(record)
+    step = max(1, len(everything) // _CUTS)
+    for cut in range(1, len(everything) + 1, step):
+        wanted = everything[cut:]
+        offsets = committed_after(everything[:cut])
+        rest = read(task_class, config, offsets, limit=len(wanted) + 10, seconds=10 if wanted else 0.5)
+        hint = f"They were read after the offsets of {cut} of {len(everything)} records. {_HINT}"
+        compare(_describe(wanted), _describe(rest), hint)
+    return len(everything)
+
+
+def _require_json(record: SourceRecord) -> None:
+    try:
+        after = committed_after([record])
+    except (TypeError, ValueError) as error:
+        raise CheckFailed(f"Source partitions and offsets must be JSON objects: {error}") from error
+    for partition, offset in after:
+        require(
+            offset == record.source_offset and partition == record.source_partition,
+            f"{record.source_partition}: {record.source_offset} comes back from JSON as {partition}: {offset}. Use "
+            "strings as keys, and lists in place of tuples.",
+        )
+
+
+def _describe(records: Sequence[SourceRecord]) -> list[str]:
+    return [f"{record.topic} {record.key!r} {record.value!r}" for record in records]

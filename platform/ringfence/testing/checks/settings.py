@@ -1,0 +1,54 @@
+"""What a connector says of itself, without a broker."""
+
+import importlib
+from collections.abc import Mapping
+from typing import cast
+
+from ringfence.connectors.api import ExactlyOnceSupport, SourceConnector
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
+from ringfence.connectors.plugins import PluginRegistry, class_path, describe, load_task_class
+from ringfence.engine.plugins.validation import validate
+from ringfence.testing.checks.trial import Trial
+from ringfence.testing.instance import ask_task_configs
+from ringfence.testing.outcome import require
+
+_MOST_TASKS = 4
+
+
+def describes_itself(trial: Trial) -> None:
+    """Its settings, its claim and its task configurations."""
+    cls = trial.scenario_class.connector
+    path = class_path(cls)
+    require(
+        getattr(importlib.import_module(cls.__module__), cls.__qualname__, None) is cls,
+        f"{path} cannot be imported by its name: define the class at the top of a module.",
+    )
+    load_task_class(class_path(cls.task_class()))
+    bare = [key.name for key in cls.config_def().keys.values() if not key.documentation.strip()]
+    require(not bare, f"These settings have no documentation: {', '.join(bare)}. The form shows it beside the field.")
+    with trial.scenario() as scenario:
+        scenario.add(1)
+        config = {**scenario.config(), "name": scenario.topic, CONNECTOR_CLASS: path, TASKS_MAX: str(_MOST_TASKS)}
+        errors = _find_errors(cls, config)
+        require(not errors, f"The scenario's configuration is not valid. {' '.join(errors)}")
+        require(
+            cls().exactly_once_support(config) is ExactlyOnceSupport.SUPPORTED,
+            "exactly_once_support does not return SUPPORTED, so exactly.once.support=required refuses the connector.",
+        )
+        for most in range(1, _MOST_TASKS + 1):
+            _require_stable(cls, {**config, TASKS_MAX: str(most)}, most)
+
+
+def _find_errors(cls: type[SourceConnector], config: Mapping[str, str]) -> list[str]:
+    answer = validate(PluginRegistry([describe(cls)]), class_path(cls), config, exactly_once=True)
+    values = [each["value"] for each in cast("list[dict[str, dict[str, object]]]", answer["configs"])]
+    return [f"{value['name']}: {error}" for value in values for error in cast("list[str]", value["errors"])]
+
+
+def _require_stable(cls: type[SourceConnector], config: Mapping[str, str], most: int) -> None:
+    first, second = (ask_task_configs(cls, config, most) for _ in range(2))
+    require(len(first) <= most, f"task_configs({most}) returned {len(first)} configurations.")
+    require(
+        first == second,
+        f"task_configs({most}) answered in two ways, so tasks would be restarted for nothing. Sort what you list.",
+    )

@@ -1,0 +1,122 @@
+"""One scenario with one connector under the kernel, for one check."""
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, TRANSACTION_BOUNDARY_INTERVAL_MS
+from ringfence.local.process import wait_until
+from ringfence.testing.connector_run import ConnectorRun
+from ringfence.testing.outcome import CheckFailed, compare
+from ringfence.testing.scenario import Scenario
+
+_SECONDS = 60.0
+_OPEN_SECONDS = 10.0
+
+
+class Trial:
+    """Each check of a scenario gets a new one. `bootstrap`: of a broker where topics may be created."""
+
+    def __init__(self, scenario: type[Scenario], bootstrap: str, folder: Path, seconds: float = _SECONDS) -> None:
+        """folder: an empty one; seconds: how long to wait for records."""
+        self.scenario_class = scenario
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self._seconds = seconds
+
+    @contextmanager
+    def scenario(self) -> Iterator[Scenario]:
+        """The source, for checks without a broker."""
+        source = self._folder / secrets.token_hex(4)
+        source.mkdir(parents=True)
+        scenario = self.scenario_class(source, f"check-{secrets.token_hex(4)}")
+        try:
+            yield scenario
+        finally:
+            scenario.close()
+
+    @contextmanager
+    def connector(self, *, open_longer: bool = False) -> Iterator["RunningScenario"]:
+        """The source and the connector, which runs nothing yet.
+
+        open_longer: a transaction takes a second, unless the scenario says where it ends, so that a kill meets one.
+        """
+        with self.scenario() as scenario:
+            cls, config = self.scenario_class.connector, dict(scenario.config())
+            if open_longer and TRANSACTION_BOUNDARY not in config:
+                config |= {TRANSACTION_BOUNDARY: "interval", TRANSACTION_BOUNDARY_INTERVAL_MS: "1000"}
+            run = ConnectorRun(self._bootstrap, scenario.topic, cls, config, str(scenario.folder))
+            try:
+                yield RunningScenario(scenario, run, self._seconds)
+            finally:
+                run.close()
+
+
+class RunningScenario:
+    """What was added to the source, and what has come out."""
+
+    def __init__(self, scenario: Scenario, run: ConnectorRun, seconds: float) -> None:
+        self.scenario = scenario
+        self.run = run
+        self.expected: list[str] = []
+        self._seconds = seconds
+
+    def add(self, count: int) -> None:
+        self.expected += self.scenario.add(count)
+
+    def identify_visible(self) -> list[str]:
+        """What identifies each visible record."""
+        return [self.scenario.identify(record) for record in self.run.visible()]
+
+    def wait_for(self, count: int, times: int = 1) -> None:
+        """Until so many records are visible, of records that come so many times each in the end.
+
+        Raises `CheckFailed` where a task ends first, or it takes too long.
+        """
+        ends_at = time.monotonic() + self._seconds
+        while True:
+            seen = self.identify_visible()
+            if len(seen) >= count:
+                return
+            for number, attempt in enumerate(self.run.running):
+                if not attempt.running:
+                    trace = attempt.outcome()["trace"] or "it ended without an error"
+                    raise CheckFailed(f"Task {number} ended after {len(seen)} of {count} records: {trace}")
+            if time.monotonic() >= ends_at:
+                text = f"Only {len(seen)} of {count} records are visible after {self._seconds:.0f} s."
+                compare(self.expected * times, seen, f"{text} {self._logs()}")
+                raise CheckFailed(text)
+            time.sleep(0.05)
+
+    def wait_for_open_transaction(self) -> bool:
+        """Until there are records that are not visible yet; whether that was seen within a few seconds."""
+        return wait_until(self.run.has_open_transaction, _OPEN_SECONDS)
+
+    def stop(self, seconds: float = 30.0) -> None:
+        """Stop all tasks: they commit. Raises `CheckFailed` where one fails, or is still there after `seconds`."""
+        attempts = [each for each in self.run.running if each.running]
+        for attempt in attempts:
+            attempt.request_stop()
+        if not wait_until(lambda: not any(each.running for each in attempts), seconds):
+            raise CheckFailed(
+                f"A task is still running {seconds:.0f} s after the request to stop: `poll` must return within about "
+                "a second, and wait with `context.wait`, which ends early then."
+            )
+        for attempt in attempts:
+            trace = attempt.outcome()["trace"]
+            if trace is not None:
+                raise CheckFailed(f"A task failed when it was stopped: {trace}")
+
+    def require_each_once(self, hint: str, times: int = 1) -> None:
+        """After a stop: nothing comes any more. Raises `CheckFailed`."""
+        compare(self.expected * times, self.identify_visible(), hint)
+
+    def _logs(self) -> str:
+        return " ".join(f"Task {number}: {each.log[-2000:]}" for number, each in enumerate(self.run.running))
+
+
+def part_of(count: int, part: float) -> int:
+    """This part of so many records, at least one."""
+    return max(1, int(count * part))

@@ -1,0 +1,33 @@
+"""Tasks that are frozen while others take over, and wake up afterwards."""
+
+from ringfence.local.process import wait_until
+from ringfence.testing.checks.trial import Trial, part_of
+from ringfence.testing.outcome import require
+
+_HINT = "`commit` of a task that was fenced must change nothing at the source that the new task still needs."
+_SECONDS = 60.0
+
+
+def shuts_zombies_out(trial: Trial) -> None:
+    """The old tasks must end by themselves, without a record of theirs."""
+    count = trial.scenario_class.records
+    with trial.connector(open_longer=True) as running:
+        running.add(part_of(count, 0.25))
+        running.run.start(trial.scenario_class.tasks)
+        running.wait_for(len(running.expected))
+        running.add(part_of(count, 0.25))
+        running.wait_for_open_transaction()
+        zombies = list(running.run.running)
+        for attempt in zombies:
+            attempt.freeze()
+        running.add(part_of(count, 0.25))
+        running.run.start(trial.scenario_class.tasks)
+        running.wait_for(part_of(count, 0.4))
+        for attempt in zombies:
+            attempt.thaw()
+        running.add(part_of(count, 0.25))
+        running.wait_for(len(running.expected))
+        gone = wait_until(lambda: not any(attempt.running for attempt in zombies), _SECONDS)
+        require(gone, f"A task that was fenced still runs {_SECONDS:.0f} s later: does `poll` return?")
+        running.stop()
+        running.require_each_once(_HINT)

@@ -1,0 +1,78 @@
+"""`ringfence plugins dev` and `ringfence plugins verify`: for authors, on their machine, without a platform."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from ringfence.connectors.compatibility import write_report
+from ringfence.local.errors import LocalError
+from ringfence.testing.broker import running_broker
+from ringfence.testing.project import Project
+from ringfence.testing.suite import report_on, run_checks
+
+_LOOK_SECONDS: Final = 0.3
+_TRIAL_SECONDS: Final = 60
+_WATCHED: Final = ("*.py", "*.json", "*.toml")
+
+
+def watch(folder: Path, example: Path, *, once: bool = False, wait: Callable[[float], None] = time.sleep) -> int:
+    """Try the example out now and after each change of a file, until Ctrl+C. Raises LocalError.
+
+    once: only now; the exit code is 1 where something is wrong.
+    """
+    folder = folder.resolve()
+    Project(folder)
+    seen: dict[Path, int] = {}
+    while True:
+        found = _changes(folder)
+        if found == seen:
+            wait(_LOOK_SECONDS)
+            continue
+        changed = sorted(path.name for path in found if seen and found[path] != seen.get(path))
+        print(f"\n{', '.join(changed) or folder.name}:", flush=True)
+        seen = found
+        code = _try_out(folder, example)
+        if once:
+            return code
+
+
+def _changes(folder: Path) -> dict[Path, int]:
+    paths = (path for pattern in _WATCHED for path in folder.rglob(pattern) if ".venv" not in path.parts)
+    return {path: path.stat().st_mtime_ns for path in paths if path.exists()}
+
+
+def _try_out(folder: Path, example: Path) -> int:
+    command = [sys.executable, "-m", "ringfence.testing.try_out", str(folder), str(folder / example)]
+    try:
+        return subprocess.run(command, cwd=folder, timeout=_TRIAL_SECONDS, check=False).returncode
+    except subprocess.TimeoutExpired:
+        print(f"Ended after {_TRIAL_SECONDS} s: `start`, `poll` or `validate` does not return.")
+        return 1
+
+
+def verify(folder: Path) -> int:
+    """Run the compatibility suite on the folder's scenarios, and write the reports. 1 where a check fails.
+
+    Raises LocalError.
+    """
+    project = Project(folder)
+    broken = project.registry().broken
+    if broken:
+        raise LocalError("; ".join(f"{name} cannot be loaded: {why}" for name, why in broken.items()))
+    well = True
+    with running_broker() as bootstrap:
+        for scenario in project.scenarios():
+            print(f"{scenario.connector.__name__} {scenario.connector.version}")
+            results = []
+            for check, result in run_checks(scenario, bootstrap):
+                results.append(result)
+                print(f"  {result.result:8} {check.name}: {check.about}", flush=True)
+                if result.reason:
+                    print(f"           {result.reason}", flush=True)
+            report = report_on(scenario, results)
+            well = well and report.passed
+            print(f"Report: {write_report(scenario.connector, report)}")
+    return 0 if well else 1

@@ -1,0 +1,126 @@
+"""A task without Kafka and without a process: for unit tests that take milliseconds."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ringfence.connectors.api import (
+    ConnectorError,
+    GroupInput,
+    OffsetRecord,
+    RecordBatch,
+    RetriableError,
+    ShareInput,
+    SourceOffset,
+    SourcePartition,
+    SourceRecord,
+    SourceTask,
+)
+from ringfence.engine.plugins.instances import SnapshotReader
+from ringfence.fencing.task.gauges import Gauges
+
+_IDLE_SECONDS: Final = 0.02
+Committed = dict[str, tuple[SourcePartition, SourceOffset]]
+"""Source offsets by their source partition, as JSON."""
+
+
+class MemoryContext:
+    """What the task sees of the framework (`SourceTaskContext`), with committed offsets that are given."""
+
+    def __init__(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset]], ends_at: float
+    ) -> None:
+        """ends_at: when a wait ends at the latest, on the monotonic clock."""
+        self.config = config
+        self.offset_reader = SnapshotReader(offsets)
+        self.raw_batches = False
+        self.transaction_context = None
+        self.metrics = Gauges()
+        self._ends_at = ends_at
+        self._never = threading.Event()
+
+    def read_offsets(self) -> SnapshotReader:
+        return self.offset_reader
+
+    def join_group(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        session_timeout_ms: int,
+        first: Mapping[tuple[str, int], int] | None = None,
+    ) -> GroupInput:
+        raise ConnectorError("A task in memory joins no consumer group: check this connector with a broker.")
+
+    def join_share_group(
+        self,
+        group: str | None,
+        topics: Sequence[str],
+        settings: Mapping[str, str],
+        *,
+        cluster: Mapping[str, str] | None = None,
+    ) -> ShareInput:
+        raise ConnectorError("A task in memory joins no share group: check this connector with a broker.")
+
+    def wait(self, seconds: float) -> bool:
+        """Not as long as it is asked to: what a test waits for is mostly there already."""
+        left = self._ends_at - time.monotonic()
+        self._never.wait(max(0.0, min(seconds, left, _IDLE_SECONDS)))
+        return time.monotonic() >= self._ends_at
+
+
+def read(
+    task_class: type[SourceTask],
+    config: Mapping[str, str],
+    offsets: Sequence[tuple[SourcePartition, SourceOffset]] = (),
+    *,
+    limit: int,
+    seconds: float = 10.0,
+    empty_polls: int = 3,
+) -> list[SourceRecord]:
+    """The first `limit` records, or fewer, of a task that starts at these committed offsets.
+
+    It ends early after so many polls in a row without a record, once there was one, and after `seconds`. Nothing is
+    committed: `commit` is not called. `OffsetRecord`s are left out. Raises what the task raises.
+    """
+    ends_at = time.monotonic() + seconds
+    task = task_class()
+    task.context = MemoryContext(config, offsets, ends_at)
+    found: list[SourceRecord] = []
+    empty = 0
+    try:
+        task.start(config)
+        while len(found) < limit and time.monotonic() < ends_at and not (found and empty >= empty_polls):
+            try:
+                batch = task.poll()
+            except RetriableError:
+                batch = None
+                task.context.wait(_IDLE_SECONDS)
+            if isinstance(batch, RecordBatch):
+                raise ConnectorError("The task returned a RecordBatch although context.raw_batches is false.")
+            records = [each for each in batch or () if not isinstance(each, OffsetRecord)]
+            empty = 0 if records else empty + 1
+            found += records
+    finally:
+        task.stop()
+    return found[:limit]
+
+
+def committed_after(
+    records: Sequence[SourceRecord], before: Sequence[tuple[SourcePartition, SourceOffset]] = ()
+) -> list[tuple[SourcePartition, SourceOffset]]:
+    """The offsets as they are committed with these records: the newest of each source partition, as JSON brings them
+    back. Raises `TypeError` for what is no JSON.
+    """
+    found: Committed = {_text(partition): (partition, offset) for partition, offset in before}
+    for record in records:
+        if record.source_offset is not None:
+            partition = json.loads(_text(record.source_partition))
+            found[_text(partition)] = (partition, json.loads(_text(record.source_offset)))
+    return list(found.values())
+
+
+def _text(value: Mapping[str, object] | None) -> str:
+    return json.dumps(value, sort_keys=True)

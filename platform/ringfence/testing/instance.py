@@ -1,0 +1,24 @@
+"""A connector instance, asked once."""
+
+from collections.abc import Mapping, Sequence
+
+from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
+from ringfence.engine.plugins.instances import InstanceContext, SnapshotReader, check_shape
+
+
+def ask_task_configs(
+    cls: type[SourceConnector],
+    config: Mapping[str, str],
+    most: int,
+    offsets: Sequence[tuple[SourcePartition, SourceOffset]] = (),
+) -> list[dict[str, str]]:
+    """What a new instance answers to `task_configs(most)`. Raises what the connector raises, and for a wrong shape."""
+    connector = cls()
+    connector.context = InstanceContext(SnapshotReader(offsets))
+    try:
+        connector.start(dict(config))
+        found = connector.task_configs(most)
+        check_shape(config["name"], found)
+        return found
+    finally:
+        connector.stop()

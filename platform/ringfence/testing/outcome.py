@@ -1,0 +1,45 @@
+"""What a check found."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+_SHOWN = 5
+
+
+class CheckFailed(AssertionError):
+    """The connector is not exactly once; the message says how, and what to look at."""
+
+
+class CheckSkipped(Exception):
+    """The check says nothing about this connector; the message says why."""
+
+
+class Result(StrEnum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+def require(condition: object, failure: str) -> None:
+    """Raise `CheckFailed` unless the condition holds."""
+    if not condition:
+        raise CheckFailed(failure)
+
+
+def compare(expected: Sequence[str], seen: Iterable[str], hint: str) -> None:
+    """Raise `CheckFailed` where a record is missing, comes too often, or was never added. `hint`: the likely cause."""
+    wanted, found = Counter(expected), Counter(seen)
+    missing, more = wanted - found, found - wanted
+    if not missing and not more:
+        return
+    unknown = [name for name in more if name not in wanted]
+    twice = [name for name in more if name in wanted]
+    said = [
+        f"{len(names)} {what}, such as {', '.join(sorted(names)[:_SHOWN])}"
+        for names, what in ((list(missing), "missing"), (twice, "too often"), (unknown, "that nobody added"))
+        if names
+    ]
+    raise CheckFailed(f"Of {len(expected)} records: {'; '.join(said)}. {hint}")

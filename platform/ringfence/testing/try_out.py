@@ -1,0 +1,74 @@
+"""One look at a connector that is being written: is its example valid, and what does it read?
+
+`python -m ringfence.testing.try_out FOLDER CONFIG`, in a process of its own, so that it always sees the newest code.
+"""
+
+import json
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from ringfence.connectors import worker_limits
+from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.engine.plugins.errors import BadRequest, PluginError
+from ringfence.engine.plugins.operations import Operations
+from ringfence.local.errors import LocalError
+from ringfence.testing.project import Project
+
+_BOUNDS = {"records": 10.0, "bytes": 1_000_000.0, "seconds": 5.0}
+_WORKER = {"file.roots": "/", "file.write.roots": "/", "egress.allow": "public,private,loopback"}
+
+
+def try_out(folder: Path, example: Path) -> int:
+    """Print what is wrong, or the first records. 0 where all is well, else 1."""
+    worker_limits.declare(worker_limits.of_settings(_WORKER))
+    try:
+        config = _load(example)
+        registry = Project(folder).registry()
+        for name, why in registry.broken.items():
+            raise LocalError(f"{name} cannot be loaded: {why}")
+        operations = Operations(registry, lambda _message: None)
+        errors = _validate(operations, config)
+        if errors:
+            print("Not valid yet:", *errors, sep="\n  ")
+            return 1
+        _show(operations.preview(config, [], {}, [], _BOUNDS))
+        return 0
+    except (LocalError, PluginError, BadRequest) as error:
+        print(error)
+    except Exception:  # noqa: BLE001 - the author's code: its trace is what the author needs
+        traceback.print_exc(file=sys.stdout)
+    return 1
+
+
+def _load(example: Path) -> dict[str, str]:
+    try:
+        given = json.loads(example.read_text(encoding="utf-8"))
+        config = given.get("config", given)
+        return {"name": str(given.get("name", "example"))} | {key: str(value) for key, value in config.items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise LocalError(f"{example} is no configuration ({error}): it needs a JSON object") from error
+
+
+def _validate(operations: Operations, config: Mapping[str, str]) -> list[str]:
+    answer = operations.validate(config.get(CONNECTOR_CLASS, ""), config, exactly_once=True)
+    values = [each["value"] for each in cast("list[dict[str, dict[str, object]]]", answer["configs"])]
+    return [f"{value['name']}: {error}" for value in values for error in cast("list[str]", value["errors"])]
+
+
+def _show(found: Mapping[str, object]) -> None:
+    records = cast("list[dict[str, object]]", found["records"])
+    for record in records:
+        place = f"{json.dumps(record['source_partition'])} {json.dumps(record['source_offset'])}"
+        if record["outcome"] != "written":
+            print(f"  {place}: {record['outcome']} {record['error']}")
+            continue
+        written = cast("dict[str, object]", record["written"])
+        print(f"  {place} -> {json.dumps(written, ensure_ascii=False)}")
+    print(f"{len(records)} records from the first of {found['tasks']} tasks, in {found['took_ms']} ms. {found['note']}")
+
+
+if __name__ == "__main__":
+    sys.exit(try_out(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -1,0 +1,62 @@
+"""The compatibility suite passes what is exactly once, and names each defect."""
+
+from pathlib import Path
+
+import pytest
+
+from ringfence.connectors.api import SourceConnector
+from ringfence.testing import CHECKS, CheckFailed, CheckSkipped, Trial
+from tests.compatibility import lines
+from tests.support.broker import Broker
+
+BY_NAME = {check.name: check for check in CHECKS}
+IN_MEMORY = [
+    ("settings", lines.UndocumentedConnector, "no documentation: folder, topic"),
+    ("settings", lines.SilentConnector, "does not return SUPPORTED"),
+    ("settings", lines.UnstableConnector, "answered in two ways"),
+    ("settings", lines.GreedyConnector, "returned 2 configurations|2 configs|tasks.max"),
+    ("resume", lines.BehindConnector, "that nobody added|too often"),
+    ("resume", lines.TupleConnector, "comes back from JSON"),
+    ("resume", lines.ForgetfulConnector, "must say where to continue"),
+]
+
+
+@pytest.mark.parametrize("name", ["settings", "resume"])
+def test_what_is_exactly_once_passes_in_memory(name: str, tmp_path: Path) -> None:
+    BY_NAME[name].run(Trial(lines.LinesScenario, "nowhere:1", tmp_path))
+
+
+@pytest.mark.parametrize("name, connector, words", IN_MEMORY)
+def test_a_defect_is_named_in_memory(name: str, connector: type[SourceConnector], words: str, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=words) as found:
+        BY_NAME[name].run(Trial(lines.scenario(connector), "nowhere:1", tmp_path))
+    assert not isinstance(found.value, CheckSkipped)
+
+
+def test_what_is_exactly_once_survives_kills(broker: Broker, tmp_path: Path) -> None:
+    BY_NAME["kills"].run(Trial(lines.LinesScenario, broker.bootstrap, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["zombies", "stop", "reset", "tasks"])
+def test_what_is_exactly_once_passes(name: str, broker: Broker, tmp_path: Path) -> None:
+    BY_NAME[name].run(Trial(lines.LinesScenario, broker.bootstrap, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, connector, words",
+    [
+        ("kills", lines.NotebookConnector, "missing"),
+        ("kills", lines.ForgetfulConnector, "too often"),
+        ("zombies", lines.ForgetfulConnector, "too often"),
+        ("stop", lines.DeafConnector, "still running"),
+        ("reset", lines.NotebookConnector, "missing"),
+        ("tasks", lines.NumberedConnector, "too often"),
+    ],
+)
+def test_a_defect_is_found(
+    name: str, connector: type[SourceConnector], words: str, broker: Broker, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckFailed, match=words):
+        BY_NAME[name].run(Trial(lines.scenario(connector), broker.bootstrap, tmp_path, seconds=30))
