@@ -47,7 +47,12 @@ NEEDED = {
         "RINGFENCE_TOKEN",
     },
     "migrate": {"RINGFENCE_DATABASE_URL"},
-    "kafka-setup": {"KAFKA_ADMIN_PASSWORD", "KAFKA_WORKER_PASSWORD", "KAFKA_CONNECTORS_PASSWORD"},
+    "kafka-setup": {
+        "KAFKA_ADMIN_PASSWORD",
+        "KAFKA_WORKER_PASSWORD",
+        "KAFKA_CONNECTORS_PASSWORD",
+        "KAFKA_BACKUP_PASSWORD",
+    },
     **{
         name: {
             "RINGFENCE_DATABASE_URL",
@@ -133,7 +138,7 @@ def check_command(words: list[str]) -> None:
         case ["python", path, _, access]:
             mounted = {there: here for here, there, _ in (one.split(":") for one in SERVICES["kafka-setup"]["volumes"])}
             assert {path, access} == mounted.keys()
-            assert kafka_setup.parse((ROOT / mounted[access]).read_text()).keys() == {"worker", "connectors"}
+            assert kafka_setup.parse((ROOT / mounted[access]).read_text()).keys() == {"worker", "connectors", "backup"}
         case _:
             raise AssertionError(f"nobody knows {words}")
 

@@ -31,6 +31,7 @@ SECRETS: Final = (
     "KAFKA_ADMIN_PASSWORD",
     "KAFKA_WORKER_PASSWORD",
     "KAFKA_CONNECTORS_PASSWORD",
+    "KAFKA_BACKUP_PASSWORD",
 )
 TOOLS = Coordinate("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
 TOPIC = "numbers"

@@ -27,6 +27,7 @@ from ringfence.fencing.kafka.rights import Permission
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
+from ringfence.recovery.taking import from_kafka
 from ringfence.worker_config import WorkerConfig
 from tests.e2e.up import Up
 from tests.support.compose import ROOT, filled, kafka_properties, services
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.broker
 SERVICES = services()
 ACCESS: Final = (ROOT / "deploy" / "kafka-access.txt").read_text()
 LINES: Final = [line for line in ACCESS.splitlines() if line and not line.startswith("#")]
-USERS: Final = ("admin", "worker", "connectors")
+USERS: Final = ("admin", "worker", "connectors", "backup")
 INTERNAL: Final = ("connect-configs", "connect-status", "connect-events")
 
 
@@ -189,6 +190,19 @@ def test_connectors_may_add_partitions_to_their_topics_only(guarded: Guarded, tm
     for topic in (*INTERNAL, "connect-offsets"):
         with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
             cluster.grow({topic: 50})
+
+
+def test_a_backup_is_taken_with_a_login_that_can_only_read_it(guarded: Guarded, tmp_path: Path) -> None:
+    config = guarded.worker(tmp_path)
+    login = guarded.login("backup", "SCRAM-SHA-512")
+    eventually(lambda: not login_refused(login), 20, "the user is there", pause=0.3)
+    copy = from_kafka(login, config, Deadline.after(60))
+    assert copy.group_id == config.group_id
+    with Prober(login) as prober:
+        topics = [*INTERNAL, "connect-offsets"]
+        assert set(prober.write_topics("ringfence-numbers-0", topics).values()) == {Permission.NO}
+        may_read = {topic for topic in topics if prober.topic(topic).read is Permission.YES}
+        assert may_read == {"connect-configs", "connect-offsets"}
 
 
 def test_nobody_gets_in_by_another_way(guarded: Guarded) -> None:
