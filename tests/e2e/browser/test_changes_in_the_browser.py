@@ -22,7 +22,7 @@ def test_create_with_a_mistake_then_without(visitor: Visitor, platform: Up) -> N
         page = visitor.go("/ui/new")
         page.get_by_role("link", name="VerifiableSource").click()
         page.get_by_role("textbox", name="Name required").fill(flow.name)
-        page.get_by_label("topic").first.fill(flow.name)
+        page.get_by_role("textbox", name="Topic required").fill(flow.name)
         rate = page.get_by_label("throughput").first
         rate.fill("fast")
         page.get_by_role("button", name="Create connector").click()
