@@ -88,6 +88,10 @@ class HangingProber(TransactionProber):
         """
         return [each for each in self._open(topics).values() if each.epoch < epochs.get(each.producer_id, -1)]
 
+    def owners(self, producers: Collection[int], deadline: Deadline) -> dict[int, Transaction]:
+        """The ids that these producers belong to, as far as a coordinator still knows, with their state now."""
+        return {each.producer_id: each for each in self._describe_known(producers, (), deadline)}
+
     def open_on(self, topics: Collection[str]) -> list[Hanging]:
         """Every transaction that is open on these topics, whoever knows of it."""
         return list(self._open(topics).values())

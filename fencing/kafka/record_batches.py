@@ -43,6 +43,8 @@ class Batch(NamedTuple):
     marker: Marker | None = None
     records: int = 1
     timestamp_ms: int = -1
+    sequence: int = -1
+    """The producer's number of its first record, counted for each partition from 0 on."""
 
 
 def parse(data: bytes) -> Iterator[Batch]:
@@ -63,7 +65,9 @@ def parse(data: bytes) -> Iterator[Batch]:
 
 def _batch(data: bytes, at: int, until: int) -> Batch:
     header = _HEADER.unpack_from(data, at)
-    base, attributes, last_delta, newest_ms, producer_id, epoch, count = (header[n] for n in (0, 5, 6, 8, 9, 10, 12))
+    base, attributes, last_delta, newest_ms, producer_id, epoch, sequence, count = (
+        header[n] for n in (0, 5, 6, 8, 9, 10, 11, 12)
+    )
     control = bool(attributes & _CONTROL)
     return Batch(
         base,
@@ -74,6 +78,7 @@ def _batch(data: bytes, at: int, until: int) -> Batch:
         _marker(data[at + _HEADER.size : until]) if control and count > 0 else None,
         max(0, count),
         newest_ms,
+        sequence,
     )
 
 
@@ -142,6 +147,10 @@ class Decisions:
     def open(self) -> dict[int, int]:
         """The producer ids whose transaction no marker has ended, and the first offset of each."""
         return {producer_id: ranges[0][0] for producer_id, ranges in self._pending.items()}
+
+    def is_open(self, offset: int) -> bool:
+        """Whether the record there belongs to a transaction that no marker has ended."""
+        return any(first <= offset <= last for ranges in self._pending.values() for first, last in ranges)
 
     def find_hidden(self) -> "Hidden":
         """What is aborted, and what is open."""

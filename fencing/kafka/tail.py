@@ -5,6 +5,7 @@ twice, as read_uncommitted and as read_committed, 3 what only the first reading 
 behind it belongs to a transaction that is open, or stands behind one. No group is joined and nothing is committed.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,12 +30,32 @@ Keep = Callable[[int, int, Headers], bool]
 """Partition, offset and headers of a record that was met: whether it is kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class MetRecord:
+    """A whole record that was met on the way."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+Test = Callable[[MetRecord], bool]
+"""Whether a record is kept."""
+
+
 class Visibility(StrEnum):
-    """What readers see of a record. OPEN: it is not before the LSO yet, so that no read_committed reader sees it."""
+    """What readers see of a record. OPEN: it is not before the LSO yet, so that no read_committed reader sees it.
+
+    WAITING: the same, where it is known that its own transaction is committed: another one, still open, hides it.
+    """
 
     COMMITTED = "committed"
     ABORTED = "aborted"
     OPEN = "open"
+    WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +101,8 @@ class Tail:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """At most so many records; keys, values and headers of at most `size` bytes each. `bytes`: all that is read, also
-    what `keep` does not want, which sees every header; `kept`: of what it wants."""
+    what `keep` does not want, which sees every header; `kept`: of what it wants. `test`: what `keep` wants is kept if
+    this wants it, too. `each`: of one partition no more are read once so many are kept."""
 
     records: int = 50
     size: int = 2048
@@ -88,6 +110,8 @@ class Limits:
     bytes: int = MOST_BYTES
     kept: int = MOST_BYTES
     keep: Keep = lambda _partition, _offset, _headers: True
+    test: Test | None = None
+    each: int | None = None
 
 
 def tail(
@@ -167,6 +191,8 @@ class Reading:
         self.records: list[TailRecord] = []
         self.reached: dict[int, int] = {}
         self.kept = 0
+        self._full: set[int] = set()
+        self._found: Counter[int] = Counter()
         with kafka_errors(f"opening topic {topic}"):
             self._consumer = Consumer(
                 connection.for_reading(
@@ -196,7 +222,9 @@ class Reading:
                         return False
                     messages = self._consumer.consume(500, deadline.slice(0.05))
                     size += sum(self._take(message, ends) for message in messages)
-                    left = {p for p in left if self.reached[p] < ends[p]}
+                    if full := self._full & left:
+                        self._consumer.incremental_unassign([TopicPartition(self._topic, p) for p in full])
+                    left = {p for p in left - full if self.reached[p] < ends[p]}
         finally:
             self._consumer.close()
         return not left
@@ -204,6 +232,8 @@ class Reading:
     def _take(self, message: Any, ends: Mapping[int, int]) -> int:
         """Keep a record before the end; its size in bytes."""
         partition, offset, error = message.partition(), message.offset(), message.error()
+        if partition in self._full:
+            return 0
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
                 self.reached[partition] = max(self.reached[partition], offset)
@@ -215,10 +245,21 @@ class Reading:
         self.reached[partition] = offset + 1
         key, value, headers = message.key(), message.value(), message.headers() or []
         size = len(key or b"") + len(value or b"") + sum(len(each or b"") for _, each in headers)
-        if offset < ends[partition] and self._limits.keep(partition, offset, headers):
+        if offset < ends[partition] and self._wants(message, partition, offset, key, value, headers):
             self.kept += size
             self.records.append(self._record(message, headers, partition, offset, key, value))
+            self._found[partition] += 1
+            if self._found[partition] == self._limits.each:
+                self._full.add(partition)
         return size
+
+    def _wants(
+        self, message: Any, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> bool:
+        if not self._limits.keep(partition, offset, headers):
+            return False
+        test = self._limits.test
+        return test is None or test(MetRecord(partition, offset, message.timestamp()[1], key, value, headers))
 
     def _record(
         self,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 HEADER: Final = "ringfence.counts"
 
 _NAMES: Final = ("task", "generation", "attempt", "records", "skipped", "dead_letters")
+_SENT: Final = "sent"
 
 
 class RecordCounts(NamedTuple):
@@ -31,12 +32,18 @@ class RecordCounts(NamedTuple):
 
 
 class AttemptCounts(NamedTuple):
-    """What one attempt of one task has committed so far."""
+    """What one attempt of one task has committed so far.
+
+    sent: how many records this life of the producer had produced before the transaction, and with it, dead letters too;
+    None where an earlier version wrote. Brokers count the same, by partition, in sequence numbers: so a record is
+    traced to its transaction (`fencing.provenance`).
+    """
 
     task: int
     generation: int
     attempt: int
     counts: RecordCounts
+    sent: tuple[int, int] | None = None
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -45,8 +52,10 @@ class AttemptCounts(NamedTuple):
 
 def encode(told: AttemptCounts) -> list[tuple[str, bytes]]:
     """The headers of a source offset."""
-    numbers = (*told.key, *told.counts)
-    return [(HEADER, json.dumps(dict(zip(_NAMES, numbers, strict=True)), separators=(",", ":")).encode())]
+    numbers: dict[str, object] = dict(zip(_NAMES, (*told.key, *told.counts), strict=True))
+    if told.sent is not None:
+        numbers[_SENT] = told.sent
+    return [(HEADER, json.dumps(numbers, separators=(",", ":")).encode())]
 
 
 def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:
@@ -56,11 +65,20 @@ def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:
             try:
                 loaded = json.loads(value or b"null")
                 task, generation, attempt, *counts = (loaded[each] for each in _NAMES)
+                sent = loaded.get(_SENT)
             except (ValueError, KeyError, TypeError):
                 return None
-            told = AttemptCounts(task, generation, attempt, RecordCounts(*counts))
+            told = AttemptCounts(task, generation, attempt, RecordCounts(*counts), _range(sent))
             return told if all(map(_is_count, (*told.key, *counts))) else None
     return None
+
+
+def _range(value: object) -> tuple[int, int] | None:
+    match value:
+        case [int(before), int(after)] if 0 <= before <= after:
+            return before, after
+        case _:
+            return None
 
 
 def _is_count(value: object) -> bool:

@@ -15,17 +15,25 @@ class TransactionCounts:
         self._attempt = attempt
         self._open = RecordCounts()
         self._pending = RecordCounts()
+        self._sent = self._sent_before = 0
 
     def add(self, counts: RecordCounts) -> None:
         """To the open transaction."""
         self._open = self._open.plus(counts)
+        self._sent += counts.records + counts.dead_letters
+
+    def begin_life(self) -> None:
+        """The next producer begins; its sequence numbers do, too."""
+        self._sent = self._sent_before = 0
 
     def headers(self) -> list[tuple[str, bytes]]:
         """Of the transaction's last source offset: what the attempt will have committed with it."""
-        return record_counts.encode(AttemptCounts(*self._attempt, self._counters.committed.plus(self._open)))
+        committed = self._counters.committed.plus(self._open)
+        return record_counts.encode(AttemptCounts(*self._attempt, committed, (self._sent_before, self._sent)))
 
     def begin_commit(self) -> None:
         self._pending, self._open = self._open, RecordCounts()
+        self._sent_before = self._sent
 
     def commit_succeeded(self) -> None:
         self._counters.committed = self._counters.committed.plus(self._pending)

@@ -246,9 +246,9 @@ class Transactions:
 
     def take_over(self, producer: TransactionalClient) -> None:
         """Go on with a new life of the producer; its `init` has ended whatever the last one left open."""
-        self._producer = producer
-        self._open = self._in_doubt = False
+        self._producer, self._open, self._in_doubt = producer, False, False
         self._cleared.clear()
+        self._counts.begin_life()
 
     def check(self, now: SourceOffsets) -> None:
         """Raise `Abortable` unless what this life counts on is still the newest: what it committed, and what it read of

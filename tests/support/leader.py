@@ -295,6 +295,55 @@ class FakeLeader:
         where = {"cluster": "k:9092", "topic": "t", "partition": 0, "start_offset": 12, "age_ms": 7_200_000}
         return [{**where, "producer_id": 7, "epoch": 3, "transactional_id": f"g-{connector}-0", "why_not": ""}]
 
+    def topics(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+        self.asked.append(("topics", None, {"names": names}))
+        if self.refusal is not None:
+            raise self.refusal
+        internal = {"connect-configs": "the workers' config topic", "__consumer_offsets": "a topic of Kafka's own"}
+        known = ["__consumer_offsets", "connect-configs", "orders", "payroll", "t", "team-a.events"]
+        if names is None:
+            return {"names": known, "internal": internal}
+        facts = {
+            "partitions": 3,
+            "replicas": 1,
+            "offsets": 1234,
+            "newest_ms": 5_000,
+            "settings": {"retention.ms": "-1"},
+        }
+        return {"topics": [{"name": one, **facts, "internal": internal.get(one, "")} for one in names if one in known]}
+
+    def records(self, **asked: Any) -> dict[str, Any]:
+        self.asked.append(("records", asked["topic"], asked))
+        if self.refusal is not None:
+            raise self.refusal
+
+        def field(text: str, kind: str = "string") -> dict[str, Any]:
+            return {"kind": kind, "text": text, "size": len(text), "cut": False, "schema": "", "problem": ""}
+
+        blank: dict[str, Any] = {"partition": 0, "timestamp_ms": 5, "headers": [{"name": "h", **field("x")}]}
+        values = (("waiting", '{"n": 2}'), ("open", '{"n": 1}'), ("aborted", '{"n": 1, "m": [1]}'))
+        records = [
+            {**blank, "offset": 9 - n, "seen": seen, "key": field("k1"), "value": field(text, "JSON")}
+            for n, (seen, text) in enumerate(values)
+        ]
+        records += [{**blank, "offset": 3, "seen": "committed", "key": field("null", "null"), "value": field("<b>")}]
+        place = {"partition": 0, "first": 0, "stable": 8, "end": 10, "start": 3, "until": 10}
+        held = {"partition": 0, "producer_id": 7, "first_offset": 8, "transactional_id": "g-team-a-0", "since_ms": 5}
+        rest = {"cursor": {"0": 3}, "more": True, "complete": True, "scanned": 7, "open_transactions": [held]}
+        return {"records": records, "partitions": [place], "partition_count": 1, **rest}
+
+    def origin(self, **asked: Any) -> dict[str, Any]:
+        self.asked.append(("origin", asked["topic"], asked))
+        if self.refusal is not None:
+            raise self.refusal
+        held = {"transactional_id": "g-team-a-0", "coordinator_state": "Ongoing", "coordinator_epoch": 3, "problem": ""}
+        ended = {"state": "committed", "marker_offset": 12, "marker_ms": 5}
+        offset = {"topic": "connect-offsets", "kafka_partition": 4, "kafka_offset": 17, "partition": {"id": 0}}
+        who = {"connector": "team-a", "task": 0, "generation": 3, "attempt": 1, "exact": True}
+        committed = [{**offset, "offset": {"seqno": 9}, "before": {"seqno": 6}}]
+        transaction = {"producer_id": 7, "epoch": 3, **ended, **held}
+        return {"transaction": transaction, "source": {**who, "offsets": committed}, "why": ""}
+
     def share_groups(self) -> dict[str, Any]:
         self.asked.append(("share_groups", None, {}))
         if self.refusal is not None:

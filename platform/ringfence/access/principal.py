@@ -21,6 +21,11 @@ class Right:
     def allows(self, verb: Verb, name: str) -> bool:
         return verb in self.verbs and matches(self.pattern, name)
 
+    def covers_topic(self, topic: str) -> bool:
+        """Whether the topic may be read by its own name, whoever writes it: the pattern names topics, too."""
+        named = any(matches(each, topic) for each in self.topics)
+        return named and all(self.allows(verb, topic) for verb in (Verb.READ_TOPICS, Verb.VIEW_DATA))
+
 
 ALL_RIGHTS = Right(frozenset(Verb))
 
@@ -56,6 +61,10 @@ class Principal:
         """What limits the topics for which the verb is allowed on the connector of that name; () for nothing."""
         granted = [topic for right in self.rights if right.allows(verb, name) for topic in right.topics]
         return limits([granted, self.ceiling.topics])
+
+    def may_read_topic(self, topic: str) -> bool:
+        """Whether any topic of that name may be read, whoever writes it. Internal ones take `admin` everywhere, too."""
+        return self.ceiling.covers_topic(topic) and any(right.covers_topic(topic) for right in self.rights)
 
     def may_somewhere(self, verb: Verb) -> bool:
         """Whether there may be a connector on which the verb is allowed: enough for lists, which show no others."""

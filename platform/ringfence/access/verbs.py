@@ -10,6 +10,7 @@ class Verb(StrEnum):
     VIEW = "view"
     VIEW_CONFIG = "view-config"
     VIEW_DATA = "view-data"
+    READ_TOPICS = "read-topics"
     OPERATE = "operate"
     EDIT = "edit"
     OFFSETS = "offsets"
@@ -28,6 +29,7 @@ _MEANINGS = {
     Verb.VIEW: "see that it is there, its state, tasks, offsets and numbers",
     Verb.VIEW_CONFIG: "read its configuration (secrets stay hidden)",
     Verb.VIEW_DATA: "look at the last records of the topics that it writes to",
+    Verb.READ_TOPICS: "with view-data: read every topic of that name, and who consumes it, with the workers' login",
     Verb.OPERATE: "pause, resume, stop and restart",
     Verb.EDIT: "create it and change its configuration",
     Verb.OFFSETS: "change and reset source offsets",

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from ringfence.engine.browsing import lists, origins, records
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.java_permission import check_permission
@@ -18,7 +19,7 @@ from ringfence.engine.queries.proofs import Proofs
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
-from ringfence.requests import questions
+from ringfence.requests import questions, topic_questions
 from ringfence.requests.questions import Question
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
@@ -155,6 +156,26 @@ def _read_last_records(asked: questions.ReadLastRecords, services: Services, lim
     return topic_tail.last_records(
         asked.topic, asked.config, services.config, access, limit, committed_only=asked.committed_only
     )
+
+
+@_answers(topic_questions.DescribeTopics)
+def _describe_topics(asked: topic_questions.DescribeTopics, services: Services, limit: Deadline) -> object:
+    return lists.describe_topics(asked, services.config, services.topics, limit)
+
+
+@_answers(topic_questions.ReadRecords)
+def _read_records(asked: topic_questions.ReadRecords, services: Services, limit: Deadline) -> object:
+    return records.read_records(asked, services.config, services.topics, limit)
+
+
+@_answers(topic_questions.FindOrigin)
+def _find_origin(asked: topic_questions.FindOrigin, services: Services, limit: Deadline) -> object:
+    return origins.find_origin(asked, services.config, services.topics, services.offsets, limit)
+
+
+@_answers(topic_questions.FindRecords)
+def _find_records(asked: topic_questions.FindRecords, services: Services, limit: Deadline) -> object:
+    return origins.find_records_of(asked, services.config, services.offsets, limit)
 
 
 @_answers(questions.ListDeadLetters)

@@ -2,36 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from ringfence.requests.request import Answer, Request
-
-Json = dict[str, Any]
-Config = Mapping[str, str]
-
-_READ_EARLY: Final = 3.0
-_REPLAY_EARLY: Final = 5.0
-
-
-@dataclass(frozen=True)
-class Question(Request[Answer]):
-    """seconds: how long its sender waits; early: so many seconds before that the worker answers with what it has.
-
-    again: whether it is sent once more by itself where a worker says that this may help.
-    """
-
-    seconds: ClassVar[float] = 30.0
-    early: ClassVar[float] = 0.0
-    again: ClassVar[bool] = True
-
-    @property
-    def task(self) -> str:
-        """The Celery task that takes it."""
-        return task_of(type(self))
-
-
-def task_of(kind: type[Question[Any]]) -> str:
-    return f"ringfence.plugins.{kind.name}"
+from ringfence.requests.question import READ_EARLY, REPLAY_EARLY, Config, Json
+from ringfence.requests.question import Question as Question
+from ringfence.requests.question import task_of as task_of
+from ringfence.requests.topic_questions import DescribeTopics, FindOrigin, FindRecords, ReadRecords
 
 
 @dataclass(frozen=True)
@@ -144,7 +120,7 @@ class ReadLastRecords(Question[Json]):
 
     name = "last_records"
     seconds = 13.0
-    early = _READ_EARLY
+    early = READ_EARLY
     topic: str
     config: Config
     committed_only: bool
@@ -156,7 +132,7 @@ class ListShareGroups(Question[Json]):
 
     name = "share_groups"
     seconds = 13.0
-    early = _READ_EARLY
+    early = READ_EARLY
 
 
 @dataclass(frozen=True)
@@ -167,7 +143,7 @@ class DescribeShareGroup(Question[Json]):
 
     name = "share_group"
     seconds = 13.0
-    early = _READ_EARLY
+    early = READ_EARLY
     group: str
     act: Mapping[str, object] | None = None
     skip: int = 0
@@ -179,7 +155,7 @@ class FindArchived(Question[Json]):
 
     name = "share_archived"
     seconds = 13.0
-    early = _READ_EARLY
+    early = READ_EARLY
     group: str
 
 
@@ -189,7 +165,7 @@ class ShareTimeline(Question[Json]):
 
     name = "share_timeline"
     seconds = 13.0
-    early = _READ_EARLY
+    early = READ_EARLY
     group: str
     topic: str
     partition: int
@@ -200,7 +176,7 @@ class ListDeadLetters(Question[Json]):
     """A page of a connector's dead letters; see `engine.queries.dead_letters`. before: [partition, offset] each."""
 
     name = "dead_letters"
-    early = _READ_EARLY
+    early = READ_EARLY
     config: Config
     stage: str
     by: str
@@ -216,7 +192,7 @@ class ReplayDeadLetters(Question[Json]):
     """
 
     name = "replay"
-    early = _REPLAY_EARLY
+    early = REPLAY_EARLY
     again = False
     config: Config
     chosen: Mapping[str, object]
@@ -246,5 +222,6 @@ class StartProof(Question[Json]):
 QUESTIONS: Final[tuple[type[Question[Any]], ...]] = (
     ListPlugins, ConfigKeys, Validate, ReadOffsets, Preflight, Preview, TryTransforms, DescribeTransactions,
     FindHanging, ReadLastRecords, ListShareGroups, DescribeShareGroup,
-    ShareTimeline, FindArchived, ListDeadLetters, ReplayDeadLetters, StartProof,
+    ShareTimeline, FindArchived, ListDeadLetters, ReplayDeadLetters, StartProof, ReadRecords, FindOrigin, FindRecords,
+    DescribeTopics,
 )  # fmt: skip

@@ -56,6 +56,7 @@ GROUPS = (
         (
             Link("Overview", "/ui/", "layout-dashboard", _views, "o"),
             Link("Connectors", "/ui/connectors", "plug", _views, "c", ("/ui/new", "/console/connectors")),
+            Link("Topics", "/ui/topics", "database", _views, "t"),
             Link("Share groups", "/ui/share-groups", "layers", _views, "s", ("/console/share-groups",)),
             Link("Workers", "/ui/workers", "server", _views, "w", ("/console/workers", "/console/leader")),
             Link("Alerts", "/ui/alerts", "bell", _views, "l"),

@@ -23,6 +23,7 @@ from ringfence.web.live.events_view import events
 from ringfence.web.new import beside, create, preflight, review
 from ringfence.web.new import form as filling
 from ringfence.web.share_groups import pages as share_pages
+from ringfence.web.topics import pages as topic_pages
 
 urlpatterns = [
     path("", lists.first),
@@ -78,6 +79,10 @@ urlpatterns = [
     path("/share-groups", share_pages.share_groups),
     path("/share-groups/<name:name>", share_pages.share_group),
     path("/share-groups/<name:name>/timeline", share_pages.timeline),
+    path("/topics", topic_pages.topics),
+    path("/topics/<name:name>", topic_pages.topic),
+    path("/topics/<name:name>/records", topic_pages.records),
+    path("/topics/<name:name>/origin", topic_pages.origin),
     path("/workers", views.workers),
     path("/events", events),
     path("/vital-signs", vital_signs.vital_signs),

@@ -1,5 +1,6 @@
 """How numbers, times, icons and states are written in the pages."""
 
+import json
 import re
 import time
 from collections.abc import Container
@@ -95,6 +96,18 @@ def _words(seconds: float) -> str:
         if seconds < limit:
             return f"{int(seconds // divisor)} {unit}"
     return f"{int(seconds // 86400)} d"
+
+
+@register.filter
+def lasting(ms: float) -> str:
+    """A span of time."""
+    return _words(ms / 1000)
+
+
+@register.filter
+def as_json(value: object) -> str:
+    """In one line."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 @register.simple_tag

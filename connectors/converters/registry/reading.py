@@ -1,0 +1,191 @@
+"""Reads values that a converter with a registry has written: a zero byte, the schema's id in four bytes, the value."""
+
+import base64
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ringfence.connectors import egress
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.converters.registry.settings import client, load, registry_settings
+
+_ID_BYTES: Final = 5
+_DEEPEST: Final = 20
+_MODULES: Final = (
+    "confluent_kafka.schema_registry.confluent.type.decimal_pb2",
+    "google.type.date_pb2",
+    "google.type.timeofday_pb2",
+    "google.protobuf.timestamp_pb2",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadValue:
+    """kind: AVRO, JSON or PROTOBUF; name: the schema's, "" for none; value: as Python's JSON has it, bytes excepted."""
+
+    id: int
+    kind: str
+    name: str
+    value: object
+
+
+def schema_id(data: bytes) -> int | None:
+    """The id that the value names; None where it has not that form."""
+    return int.from_bytes(data[1:_ID_BYTES], "big") if len(data) > _ID_BYTES and data[0] == 0 else None
+
+
+class SchemaReader:
+    """Asks the registry once for each schema, whose id never means another."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """settings: of a converter, without prefix. Raises `ConfigException`; nothing is sent yet."""
+        self._client = client(registry_settings().parse(settings))
+        self._known: dict[int, _Form | str] = {}
+
+    def read(self, data: bytes) -> ReadValue:
+        """Raises `ConnectorError` with a text for people: the schema is not to be had, or the value is not of it."""
+        number = schema_id(data)
+        if number is None:
+            raise ConnectorError("The value names no schema of a registry.")
+        form = self._known.get(number)
+        if form is None:
+            form = self._known[number] = self._ask(number)
+        if isinstance(form, str):
+            raise ConnectorError(form)
+        try:
+            return ReadValue(number, form.kind, form.name, form.read(data[_ID_BYTES:]))
+        except ConnectorError:
+            raise
+        except Exception as error:
+            raise ConnectorError(f"The value does not fit schema {number} ({type(error).__name__}).") from error
+
+    def _ask(self, number: int) -> "_Form | str":
+        """The schema's form, or why it is not to be had."""
+        registry = load("confluent_kafka.schema_registry")
+        transport = load("confluent_kafka.schema_registry.common._httpx_compat").httpx.TransportError
+        no_token = load("confluent_kafka.schema_registry.error").OAuthTokenError
+        try:
+            found = self._client.get_schema(number)
+            match found.schema_type:
+                case "AVRO":
+                    return _Avro(self._client, found)
+                case "JSON":
+                    return _Json(found)
+                case _:
+                    return _Protobuf(self._client, number)
+        except registry.SchemaRegistryError as error:
+            return f"The Schema Registry does not give schema {number} (HTTP {error.http_status_code})."
+        except transport as error:
+            return f"The Schema Registry does not answer ({type(error).__name__})."
+        except no_token:
+            return "There is no token for the Schema Registry: look at bearer.auth.* and at the issuer."
+        except egress.Refused as error:
+            return f"{error}."
+        except Exception as error:  # noqa: BLE001 - a foreign schema: the libraries raise anything
+            return f"Schema {number} cannot be read ({type(error).__name__})."
+
+
+class _Form:
+    kind: str
+    name: str
+
+    def read(self, data: bytes) -> object:
+        raise NotImplementedError
+
+
+class _Avro(_Form):
+    kind = "AVRO"
+
+    def __init__(self, registry: Any, schema: Any) -> None:
+        self._avro = load("fastavro")
+        self._parsed = self._parse(registry, schema, {}, 0)
+        self.name = str(self._parsed.get("name", "")) if isinstance(self._parsed, dict) else ""
+
+    def _parse(self, registry: Any, schema: Any, named: dict[str, Any], depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise ConnectorError("Its references are nested too deeply.")
+        for each in schema.references or ():
+            self._parse(registry, registry.get_version(each.subject, each.version).schema, named, depth + 1)
+        return self._avro.parse_schema(json.loads(schema.schema_str), named_schemas=named)
+
+    def read(self, data: bytes) -> object:
+        return self._avro.schemaless_reader(io.BytesIO(data), self._parsed)
+
+
+class _Json(_Form):
+    kind = "JSON"
+
+    def __init__(self, schema: Any) -> None:
+        loaded = json.loads(schema.schema_str)
+        self.name = str(loaded.get("title", "")) if isinstance(loaded, dict) else ""
+
+    def read(self, data: bytes) -> object:
+        return json.loads(data)
+
+
+class _Protobuf(_Form):
+    """By the compiled file, which Confluent's registry gives, and others with its API."""
+
+    kind = "PROTOBUF"
+
+    def __init__(self, registry: Any, number: int) -> None:
+        self._factory = load("google.protobuf.message_factory")
+        self._format = load("google.protobuf.json_format")
+        proto, pools = load("google.protobuf.descriptor_pb2"), load("google.protobuf.descriptor_pool")
+        for module in _MODULES:
+            load(module)
+        found = registry.get_schema(number, fmt="serialized")
+        file = proto.FileDescriptorProto.FromString(base64.b64decode(found.schema_str, validate=True))
+        known, pool = pools.Default(), pools.DescriptorPool()
+        for each in file.dependency:
+            self._copy(known.FindFileByName(each), pool, proto)
+        file.name = file.name or "schema.proto"
+        pool.Add(file)
+        self._file = pool.FindFileByName(file.name)
+        self._names = [each.name for each in file.message_type]
+        self.name = ".".join(filter(None, (file.package, self._names[0])))
+
+    def _copy(self, file: Any, pool: Any, proto: Any) -> None:
+        for each in file.dependencies:
+            self._copy(each, pool, proto)
+        made = proto.FileDescriptorProto()
+        file.CopyToProto(made)
+        pool.Add(made)
+
+    def read(self, data: bytes) -> object:
+        path, at = _indexes(data)
+        message = self._file.message_types_by_name[self._names[path[0]]]
+        for index in path[1:]:
+            message = message.nested_types[index]
+        made = self._factory.GetMessageClass(message)()
+        made.ParseFromString(data[at:])
+        return self._format.MessageToDict(made, preserving_proto_field_name=True)
+
+
+def _indexes(data: bytes) -> tuple[list[int], int]:
+    """Which message of the file it is, and where it begins. One zero stands for the first message."""
+    count, at = _zigzag(data, 0)
+    if count == 0:
+        return [0], at
+    if not 0 < count <= _DEEPEST:
+        raise ConnectorError("The value is no message of a registry.")
+    path = []
+    for _ in range(count):
+        index, at = _zigzag(data, at)
+        path.append(index)
+    return path, at
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 35:
+            raise ConnectorError("The value is no message of a registry.")

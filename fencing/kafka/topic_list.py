@@ -1,0 +1,84 @@
+"""The topics of a cluster: their names, and of some of them what there is in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.admin import _asking
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors
+
+_SETTINGS: Final = ("retention.ms", "retention.bytes", "cleanup.policy")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """offsets: from first to end, all partitions together: records, markers and what compaction took.
+
+    newest_ms: the newest record's time, -1 where there is none; settings: {} where this principal may not ask.
+    """
+
+    name: str
+    partitions: int
+    replicas: int
+    offsets: int
+    newest_ms: int
+    settings: dict[str, str]
+
+
+def topic_names(connection: Connection, deadline: Deadline) -> list[str]:
+    """Those that this principal may see."""
+    with _asking(connection, "listing topics") as client:
+        return sorted(client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics)
+
+
+def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline) -> list[TopicInfo]:
+    """Of these topics, those that are there."""
+    with _asking(connection, "describing topics") as client:
+        every = client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics
+        there = {name: every[name] for name in names if name in every and every[name].error is None}
+        asked = [TopicPartition(name, number) for name, one in there.items() for number in one.partitions]
+        if not asked:
+            return []
+        seconds = max(0.5, deadline.slice(5.0))
+        places = {}
+        for kind, spec in (
+            ("first", OffsetSpec.earliest()),  # type: ignore[no-untyped-call]
+            ("end", OffsetSpec.latest()),  # type: ignore[no-untyped-call]
+            ("newest", OffsetSpec.max_timestamp()),  # type: ignore[no-untyped-call]
+        ):
+            level = IsolationLevel.READ_UNCOMMITTED
+            places[kind] = client.list_offsets(
+                dict.fromkeys(asked, spec), isolation_level=level, request_timeout=seconds
+            )
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in there]
+        configs = client.describe_configs(resources, request_timeout=seconds)
+        settings: dict[str, dict[str, str]] = {}
+        for resource, future in configs.items():
+            try:
+                with kafka_errors("asking for topics' settings"):
+                    found = future.result()
+                settings[resource.name] = {key: str(found[key].value) for key in _SETTINGS if key in found}
+            except FencingError:
+                settings[resource.name] = {}
+        sizes: dict[str, int] = dict.fromkeys(there, 0)
+        newest: dict[str, int] = dict.fromkeys(there, -1)
+        for tp in asked:
+            sizes[tp.topic] += places["end"][tp].result().offset - places["first"][tp].result().offset
+            newest[tp.topic] = max(newest[tp.topic], places["newest"][tp].result().timestamp)
+        return [
+            TopicInfo(
+                name,
+                len(one.partitions),
+                max((len(each.replicas) for each in one.partitions.values()), default=0),
+                sizes[name],
+                newest[name],
+                settings[name],
+            )
+            for name, one in there.items()
+        ]

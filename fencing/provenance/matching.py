@@ -1,0 +1,110 @@
+"""Which transaction of a producer a segment of its records belongs to. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.fencing.kafka.record_batches import Marker
+from ringfence.fencing.offsets.record_counts import AttemptCounts
+from ringfence.fencing.provenance.segments import SEQUENCES, Segment, numbered_at
+
+_MARKERS_APART_MS: Final = (0, 1, 2, 3, 5, 8, 13, 21, 50, 100)
+"""Markers of one transaction are written at the same time; so much later one of them may be."""
+
+Where = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsSegment:
+    """The source offsets of one transaction in one partition of the offsets topic. told: where the counts are in it."""
+
+    segment: Segment
+    told: AttemptCounts | None
+
+    @property
+    def sent(self) -> tuple[int, int] | None:
+        return None if self.told is None else self.told.sent
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """exact: told by the numbers; else the transaction whose marker was written closest to the record's."""
+
+    found: OffsetsSegment
+    exact: bool
+
+
+def match(
+    record: Segment, candidates: Sequence[OffsetsSegment], known: Mapping[Where, Sequence[Segment]]
+) -> Match | None:
+    """known: the producer's segments in every partition it may have written to; candidates: of the same producer id."""
+    ours = [each for each in candidates if _may_be(each, record)]
+    told = [each for each in ours if each.sent is not None]
+    if len(known) == 1:
+        # All that this producer sent is here, so what it had sent when this transaction ended is one number.
+        for each in told:
+            before, after = each.sent or (0, 0)
+            if before < after and (after - record.numbered) % SEQUENCES == 0:
+                return Match(each, exact=True)
+    nearest = sorted(told or ours, key=lambda each: abs(each.segment.marker_ms - record.marker_ms))
+    for each in nearest[:3]:
+        if each.sent is not None and _adds_up(record, each.sent[1], known):
+            return Match(each, exact=True)
+    return Match(nearest[0], exact=False) if nearest else None
+
+
+def _may_be(each: OffsetsSegment, record: Segment) -> bool:
+    return each.segment.epoch == record.epoch and each.segment.marker is record.marker
+
+
+def _adds_up(record: Segment, after: int, known: Mapping[Where, Sequence[Segment]]) -> bool:
+    """Whether all that the producer had sent, once this transaction had ended, is what the transaction says."""
+    return any(total_at(known, record.epoch, record.marker_ms + late) == after for late in _MARKERS_APART_MS)
+
+
+def total_at(known: Mapping[Where, Sequence[Segment]], epoch: int, time_ms: int) -> int | None:
+    """Over all partitions; None where one does not tell."""
+    numbers = [numbered_at(segments, epoch, time_ms) for segments in known.values()]
+    told = [each for each in numbers if each is not None]
+    return sum(told) if len(told) == len(numbers) else None
+
+
+def companions(main: OffsetsSegment, candidates: Iterable[OffsetsSegment]) -> list[OffsetsSegment]:
+    """The source offsets of the same transaction in other partitions of the offsets topic: nearest in time, and told
+    nowhere else."""
+    by_partition: dict[int, list[OffsetsSegment]] = {}
+    ours = main.segment
+    for each in candidates:
+        one = each.segment
+        alike = one.epoch == ours.epoch and one.marker is Marker.COMMIT
+        if alike and one.partition != ours.partition and each.told is None:
+            by_partition.setdefault(one.partition, []).append(each)
+    nearest = (min(ones, key=lambda one: abs(one.segment.marker_ms - ours.marker_ms)) for ones in by_partition.values())
+    return [each for each in nearest if abs(each.segment.marker_ms - ours.marker_ms) <= 1]
+
+
+def data_of(
+    offsets: OffsetsSegment, known: Mapping[Where, Sequence[Segment]]
+) -> tuple[list[tuple[str, Segment]], bool]:
+    """The other way round: the transaction's records, and whether the numbers show that these are all of them."""
+    epoch, marker = offsets.segment.epoch, offsets.segment.marker
+    sent = offsets.sent
+    if sent is not None and len(known) == 1:
+        ((where, segments),) = known.items()
+        found = [(where[0], one) for one in segments if one.epoch == epoch and sent[0] < one.numbered <= sent[1]]
+        return found, sum(one.count for _, one in found) == sent[1] - sent[0]
+    for late in _MARKERS_APART_MS:
+        near = [
+            (topic, one)
+            for (topic, _), segments in known.items()
+            for one in segments
+            if one.epoch == epoch and one.marker is marker and abs(one.marker_ms - offsets.segment.marker_ms) <= late
+        ]
+        if sent is None:
+            if near:
+                return near, False
+        elif sum(one.count for _, one in near) == sent[1] - sent[0]:
+            exact = len({(topic, one.partition) for topic, one in near}) == len(near)
+            return near, exact
+    return near, False

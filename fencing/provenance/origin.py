@@ -1,0 +1,229 @@
+"""Where a record came from: 1 the producer and the end of its transaction, 2 the transaction's source offsets.
+
+Step 2 reads the offsets topics around the time of the transaction's marker, first closely, then widely. What
+compaction has removed is not found any more, and that is said.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, Invalid, Retriable
+from ringfence.fencing.kafka.admin import Place, offsets_at, topic_identity
+from ringfence.fencing.kafka.record_batches import Batch, Marker
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.tail import Limits, Reading, TailRecord
+from ringfence.fencing.offsets import record_counts
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value
+from ringfence.fencing.provenance.matching import OffsetsSegment, Where, companions, match
+from ringfence.fencing.provenance.segments import Segment, Segments, number_of
+from ringfence.fencing.provenance.windows import Found, bounds, read, segments_of
+
+WINDOWS_MS: Final = (3_000, 60_000, 600_000)
+_MOST_OFFSETS: Final = 10_000
+_NEIGHBOURS_MS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """Who wrote a record. segment: its transaction's part of the partition, None where it belongs to no transaction."""
+
+    producer_id: int
+    epoch: int
+    number: int
+    segment: Segment | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A source offset that a transaction committed; before: what was committed of its partition before, if it is still
+    there."""
+
+    topic: str
+    kafka_partition: int
+    kafka_offset: int
+    connector: str
+    partition: Partition
+    offset: Offset | None
+    before: Offset | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Of whom: connector, task, generation and attempt, -1 where an earlier version or Kafka Connect wrote.
+
+    exact: shown by the numbers that brokers and kernel keep; else the nearest in time.
+    """
+
+    connector: str
+    task: int
+    generation: int
+    attempt: int
+    exact: bool
+    offsets: Sequence[CommittedOffset]
+
+
+def find_producer(connection: Connection, topic: str, partition: int, offset: int, deadline: Deadline) -> Producer:
+    """Raises `Invalid` where there is no such record."""
+    _, partitions = topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))
+    if partition not in partitions:
+        raise Invalid(f"Topic {topic} has no partition {partition}")
+    first = offsets_at(connection, topic, [partition], Place.FIRST, deadline)[partition]
+    end = offsets_at(connection, topic, [partition], Place.END, deadline)[partition]
+    if not first <= offset < end:
+        raise Invalid(f"Partition {topic}-{partition} has offsets {first} to {end - 1} only")
+    holding: list[Batch] = []
+    folded: list[Segments] = []
+
+    def take(_: int, batch: Batch) -> None:
+        if not holding:
+            holding.append(batch)
+            folded.append(Segments(partition, batch.producer_id))
+        folded[0].take(batch)
+        if holding[0].producer_id < 0 or folded[0].ended:
+            raise Found
+
+    read(connection, topic, {partition: offset}, {partition: end}, deadline, take)
+    if not holding or holding[0].control or not holding[0].first <= offset <= holding[0].last:
+        raise Invalid(f"There is no record at {topic}-{partition} offset {offset}: a marker, or compaction took it")
+    batch = holding[0]
+    if batch.producer_id < 0:
+        return Producer(-1, -1, -1, None)
+    return Producer(batch.producer_id, batch.epoch, number_of(batch, offset), folded[0].all()[0])
+
+
+def find_transaction(
+    producer: Producer,
+    data: tuple[Connection, Sequence[str]],
+    offsets_topics: Sequence[tuple[Connection, str]],
+    deadline: Deadline,
+) -> Transaction | None:
+    """The transaction's source offsets, None where none are found. data: all topics that the connector writes to."""
+    segment = producer.segment
+    if segment is None or segment.marker is not Marker.COMMIT:
+        return None
+    known: Mapping[Where, Sequence[Segment]] | None = None
+    for reach in WINDOWS_MS:
+        for connection, topic in offsets_topics:
+            candidates = read_offsets_segments(
+                connection, topic, producer.producer_id, segment.marker_ms, reach, deadline
+            )
+            if not candidates:
+                continue
+            if known is None:
+                known = known_segments(data, producer.producer_id, segment.marker_ms, deadline)
+            heads = [each for each, _ in candidates]
+            found = match(segment, heads, known)
+            if found is not None and (found.exact or reach == WINDOWS_MS[-1] or _is_near(found.found, segment)):
+                return _put_together(topic, found.found, found.exact, candidates)
+        if deadline.expired:
+            break
+    return None
+
+
+def _is_near(found: OffsetsSegment, record: Segment) -> bool:
+    return abs(found.segment.marker_ms - record.marker_ms) <= 100
+
+
+def known_segments(
+    data: tuple[Connection, Sequence[str]], producer_id: int, time_ms: int, deadline: Deadline
+) -> dict[Where, Sequence[Segment]]:
+    """The producer's segments in every partition of the connector's topics, around that time.
+
+    A topic that cannot be read is there without any, so that nothing adds up and nobody claims exactness.
+    """
+    connection, topics = data
+    known: dict[Where, Sequence[Segment]] = {}
+    for topic in topics:
+        try:
+            starts, ends = bounds(connection, topic, time_ms - _NEIGHBOURS_MS, time_ms + _NEIGHBOURS_MS, deadline)
+            if len(topics) == 1 and len(starts) == 1:
+                return {(topic, next(iter(starts))): []}  # nothing is to be added up
+            found = segments_of(connection, topic, producer_id, starts, ends, deadline)
+        except FencingError:
+            known[topic, -1] = []
+        else:
+            known |= {(topic, number): each for number, each in found.items()}
+    return known
+
+
+Candidate = tuple[OffsetsSegment, Sequence[TailRecord]]
+
+
+def read_offsets_segments(
+    connection: Connection, topic: str, producer_id: int, time_ms: int, reach_ms: int, deadline: Deadline
+) -> list[Candidate]:
+    """The producer's transactions in the offsets topic around that time, each with its records there."""
+    starts, ends = bounds(connection, topic, time_ms - reach_ms, time_ms + reach_ms, deadline)
+    found = segments_of(connection, topic, producer_id, starts, ends, deadline)
+    wanted = [each for ones in found.values() for each in ones]
+    if not wanted:
+        return []
+    places = {
+        number: (min(each.first for each in ones), max(each.last for each in ones))
+        for number, ones in found.items()
+        if ones
+    }
+    by_partition = {number: ones for number, ones in found.items() if ones}
+
+    def ours(partition: int, offset: int, _: object) -> bool:
+        return any(each.holds(offset) for each in by_partition[partition])
+
+    limits = Limits(records=_MOST_OFFSETS, size=1024 * 1024, keep=ours, headers=100)
+    reading = Reading(connection, topic, "read_uncommitted", limits)
+    if not reading.run({n: at[0] for n, at in places.items()}, {n: at[1] + 1 for n, at in places.items()}, deadline):
+        raise Retriable(f"Topic {topic} could not be read in time. Ask again")
+    records = sorted(reading.records, key=lambda one: (one.partition, one.offset))
+    made: list[Candidate] = []
+    for each in wanted:
+        inside = [one for one in records if one.partition == each.partition and each.holds(one.offset)]
+        told = [record_counts.decode([(name, value) for name, value, _ in one.headers]) for one in inside]
+        made.append((OffsetsSegment(each, next((one for one in told if one is not None), None)), inside))
+    return made
+
+
+def _put_together(topic: str, main: OffsetsSegment, exact: bool, candidates: Sequence[Candidate]) -> Transaction | None:
+    heads = [each for each, _ in candidates]
+    parts = [main, *companions(main, heads)]
+    offsets = [
+        _read_committed_offset(topic, record, candidates)
+        for segment, records in candidates
+        if segment in parts
+        for record in records
+    ]
+    known = [each for each in offsets if each is not None]
+    if not known:
+        return None
+    told = main.told
+    numbers = (told.task, told.generation, told.attempt) if told else (-1, -1, -1)
+    return Transaction(known[0].connector, *numbers, exact, known)
+
+
+def _read_committed_offset(topic: str, record: TailRecord, candidates: Sequence[Candidate]) -> CommittedOffset | None:
+    parsed = decode_key(record.key)
+    if parsed is None:
+        return None
+    connector, partition = parsed
+    before = [
+        one
+        for segment, records in candidates
+        if segment.segment.partition == record.partition
+        for one in records
+        if one.offset < record.offset and _same(one.key, connector, partition)
+    ]
+    last = max(before, key=lambda one: one.offset, default=None)
+    return CommittedOffset(
+        topic,
+        record.partition,
+        record.offset,
+        connector,
+        partition,
+        decode_value(record.value),
+        decode_value(last.value) if last is not None else None,
+    )
+
+
+def _same(key: bytes | None, connector: str, partition: Partition) -> bool:
+    parsed = decode_key(key)
+    return parsed is not None and parsed[0] == connector and canonical(parsed[1]) == canonical(partition)

@@ -1,0 +1,144 @@
+"""Back from a committed source offset to the records that came with it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError, Retriable
+from ringfence.fencing.kafka.admin import Place, offsets_at
+from ringfence.fencing.kafka.record_batches import Batch
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.tail import Limits, Reading, TailRecord
+from ringfence.fencing.offsets import record_counts
+from ringfence.fencing.offsets.record_counts import AttemptCounts
+from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value
+from ringfence.fencing.provenance.matching import OffsetsSegment, Where, data_of
+from ringfence.fencing.provenance.origin import WINDOWS_MS, read_offsets_segments
+from ringfence.fencing.provenance.segments import Segment, Segments
+from ringfence.fencing.provenance.windows import Found, bounds, read, segments_of
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRange:
+    """Records of one partition, both offsets included; between them records of other transactions may stand."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsOf:
+    """`exact`: the numbers show that these are the transaction's records, and all of them."""
+
+    topic: str
+    kafka_partition: int
+    kafka_offset: int
+    producer_id: int
+    epoch: int
+    task: int
+    generation: int
+    exact: bool
+    records: Sequence[RecordRange]
+
+
+def find_records(
+    connector: str,
+    partition: Partition,
+    offset: Offset,
+    time_ms: int,
+    offsets_topic: tuple[Connection, str],
+    data: tuple[Connection, Sequence[str]],
+    deadline: Deadline,
+) -> RecordsOf | None:
+    """time_ms: of the offset's record in its topic. None where that record is not there any more."""
+    connection, topic = offsets_topic
+    record = _find_offset(connection, topic, connector, partition, offset, time_ms, deadline)
+    if record is None:
+        return None
+    segment, told = _transaction_of(connection, topic, record, deadline)
+    numbers = (told.task, told.generation) if told else (-1, -1)
+    place = (topic, record.partition, record.offset)
+    if segment is None:
+        return RecordsOf(*place, -1, -1, *numbers, False, [])
+    whole = OffsetsSegment(segment, told)
+    found: list[tuple[str, Segment]] = []
+    exact = False
+    for reach in WINDOWS_MS:
+        found, exact = data_of(whole, _find_segments(data, segment, reach, deadline))
+        if exact or deadline.expired:
+            break
+    ranges = [RecordRange(name, one.partition, one.first, one.last, one.count) for name, one in found]
+    ranges.sort(key=lambda one: (one.topic, one.partition))
+    return RecordsOf(*place, segment.producer_id, segment.epoch, *numbers, exact, ranges)
+
+
+def _find_segments(
+    data: tuple[Connection, Sequence[str]], offsets: Segment, reach_ms: int, deadline: Deadline
+) -> Mapping[Where, Sequence[Segment]]:
+    """Transactions may take long: the records stand before the marker."""
+    connection, topics = data
+    known: dict[Where, Sequence[Segment]] = {}
+    for topic in topics:
+        try:
+            at = offsets.marker_ms
+            starts, ends = bounds(connection, topic, at - reach_ms, at + min(reach_ms, 10_000), deadline)
+            found = segments_of(connection, topic, offsets.producer_id, starts, ends, deadline)
+        except FencingError:
+            continue
+        known |= {(topic, number): each for number, each in found.items()}
+    return known
+
+
+def _find_offset(
+    connection: Connection,
+    topic: str,
+    connector: str,
+    partition: Partition,
+    offset: Offset,
+    time_ms: int,
+    deadline: Deadline,
+) -> TailRecord | None:
+    """The newest record of that source partition and offset around that time."""
+    wanted = (connector, canonical(partition), canonical(offset))
+    starts, ends = bounds(connection, topic, time_ms - 1_000, time_ms + 1_000, deadline)
+
+    def same(key: bytes | None, value: bytes | None) -> bool:
+        parsed, found = decode_key(key), decode_value(value)
+        return (
+            parsed is not None and found is not None and (parsed[0], canonical(parsed[1]), canonical(found)) == wanted
+        )
+
+    limits = Limits(size=1024 * 1024, headers=100, test=lambda met: same(met.key, met.value))
+    reading = Reading(connection, topic, "read_committed", limits)
+    if not reading.run(starts, ends, deadline) and not reading.records:
+        raise Retriable(f"Topic {topic} could not be read in time. Ask again")
+    return max(reading.records, key=lambda one: one.offset, default=None)
+
+
+def _transaction_of(
+    connection: Connection, topic: str, record: TailRecord, deadline: Deadline
+) -> tuple[Segment | None, AttemptCounts | None]:
+    """The transaction that the record belongs to, and what it tells; None where it belongs to none."""
+    folded: list[Segments] = []
+
+    def take(_: int, batch: Batch) -> None:
+        if not folded:
+            folded.append(Segments(record.partition, batch.producer_id))
+        folded[0].take(batch)
+        if batch.producer_id < 0 or folded[0].ended:
+            raise Found
+
+    end = offsets_at(connection, topic, [record.partition], Place.END, deadline)
+    read(connection, topic, {record.partition: record.offset}, end, deadline, take)
+    if not folded or not folded[0].ended:
+        return None, None
+    segment = folded[0].ended[0]
+    told = record_counts.decode([(name, value) for name, value, _ in record.headers])
+    if told is None:  # it stands beside the transaction's last source offset, perhaps in another partition
+        near = read_offsets_segments(connection, topic, segment.producer_id, segment.marker_ms, WINDOWS_MS[0], deadline)
+        others = [each for each, _ in near if each.told and abs(each.segment.marker_ms - segment.marker_ms) <= 1]
+        told = others[0].told if len(others) == 1 else None
+    return segment, told

@@ -1,0 +1,90 @@
+"""What one producer left in a partition, transaction by transaction: from the headers of batches. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.fencing.kafka.record_batches import Batch, Marker
+
+SEQUENCES: Final = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The records of one transaction in one partition, from offset `first` to `last`.
+
+    sequence: the producer's number of its first record; numbered: how many the producer had sent there when it ended.
+    marker: how the transaction ended, None while it is open; marker_offset, marker_ms: where, and when its broker wrote
+    it. A segment may have begun before the first batch that was seen.
+    """
+
+    partition: int
+    producer_id: int
+    epoch: int
+    first: int
+    last: int
+    sequence: int
+    count: int
+    ranges: Sequence[tuple[int, int]]
+    marker: Marker | None = None
+    marker_offset: int = -1
+    marker_ms: int = -1
+
+    @property
+    def numbered(self) -> int:
+        return self.sequence + self.count
+
+    def holds(self, offset: int) -> bool:
+        return any(first <= offset <= last for first, last in self.ranges)
+
+
+class Segments:
+    """Folds the batches of one partition, in order, into the segments of one producer id."""
+
+    def __init__(self, partition: int, producer_id: int) -> None:
+        self._partition = partition
+        self._producer_id = producer_id
+        self._open: list[Batch] = []
+        self.ended: list[Segment] = []
+
+    def take(self, batch: Batch) -> None:
+        if batch.producer_id != self._producer_id:
+            return
+        if not batch.control:
+            self._open.append(batch)
+        elif batch.marker is not None and self._open:
+            self.ended.append(self._segment(batch))
+            self._open = []
+
+    def all(self) -> list[Segment]:
+        """Those that ended, and the one that is open."""
+        return [*self.ended, self._segment(None)] if self._open else list(self.ended)
+
+    def _segment(self, marker: Batch | None) -> Segment:
+        first, last = self._open[0], self._open[-1]
+        end = number_of(last, last.last) + 1
+        if end <= first.sequence:
+            end += SEQUENCES  # the numbers begin again
+        ended = (marker.marker, marker.first, marker.timestamp_ms) if marker else (None, -1, -1)
+        ranges = [(each.first, each.last) for each in self._open]
+        start = first.sequence
+        return Segment(
+            self._partition, self._producer_id, first.epoch, first.first, last.last, start, end - start, ranges, *ended
+        )
+
+
+def number_of(batch: Batch, offset: int) -> int:
+    """The producer's sequence number of the record there. Compaction takes records out and leaves the numbers."""
+    return (batch.sequence + offset - batch.first) % SEQUENCES
+
+
+def numbered_at(segments: Iterable[Segment], epoch: int, time_ms: int) -> int | None:
+    """How many records the producer had sent to this partition when its transactions up to that time had ended.
+
+    None where the segments do not tell: there is none of that epoch.
+    """
+    ours = [each for each in segments if each.epoch == epoch]
+    before = [each for each in ours if each.marker is not None and each.marker_ms <= time_ms]
+    if before:
+        return before[-1].numbered
+    return ours[0].sequence if ours else None

@@ -1,0 +1,80 @@
+"""The batches of a producer around a moment, in all partitions of some topics. Bounded in time and in batches."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.admin import Place, offsets_at, offsets_since, topic_identity
+from ringfence.fencing.kafka.raw_fetch import RawFetcher
+from ringfence.fencing.kafka.record_batches import Batch
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.provenance.segments import Segment, Segments
+
+MOST_BATCHES: Final = 200_000
+MOST_PARTITIONS: Final = 200
+
+
+class TooMuch(Retriable):
+    """More batches than a question may read."""
+
+
+class Found(Exception):
+    """What was looked for is there: the reading ends."""
+
+
+def bounds(
+    connection: Connection, topic: str, since_ms: int, until_ms: int, deadline: Deadline, partitions: Sequence[int] = ()
+) -> tuple[dict[int, int], dict[int, int]]:
+    """By partition, the offsets of the first records at or after both times, the end where none is."""
+    chosen = sorted(partitions or topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))[1])
+    if len(chosen) > MOST_PARTITIONS:
+        raise TooMuch(f"Topic {topic} has {len(chosen)} partitions: more than {MOST_PARTITIONS} are not searched")
+    ends = offsets_at(connection, topic, chosen, Place.END, deadline)
+
+    def place(time_ms: int) -> dict[int, int]:
+        found = offsets_since(connection, topic, chosen, max(0, time_ms), deadline)
+        return {number: found[number] if found[number] >= 0 else ends[number] for number in chosen}
+
+    starts, until = place(since_ms), place(until_ms)
+    return starts, {number: max(starts[number], until[number]) for number in chosen}
+
+
+def segments_of(
+    connection: Connection,
+    topic: str,
+    producer_id: int,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
+    deadline: Deadline,
+) -> dict[int, list[Segment]]:
+    """What the producer left between these offsets, by partition. Raises `Retriable` where it is too much."""
+    folded = {number: Segments(number, producer_id) for number in starts}
+    read(connection, topic, starts, ends, deadline, lambda number, batch: folded[number].take(batch))
+    return {number: each.all() for number, each in folded.items()}
+
+
+def read(
+    connection: Connection,
+    topic: str,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
+    deadline: Deadline,
+    take: Callable[[int, Batch], None],
+) -> None:
+    """Every batch, until `take` raises `Found`."""
+    met = 0
+
+    def count(number: int, batch: Batch) -> None:
+        nonlocal met
+        met += 1
+        if met > MOST_BATCHES:
+            raise TooMuch(f"More than {MOST_BATCHES} batches of topic {topic} would have to be read")
+        take(number, batch)
+
+    if any(starts[number] < ends[number] for number in starts):
+        try:
+            with RawFetcher(connection, topic) as fetcher:
+                fetcher.read(starts, ends, deadline, count)
+        except Found:
+            return

@@ -1,0 +1,112 @@
+"""`/api/v1/topics`: the topics that the caller may see, their records, and where a record came from."""
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api.topics import listing, search
+from ringfence.api.topics.listing import TopicRow
+from ringfence.api.topics.readers import find_reader
+from ringfence.api.topics.search import FIELDS, LEVELS, MOST, PLACES, RecordSearch
+from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, V1View
+from ringfence.api.v1.listing import whole
+from ringfence.api.v1.topic_shapes import OriginShape, TopicListShape, TopicRecordsShape, TopicShape
+from ringfence.audit.trail import note
+from ringfence.http.errors import not_found
+
+_NUMBER: JsonSchema = {"type": "integer", "minimum": 0}
+_LONG: JsonSchema = {**TEXT, "maxLength": 1000}
+
+
+class Topics(V1View):
+    """The topics of connectors that you may see, and with `read-topics` those that its patterns cover."""
+
+    access = {"GET": somewhere(Verb.VIEW)}
+    shape = TopicListShape
+    parameters = {"GET": {"search": TEXT, "page": {"type": "integer", "minimum": 1}, "internal": FLAG}}
+
+    def get(self, request: Request) -> Response:
+        asked = self.parse_parameters("search", "page", "internal")
+        page = whole(asked.get("page", "1"), "page", 1, 10**6)
+        found = listing.list_topics(
+            self.principal, asked.get("search", ""), page, internal=asked.get("internal") == "true"
+        )
+        shown = {"count": found.count, "page": found.page, "pages": found.pages, "problem": found.problem}
+        return Response(TopicListShape({**shown, "results": [_row(each) for each in found.rows]}).data)
+
+
+class Topic(V1View):
+    """One of them."""
+
+    access = {"GET": somewhere(Verb.VIEW)}
+    shape = TopicShape
+
+    def get(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        row = listing.find_topic(self.principal, name)
+        if row is None:
+            raise not_found(f"There is no topic {name}, or you may not see it.")
+        return Response(TopicShape(_row(row)).data)
+
+
+class TopicRecords(V1View):
+    """A page of records, read at this moment; it leaves an audit entry. No group is joined."""
+
+    access = {"GET": somewhere(Verb.VIEW_DATA).writing()}
+    shape = TopicRecordsShape
+    parameters = {
+        "GET": {
+            "from": {"type": "string", "enum": list(PLACES)},
+            "offset": _NUMBER,
+            "time": TEXT,
+            "partition": _NUMBER,
+            "key": _LONG,
+            "contains": _LONG,
+            "where": _LONG,
+            "isolation": {"type": "string", "enum": list(LEVELS)},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST},
+            "cursor": TEXT,
+            "registry": _LONG,
+            "connector": TEXT,
+        }
+    }
+
+    def get(self, request: Request, name: str) -> Response:
+        asked = self.parse_parameters(*FIELDS)
+        wanted = RecordSearch.parse(asked)
+        reader = find_reader(self.request._request, name, asked.get("connector", ""))
+        found = search.read_records(self.request._request, reader, wanted)
+        return Response(TopicRecordsShape({**found, "topic": name}).data)
+
+
+class RecordOrigin(V1View):
+    """Which connector, task, generation and transaction a record came from, with which source offset."""
+
+    access = {"GET": somewhere(Verb.VIEW_DATA).writing()}
+    shape = OriginShape
+    parameters = {"GET": {"connector": TEXT}}
+
+    def get(self, request: Request, name: str, partition: int, offset: int) -> Response:
+        asked = self.parse_parameters("connector")
+        place = (whole(str(partition), "partition", 0, 2**31 - 1), whole(str(offset), "offset"))
+        reader = find_reader(self.request._request, name, asked.get("connector", ""))
+        note(self.request._request, f"looked at where {name}-{partition} offset {offset} comes from")
+        found = search.find_origin(self.request._request, reader, *place)
+        shown = {"transaction": None, "source": None, "why": "", **found}
+        return Response(OriginShape({**shown, "topic": name, "partition": partition, "offset": offset}).data)
+
+
+def _row(row: TopicRow) -> dict[str, Any]:
+    facts = row.facts
+    return {
+        "topic": row.name,
+        "connectors": row.writers,
+        "elsewhere": row.elsewhere,
+        "internal": row.internal,
+        "readable": row.readable,
+        **{key: facts.get(key) for key in ("partitions", "replicas", "offsets", "newest_ms")},
+        "settings": facts.get("settings", {}),
+    }

@@ -1,0 +1,251 @@
+"""A small language to choose records by: `value.carrier == "UA" and (value.delay > 15 or not headers.source)`. Pure.
+
+Nothing is evaluated as code: an expression is parsed into a tree of a few kinds of nodes. Each costs a bounded number
+of steps for a record. What a record does not have is null. Comparing values of different kinds is false, not an error.
+
+    or, and, not, ( )
+    == != < <= > >=          numbers with numbers, strings with strings
+    contains, startswith, endswith       strings; `contains` also asks a list for an element and an object for a name
+    like                     a string with a pattern, in which * and ? stand for any characters
+    key value headers partition offset timestamp     with .name, ["name"] and [0] behind them
+    "text" 'text' 12 -1.5 true false null
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+LONGEST: Final = 1000
+_DEEPEST: Final = 30
+_ROOTS: Final = frozenset({"key", "value", "headers", "partition", "offset", "timestamp"})
+_TOKEN: Final = re.compile(
+    r"""\s*(?:(?P<number>-?\d+(?:\.\d+)?)|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+    r"""|(?P<word>[A-Za-z_][A-Za-z0-9_\-]*)|(?P<sign>==|!=|<=|>=|[<>().\[\]]))"""
+)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
+
+Names = Mapping[str, Any]
+Node = Callable[[Names], Any]
+
+
+class Wrong(ValueError):
+    """The expression cannot be read. The message names the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    at: int
+
+
+def parse(text: str) -> Callable[[Names], bool]:
+    """What tells whether a record is wanted, by its names (`key`, `value` …). Raises `Wrong`."""
+    if len(text) > LONGEST:
+        raise Wrong(f"an expression has at most {LONGEST} characters")
+    parser = _Parser(_tokens(text))
+    node = parser.parse_any(0)
+    parser.expect_end()
+    return lambda names: _truth(node(names))
+
+
+def _tokens(text: str) -> list[_Token]:
+    found, at = [], 0
+    while text[at:].strip():
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise Wrong(f"cannot be read from {text[at:].strip()[:20]!r} on")
+        kind = str(match.lastgroup)
+        found.append(_Token(kind, match[kind], match.start(kind)))
+        at = match.end()
+    return found
+
+
+class _Parser:
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def expect_end(self) -> None:
+        if self._at < len(self._tokens):
+            raise Wrong(f"{self._tokens[self._at].text!r} is not expected there")
+
+    def parse_any(self, depth: int) -> Node:
+        if depth > _DEEPEST:
+            raise Wrong("it is nested too deeply")
+        node = self._parse_all(depth)
+        while self._takes("or"):
+            node = _either(node, self._parse_all(depth))
+        return node
+
+    def _parse_all(self, depth: int) -> Node:
+        node = self._parse_negation(depth)
+        while self._takes("and"):
+            node = _both(node, self._parse_negation(depth))
+        return node
+
+    def _parse_negation(self, depth: int) -> Node:
+        if depth > _DEEPEST:
+            raise Wrong("it is nested too deeply")
+        if self._takes("not"):
+            inner = self._parse_negation(depth + 1)
+            return lambda names: not _truth(inner(names))
+        return self._parse_comparison(depth)
+
+    def _parse_comparison(self, depth: int) -> Node:
+        left = self._parse_operand(depth)
+        token = self._peek()
+        if token is None or token.text not in _COMPARISONS or token.kind not in ("sign", "word"):
+            return left
+        self._at += 1
+        compare, right = _COMPARISONS[token.text], self._parse_operand(depth)
+        return lambda names: compare(left(names), right(names))
+
+    def _parse_operand(self, depth: int) -> Node:
+        token = self._next()
+        match token.kind:
+            case "number":
+                number = float(token.text) if "." in token.text else int(token.text)
+                return lambda _: number
+            case "text":
+                text = _unquote(token.text)
+                return lambda _: text
+            case "word":
+                return self._parse_name(token)
+            case _:
+                if token.text != "(":
+                    raise Wrong(f"{token.text!r} is not expected there")
+                node = self.parse_any(depth + 1)
+                self._require(")")
+                return node
+
+    def _parse_name(self, token: _Token) -> Node:
+        constants: dict[str, object] = {"true": True, "false": False, "null": None}
+        if token.text in constants:
+            constant = constants[token.text]
+            return lambda _: constant
+        if token.text not in _ROOTS:
+            raise Wrong(f"{token.text!r} is not known: begin with {', '.join(sorted(_ROOTS))}, or quote a string")
+        path: list[str | int] = []
+        while True:
+            if self._takes("."):
+                step = self._next()
+                if step.kind != "word":
+                    raise Wrong(f"a name is expected behind the dot, not {step.text!r}")
+                path.append(step.text)
+            elif self._takes("["):
+                step = self._next()
+                if step.kind not in ("text", "number") or ("." in step.text and step.kind == "number"):
+                    raise Wrong("a quoted name or an index is expected in the brackets")
+                path.append(_unquote(step.text) if step.kind == "text" else int(step.text))
+                self._require("]")
+            else:
+                break
+        root, steps = token.text, tuple(path)
+        return lambda names: _follow(names.get(root), steps)
+
+    def _peek(self) -> _Token | None:
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _next(self) -> _Token:
+        token = self._peek()
+        if token is None:
+            raise Wrong("it ends too early")
+        self._at += 1
+        return token
+
+    def _takes(self, text: str) -> bool:
+        token = self._peek()
+        if token is None or token.text != text or token.kind not in ("word", "sign"):
+            return False
+        self._at += 1
+        return True
+
+    def _require(self, text: str) -> None:
+        if not self._takes(text):
+            raise Wrong(f"{text!r} is missing")
+
+
+def _unquote(text: str) -> str:
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text[1:-1], flags=re.DOTALL)
+
+
+def _follow(value: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        if isinstance(step, str) and isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(step, int) and isinstance(value, list) and -len(value) <= step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def _both(left: Node, right: Node) -> Node:
+    return lambda names: _truth(left(names)) and _truth(right(names))
+
+
+def _either(left: Node, right: Node) -> Node:
+    return lambda names: _truth(left(names)) or _truth(right(names))
+
+
+def _truth(value: Any) -> bool:
+    return value is not None and value is not False
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return bool(type(left) is type(right) or (_is_number(left) and _is_number(right))) and bool(left == right)
+
+
+def _compare_alike(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compare(left: Any, right: Any) -> bool:
+        alike = (_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))
+        return alike and test(left, right)
+
+    return compare
+
+
+def _contains(left: Any, right: Any) -> bool:
+    if isinstance(left, str):
+        return isinstance(right, str) and right in left
+    return isinstance(left, list | Mapping) and any(_equal(each, right) for each in left)
+
+
+def _of_texts(test: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+    return lambda left, right: isinstance(left, str) and isinstance(right, str) and test(left, right)
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    """`*` and `?`, without going back further than the last `*`: time is bounded by the product of the lengths."""
+    at = in_pattern = 0
+    star, after = -1, 0
+    while at < len(text):
+        if in_pattern < len(pattern) and pattern[in_pattern] in ("?", text[at]) and pattern[in_pattern] != "*":
+            at, in_pattern = at + 1, in_pattern + 1
+        elif in_pattern < len(pattern) and pattern[in_pattern] == "*":
+            star, after, in_pattern = in_pattern, at, in_pattern + 1
+        elif star >= 0:
+            after += 1
+            at, in_pattern = after, star + 1
+        else:
+            return False
+    return not pattern[in_pattern:].strip("*")
+
+
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "==": _equal,
+    "!=": lambda left, right: not _equal(left, right),
+    "<": _compare_alike(lambda left, right: left < right),
+    "<=": _compare_alike(lambda left, right: left <= right),
+    ">": _compare_alike(lambda left, right: left > right),
+    ">=": _compare_alike(lambda left, right: left >= right),
+    "contains": _contains,
+    "startswith": _of_texts(str.startswith),
+    "endswith": _of_texts(str.endswith),
+    "like": _of_texts(_is_like),
+}

@@ -1,0 +1,170 @@
+"""Where a record came from, and which records came with a source offset: as a worker finds it in Kafka."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ringfence.engine.browsing.writers import Writer, check_topic, on_topic, scrubber_of, writers_of
+from ringfence.engine.plugins.secrets import Scrubber
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.engine.queries.connector_offsets import ConnectorOffsets
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.hanging import HangingProber
+from ringfence.fencing.kafka.record_batches import Marker
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transactions import Transaction as Held
+from ringfence.fencing.provenance.origin import Producer, Transaction, find_producer, find_transaction
+from ringfence.fencing.provenance.records_of import RecordsOf, find_records
+from ringfence.requests.refused import Refused
+from ringfence.requests.topic_questions import FindOrigin, FindRecords
+from ringfence.worker_config import WorkerConfig
+
+
+def find_origin(
+    asked: FindOrigin, worker: WorkerConfig, rules: TopicRules, offsets: ConnectorOffsets, limit: Deadline
+) -> dict[str, object]:
+    """`transaction` is null where the record belongs to none; `source` where its source offsets are not to be found,
+    and `why` says why. Raises `Refused`."""
+    check_topic(asked.place, worker, rules)
+    writers = writers_of(asked.place, worker)
+
+    def ask(connection: Connection) -> dict[str, object]:
+        found = find_producer(connection, asked.place.topic, asked.partition, asked.offset, limit)
+        held, problem = _holder(connection, found, limit)
+        source, why = _source(asked, worker, writers, offsets, connection, found, held, limit)
+        shown = None if source is None else _source_json(source, scrubber_of(writers))
+        return {**_producer_json(found, held, problem), "source": shown, "why": why}
+
+    return on_topic(asked.place, worker, writers, ask)
+
+
+def _holder(connection: Connection, found: Producer, limit: Deadline) -> tuple[Held | None, str]:
+    """The transactional id that has the producer id now, with its coordinator's word."""
+    if found.segment is None:
+        return None, ""
+    try:
+        with HangingProber(connection) as prober:
+            return prober.owners({found.producer_id}, limit).get(found.producer_id), ""
+    except FencingError as error:
+        return None, str(error)
+
+
+def _producer_json(found: Producer, held: Held | None, problem: str) -> dict[str, object]:
+    segment = found.segment
+    if segment is None:
+        return {"transaction": None}
+    return {
+        "transaction": {
+            "producer_id": found.producer_id,
+            "epoch": found.epoch,
+            "state": {None: "open", Marker.COMMIT: "committed", Marker.ABORT: "aborted"}[segment.marker],
+            "marker_offset": segment.marker_offset,
+            "marker_ms": segment.marker_ms,
+            "transactional_id": held.transactional_id if held else "",
+            "coordinator_state": held.state if held else "",
+            "coordinator_epoch": held.epoch if held else -1,
+            "problem": problem,
+        }
+    }
+
+
+def _source(
+    asked: FindOrigin,
+    worker: WorkerConfig,
+    writers: Sequence[Writer],
+    offsets: ConnectorOffsets,
+    connection: Connection,
+    found: Producer,
+    held: Held | None,
+    limit: Deadline,
+) -> tuple[Transaction | None, str]:
+    if found.segment is None:
+        return None, "The record was written without a transaction, so nothing ties it to a source offset."
+    if found.segment.marker is None:
+        return None, "The transaction is open: its source offsets are written when it is committed."
+    if found.segment.marker is Marker.ABORT:
+        return None, "The transaction was aborted: nobody sees the record, and no source offset was committed with it."
+    likely = [each for each in writers if held and held.transactional_id.startswith(f"{worker.group_id}-{each.name}-")]
+    troubles = []
+    for writer in likely or writers:
+        try:
+            stores = offsets.stores(writer.config, limit)
+            data = (connection, sorted({*writer.topics, asked.place.topic}))
+            where = [(stores.effective.reading, stores.effective.name)]
+            source = find_transaction(found, data, where, limit)
+        except FencingError as error:
+            troubles.append(f"{writer.name}: {error}")
+        else:
+            if source is not None:
+                return source, ""
+    if troubles:
+        return None, f"Its source offsets could not be read: {'; '.join(troubles)}. Ask again."
+    if not writers:
+        return None, "No connector of this cluster is known to write to this topic."
+    return None, (
+        "No source offset of this transaction is in the offsets topic: a newer one took its place (compaction), the "
+        "connector commits a consumer group's offsets, or somebody else wrote the record."
+    )
+
+
+def _source_json(source: Transaction, scrubber: Scrubber) -> dict[str, object]:
+    return {
+        "connector": source.connector,
+        "task": source.task,
+        "generation": source.generation,
+        "attempt": source.attempt,
+        "exact": source.exact,
+        "offsets": [
+            {
+                "topic": each.topic,
+                "kafka_partition": each.kafka_partition,
+                "kafka_offset": each.kafka_offset,
+                "partition": scrubber.value(dict(each.partition)),
+                "offset": None if each.offset is None else scrubber.value(dict(each.offset)),
+                "before": None if each.before is None else scrubber.value(dict(each.before)),
+            }
+            for each in source.offsets
+        ],
+    }
+
+
+def find_records_of(
+    asked: FindRecords, worker: WorkerConfig, offsets: ConnectorOffsets, limit: Deadline
+) -> dict[str, Any]:
+    """`found` is null where the source offset is not in its topic any more. Raises `Refused`."""
+    (writer,) = writers_of(asked.place, worker)
+
+    def ask(connection: Connection) -> RecordsOf | None:
+        stores = offsets.stores(writer.config, limit)
+        where = (stores.effective.reading, stores.effective.name)
+        data = (connection, sorted(writer.topics))
+        return find_records(writer.name, asked.partition, asked.offset, asked.time_ms, where, data, limit)
+
+    try:
+        found = on_topic(asked.place, worker, [writer], ask)
+    except FencingError as error:
+        raise Refused(500, f"The records of that source offset cannot be found: {error}") from error
+    return {"found": None if found is None else _found_json(found)}
+
+
+def _found_json(found: RecordsOf) -> Mapping[str, object]:
+    return {
+        "topic": found.topic,
+        "kafka_partition": found.kafka_partition,
+        "kafka_offset": found.kafka_offset,
+        "producer_id": found.producer_id,
+        "epoch": found.epoch,
+        "task": found.task,
+        "generation": found.generation,
+        "exact": found.exact,
+        "records": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "first": each.first,
+                "last": each.last,
+                "count": each.count,
+            }
+            for each in found.records
+        ],
+    }

@@ -1,0 +1,204 @@
+"""A page of a topic's records for people: found by place, key, text and expression, decoded, without secrets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ringfence.connectors.api import ConfigException, ConnectorError
+from ringfence.connectors.converters.registry.reading import SchemaReader
+from ringfence.engine.browsing import expression
+from ringfence.engine.browsing.values import DecodedValue, Decoder
+from ringfence.engine.browsing.writers import Writer, check_topic, on_topic, scrubber_of, writers_of
+from ringfence.engine.plugins.secrets import Scrubber
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import FencingError
+from ringfence.fencing.kafka.hanging import HangingProber
+from ringfence.fencing.kafka.pages import From, Page, Place, read_page
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.tail import Limits, MetRecord, TailRecord
+from ringfence.requests.refused import Refused
+from ringfence.requests.topic_questions import ReadRecords
+from ringfence.worker_config import WorkerConfig
+
+MOST_RECORDS: Final = 200
+_READ_BYTES: Final = 256 * 1024
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_URL: Final = "schema.registry.url"
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoders:
+    key: Decoder
+    value: Decoder
+    header: Decoder
+
+
+def read_records(asked: ReadRecords, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, object]:
+    """Raises `Refused`."""
+    check_topic(asked.place, worker, rules)
+    writers = writers_of(asked.place, worker)
+    decoders = _decoders(asked, worker, writers)
+    test = _test(asked, decoders)
+    place = _place(asked.start)
+    limits = Limits(max(1, min(asked.records, MOST_RECORDS)), _READ_BYTES, bytes=_MOST_BYTES, test=test, headers=50)
+
+    def ask(connection: Connection) -> dict[str, object]:
+        page = read_page(
+            connection,
+            asked.place.topic,
+            place,
+            limit,
+            limits,
+            partitions=asked.partitions,
+            committed_only=asked.committed_only,
+        )
+        return _as_json(page, decoders, _holders(connection, page, limit))
+
+    return on_topic(asked.place, worker, writers, ask)
+
+
+def _place(start: Mapping[str, object]) -> Place:
+    kind, value, cursor = (start.get(key) for key in ("from", "value", "cursor"))
+    if kind not in list(From) or not isinstance(value, int) or not (cursor is None or isinstance(cursor, Mapping)):
+        raise Refused(400, "The place to begin at cannot be read. Web process and worker may be of different versions")
+    return Place(From(str(kind)), value, None if cursor is None else {int(key): int(at) for key, at in cursor.items()})
+
+
+def _decoders(asked: ReadRecords, worker: WorkerConfig, writers: Sequence[Writer]) -> _Decoders:
+    scrubber = scrubber_of(writers)
+    first = next((each for each in writers if each.name == asked.place.via), writers[0] if writers else None)
+    config = first.config if first else {}
+    return _Decoders(
+        _decoder(asked.registry, "key", config, worker, scrubber),
+        _decoder(asked.registry, "value", config, worker, scrubber),
+        Decoder(None, scrubber),
+    )
+
+
+def _decoder(named: str, half: str, config: Mapping[str, str], worker: WorkerConfig, scrubber: Scrubber) -> Decoder:
+    """With the registry that is named, else with that of the connector's converter, else with the worker's."""
+    prefix = f"{half}.converter."
+    settings: dict[str, str] = {}
+    for known in (config, worker.settings):
+        settings = {key.removeprefix(prefix): value for key, value in known.items() if key.startswith(prefix)}
+        if settings.get(_URL):
+            break
+    if named:
+        settings = {_URL: named}
+    if not settings.get(_URL):
+        return Decoder(None, scrubber, "No Schema Registry is known for this topic: name one.")
+    try:
+        return Decoder(SchemaReader(settings), scrubber)
+    except (ConfigException, ConnectorError) as error:
+        if named:
+            raise Refused(400, f"registry: {error}") from error
+        return Decoder(None, scrubber, scrubber.text(str(error)))
+
+
+def _test(asked: ReadRecords, decoders: _Decoders) -> Any:
+    """Whether a record that was met is wanted; None where all are."""
+    try:
+        wanted = expression.parse(asked.where) if asked.where.strip() else None
+    except expression.Wrong as error:
+        raise Refused(400, f"where: {error}.") from error
+    if wanted is None and not asked.contains and asked.key is None:
+        return None
+    needle, key = asked.contains.casefold(), asked.key
+    deep = wanted is not None
+
+    def test(met: MetRecord) -> bool:
+        decoded_key = decoders.key.decode(met.key)
+        if key is not None and not _is_key(decoded_key, key):
+            return False
+        if not needle and not deep:
+            return True
+        value = decoders.value.decode(met.value)
+        if needle and not any(needle in one.casefold() for one in _texts(met, decoded_key, value, decoders.header)):
+            return False
+        return wanted is None or wanted(_names(met, decoded_key, value, decoders.header))
+
+    return test
+
+
+def _is_key(decoded: DecodedValue, key: str) -> bool:
+    return key == decoded.value if isinstance(decoded.value, str) else key == decoded.text or key == str(decoded.value)
+
+
+def _texts(met: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Decoder) -> list[str]:
+    """All that a search looks into."""
+    headers = [text for name, data in met.headers for text in (name, decoder.decode(data).text)]
+    return [key.text, value.text, *headers]
+
+
+def _names(met: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Decoder) -> dict[str, object]:
+    return {
+        "key": key.value,
+        "value": value.value,
+        "headers": {name: decoder.decode(data).value for name, data in met.headers},
+        "partition": met.partition,
+        "offset": met.offset,
+        "timestamp": met.timestamp_ms,
+    }
+
+
+def _holders(connection: Connection, page: Page, limit: Deadline) -> list[dict[str, object]]:
+    """The open transactions of the page's partitions, with whose they are as far as a coordinator knows."""
+    producers = {producer for found in page.holders.values() for producer in found}
+    owners = {}
+    if producers:
+        try:
+            with HangingProber(connection) as prober:
+                owners = prober.owners(producers, limit)
+        except FencingError:
+            pass  # nobody may know: the producer ids are told all the same
+    return [
+        {
+            "partition": partition,
+            "producer_id": producer,
+            "first_offset": first,
+            "transactional_id": owners[producer].transactional_id if producer in owners else "",
+            "since_ms": owners[producer].started_ms if producer in owners else -1,
+        }
+        for partition, found in sorted(page.holders.items())
+        for producer, first in sorted(found.items(), key=lambda one: one[1])
+    ]
+
+
+def _as_json(page: Page, decoders: _Decoders, holders: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    return {
+        "records": [_record(each, decoders) for each in page.records],
+        "partitions": [
+            {
+                "partition": each.partition,
+                "first": each.first,
+                "stable": each.stable,
+                "end": each.end,
+                "start": each.start,
+                "until": each.until,
+            }
+            for each in page.ranges
+        ],
+        "partition_count": page.partitions,
+        "cursor": {str(number): offset for number, offset in page.cursor.items()},
+        "more": page.more,
+        "complete": page.complete,
+        "scanned": page.scanned,
+        "open_transactions": list(holders),
+    }
+
+
+def _record(record: TailRecord, decoders: _Decoders) -> dict[str, object]:
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "seen": record.seen.value,
+        "key": _show(decoders.key, record.key, record.key_size),
+        "value": _show(decoders.value, record.value, record.value_size),
+        "headers": [{"name": name, **_show(decoders.header, value, size)} for name, value, size in record.headers],
+    }
+
+
+def _show(decoder: Decoder, data: bytes | None, size: int) -> dict[str, object]:
+    return decoder.decode(data).as_json(size, -1 if data is None else len(data))

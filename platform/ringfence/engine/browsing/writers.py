@@ -1,0 +1,92 @@
+"""The connectors that write to a topic, as a question brings them along: how to reach the topic, and their secrets."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ringfence.connectors.config_providers import ConfigProviders, Resolved
+from ringfence.engine.plugins.secrets import Scrubber
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.fencing.errors import FencingError, Invalid
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.fence_targets import ways
+from ringfence.requests.refused import Refused
+from ringfence.requests.topic_questions import TopicPlace
+from ringfence.worker_config import WorkerConfig
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Writer:
+    """secret: the names of its secret settings; topics: all that it has written to."""
+
+    name: str
+    resolved: Resolved = field(repr=False)
+    secret: Sequence[str]
+    topics: Sequence[str]
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        return self.resolved.config
+
+    def secrets(self) -> list[str]:
+        """The values that must not be seen."""
+        return [*filter(None, (self.config.get(key, "") for key in self.secret)), *self.resolved.found.values()]
+
+
+def writers_of(place: TopicPlace, worker: WorkerConfig) -> list[Writer]:
+    """As the web process knows them."""
+    providers = ConfigProviders(worker.settings)
+    found = []
+    for each in place.writers:
+        config, secret, topics = (each.get(key) for key in ("config", "secret", "topics"))
+        if isinstance(config, Mapping) and isinstance(secret, list) and isinstance(topics, list):
+            settings = {str(key): str(value) for key, value in config.items()}
+            found.append(Writer(str(each.get("name")), providers.attempt(settings)[0], secret, topics))
+    return found
+
+
+def scrubber_of(writers: Sequence[Writer]) -> Scrubber:
+    return Scrubber({secret for each in writers for secret in each.secrets()})
+
+
+def check_topic(place: TopicPlace, worker: WorkerConfig, rules: TopicRules) -> None:
+    """Raises `Refused` for an internal topic, unless an administrator asks. The config topic is shown to nobody."""
+    what = rules.access("").internal(place.topic)
+    if not what:
+        return
+    if place.topic == worker.config_topic:
+        text = "it holds configurations with their secrets. Look at the connectors' Config tabs"
+        raise Refused(403, f"{place.topic} is {what}, which is shown to nobody: {text}")
+    if not place.internal:
+        raise Refused(403, f"{place.topic} is {what}: its records are shown to administrators only")
+
+
+def on_topic(
+    place: TopicPlace, worker: WorkerConfig, writers: Sequence[Writer], ask: Callable[[Connection], Answer]
+) -> Answer:
+    """The answer with the first credentials that get one: those of the connector named in `via`, or the worker's.
+
+    Raises `Refused`.
+    """
+    base = worker.connection("ringfence-topics")
+    chosen = [each for each in writers if each.name == place.via]
+    try:
+        found = ways(None, chosen[0].config, base, worker.settings) if chosen else None
+    except FencingError as error:
+        hide = chosen[0].resolved.hide
+        raise Refused(400, hide(f"The cluster of topic {place.topic} cannot be reached: {error}")) from error
+    connections = [(way.whose, way.connection) for way in found] if found else [("the worker's credentials", base)]
+    troubles = []
+    for whose, connection in connections:
+        try:
+            return ask(connection)
+        except Invalid as error:
+            raise Refused(400, f"{error}.") from error
+        except FencingError as error:
+            if error.code == "UNKNOWN_TOPIC_OR_PART":
+                raise Refused(404, f"There is no topic {place.topic}") from error
+            troubles.append(f"with {whose}: {error}")
+    told = f"Topic {place.topic} cannot be read {'; '.join(troubles)}"
+    raise Refused(500, chosen[0].resolved.hide(told) if chosen else told)

@@ -1,0 +1,1 @@
+"""The data browser: topics, their records, and where a record came from."""

@@ -1,0 +1,115 @@
+"""The views. Reading records is a POST, since it leaves an audit entry."""
+
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_POST, require_safe
+
+from ringfence.access.authorise import Forbidden, principal_of
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api.topics import listing, search
+from ringfence.api.topics.readers import find_reader, is_administrator
+from ringfence.api.topics.search import FIELDS, LEVELS, PLACES, RecordSearch
+from ringfence.api.v1.listing import whole
+from ringfence.audit.trail import note
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError
+from ringfence.web.topics.shown import VIEWS, differences, show_record
+from ringfence.web.views import is_fragment, with_token
+
+_LARGEST = 2**31 - 1
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@with_token
+def topics(request: HttpRequest) -> HttpResponse:
+    """`?search=&page=&internal=`."""
+    who = principal_of(request)
+    wanted, text = request.GET.get("page", ""), request.GET.get("search", "").strip()
+    number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 7 else 1
+    internal = request.GET.get("internal") == "true"
+    shown: dict[str, Any] = {
+        "found": listing.list_topics(who, text, number, internal=internal),
+        "search": text,
+        "internal": internal,
+        "administrator": is_administrator(who),
+        "section": "topics",
+        "query": urlencode({"search": text, **({"internal": "true"} if internal else {})}),
+    }
+    template = "ringfence/topics/list.html" if is_fragment(request) else "ringfence/topics/list_page.html"
+    return render(request, template, shown)
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@ensure_csrf_cookie
+def topic(request: HttpRequest, name: str) -> HttpResponse:
+    """What there is of it, and the form that reads records; fields in the address fill it in."""
+    try:
+        row = listing.find_topic(principal_of(request), name)
+        problem = ""
+    except Refused as refused:
+        row, problem = None, refused.message
+    if row is None and not problem:
+        raise Http404(f"There is no topic {name}, or you may not see it")
+    given = {key: request.GET[key] for key in FIELDS if key in request.GET}
+    shown = {"name": name, "path": quote(name, safe=""), "row": row, "problem": problem, "given": given}
+    choices = {"levels": LEVELS, "places": PLACES, "views": VIEWS, "section": "topics", "at_once": bool(given)}
+    return render(request, "ringfence/topics/topic_page.html", {**shown, **choices})
+
+
+@requires(POST=somewhere(Verb.VIEW_DATA).writing())
+@require_POST
+def records(request: HttpRequest, name: str) -> HttpResponse:
+    """A page of records, as the form asks."""
+    given = {key: str(request.POST[key]) for key in FIELDS if key in request.POST}
+    view = str(request.POST.get("view", VIEWS[0]))
+    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": given, "section": "topics"}
+    try:
+        wanted = RecordSearch.parse(given)
+        reader = find_reader(request, name, given.get("connector", ""))
+        found = search.read_records(request, reader, wanted)
+    except (ConnectError, Refused, Forbidden) as error:
+        return _problem(request, "ringfence/topics/records.html", context, error)
+    shown = [show_record(each) for each in found["records"]]
+    context |= {"found": found, "records": shown, "view": view if view in VIEWS else VIEWS[0], "wanted": wanted}
+    context |= {"changes": differences(shown)} if view == "diff" else {}
+    context["held"] = [each for each in found["partitions"] if each["end"] > each["stable"]]
+    return _render(request, "ringfence/topics/records.html", context)
+
+
+@requires(POST=somewhere(Verb.VIEW_DATA).writing())
+@require_POST
+def origin(request: HttpRequest, name: str) -> HttpResponse:
+    """Where the record at `partition` and `offset` came from."""
+    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "section": "topics"}
+    try:
+        partition = whole(str(request.POST.get("partition", "")), "partition", 0, _LARGEST)
+        offset = whole(str(request.POST.get("offset", "")), "offset")
+        context |= {"partition": partition, "offset": offset}
+        reader = find_reader(request, name, str(request.POST.get("connector", "")))
+        note(request, f"looked at where {name}-{partition} offset {offset} comes from")
+        found = search.find_origin(request, reader, partition, offset)
+    except (ConnectError, Refused, Forbidden) as error:
+        return _problem(request, "ringfence/topics/origin.html", context, error)
+    return _render(request, "ringfence/topics/origin.html", {**context, "found": found})
+
+
+def _problem(
+    request: HttpRequest, template: str, context: dict[str, Any], error: ConnectError | Refused | Forbidden
+) -> HttpResponse:
+    note(request, error.message)
+    status = 403 if isinstance(error, Forbidden) else error.status if isinstance(error, Refused) else error.status_code
+    return _render(request, template, {**context, "problem": error.message}, status)
+
+
+def _render(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    """A part to htmx, a page of its own else."""
+    if is_fragment(request):
+        return render(request, template, context, status=status)
+    return render(request, "ringfence/topics/part_page.html", {**context, "part": template}, status=status)

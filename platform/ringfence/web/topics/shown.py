@@ -1,0 +1,127 @@
+"""Records as the page shows them, and what differs between records with the same key. Pure."""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ringfence.web.state_badges import Badge, Severity
+
+VIEWS: Final = ("table", "json", "diff")
+_MOST_CHANGES: Final = 100
+_SEEN: Final = {
+    "committed": Badge("Committed", "circle-check", Severity.OK, "Every reader sees it."),
+    "aborted": Badge("Aborted", "circle-x", Severity.BAD, "Only read_uncommitted readers see it."),
+    "open": Badge("Open", "circle-dot", Severity.MOTION, "Its transaction is not decided yet."),
+    "waiting": Badge(
+        "Behind an open one",
+        "clock",
+        Severity.WARN,
+        "It is committed. read_committed readers see it once an earlier transaction has ended.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRecord:
+    """A record for people. key, value and headers: as the worker decoded them."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    look: Badge
+    key: Mapping[str, Any]
+    value: Mapping[str, Any]
+    headers: Sequence[Mapping[str, Any]]
+
+    @property
+    def as_json(self) -> str:
+        """The whole record as one JSON text."""
+        whole = {
+            "partition": self.partition,
+            "offset": self.offset,
+            "timestamp_ms": self.timestamp_ms,
+            "key": _load(self.key),
+            "value": _load(self.value),
+            "headers": [{"name": each["name"], "value": _load(each)} for each in self.headers],
+        }
+        return json.dumps(whole, indent=2, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A field of two records; before or after is None where one has no such field."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Of one key: an earlier record and the one that came next."""
+
+    key: str
+    before: ShownRecord
+    after: ShownRecord
+    changes: Sequence[Change]
+    more: int
+
+
+def show_record(record: Mapping[str, Any]) -> ShownRecord:
+    return ShownRecord(
+        record["partition"],
+        record["offset"],
+        max(0, record["timestamp_ms"]),
+        _SEEN[record["seen"]],
+        record["key"],
+        record["value"],
+        record["headers"],
+    )
+
+
+def differences(records: Sequence[ShownRecord]) -> list[Difference]:
+    """Between each record and the one before it with the same key, the newest first. Records without a key: none."""
+    by_key: dict[tuple[str, str], list[ShownRecord]] = {}
+    for each in records:
+        if each.key["kind"] != "null":
+            by_key.setdefault((each.key["kind"], each.key["text"]), []).append(each)
+    found = []
+    for (_, key), ones in by_key.items():
+        ordered = sorted(ones, key=lambda one: (one.timestamp_ms, one.offset))
+        for before, after in itertools.pairwise(ordered):
+            changes = list(_changes(before, after))
+            found.append(Difference(key, before, after, changes[:_MOST_CHANGES], max(0, len(changes) - _MOST_CHANGES)))
+    return sorted(found, key=lambda one: (-one.after.timestamp_ms, -one.after.offset))
+
+
+def _changes(before: ShownRecord, after: ShownRecord) -> Iterator[Change]:
+    left, right = dict(_flatten("value", _load(before.value))), dict(_flatten("value", _load(after.value)))
+    for path in dict.fromkeys([*left, *right]):
+        if left.get(path) != right.get(path):
+            yield Change(path, left.get(path), right.get(path))
+
+
+def _flatten(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Each leaf with its path."""
+    if isinstance(value, dict) and value:
+        for name, each in value.items():
+            yield from _flatten(f"{path}.{name}", each)
+    elif isinstance(value, list) and value:
+        for number, each in enumerate(value):
+            yield from _flatten(f"{path}[{number}]", each)
+    else:
+        yield path, json.dumps(value, ensure_ascii=False)
+
+
+def _load(field: Mapping[str, Any]) -> Any:
+    """A structure where the text is one, else the text."""
+    if field["kind"] == "null":
+        return None
+    if field["kind"] in ("string", "hex", "empty") or field["cut"]:
+        return field["text"]
+    try:
+        return json.loads(field["text"])
+    except ValueError:
+        return field["text"]

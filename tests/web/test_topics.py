@@ -1,0 +1,94 @@
+"""The data browser: the list, a topic's form, records in three views, origins, and an audit entry for each look."""
+
+import pytest
+from django.test import Client
+
+from ringfence.audit.models import AuditEntry
+from ringfence.projection.models import ActiveTopic
+from ringfence.web.topics.shown import differences, show_record
+from tests.support.leader import FakeLeader
+from tests.support.pages import text
+from tests.support.topics import connector
+
+FRAGMENT = {"hx-request": "true"}
+
+
+@pytest.fixture
+def flights(leader: FakeLeader) -> FakeLeader:
+    leader.config.config(connector("flights", topic="t", pin="hunter22"))
+    leader.start("flights")
+    ActiveTopic.objects.create(connector="flights", topic="t", since_ms=5)
+    return leader
+
+
+def test_the_list_names_topics_with_their_writers(client: Client, flights: FakeLeader) -> None:
+    page = text(client.get("/ui/topics"))
+    assert 'href="/ui/topics/orders"' in page
+    assert 'href="/ui/connectors/flights"' in page
+    assert "1,234" in page
+    assert "connect-configs" not in page
+    assert "connect-configs" in text(client.get("/ui/topics?internal=true", headers=FRAGMENT))
+    assert "No topic matches" in text(client.get("/ui/topics?search=nothing"))
+
+
+def test_a_topic_page_asks_for_no_record(client: Client, flights: FakeLeader) -> None:
+    page = text(client.get("/ui/topics/t?offset=12&partition=1"))
+    assert 'value="12"' in page
+    assert "Read records" in page
+    assert "records" not in [kind for kind, _, _ in flights.asked]
+    assert client.get("/ui/topics/nowhere").status_code == 404
+
+
+def test_records_are_marked_and_escaped_in_all_views(client: Client, flights: FakeLeader) -> None:
+    sent = {"isolation": "read_uncommitted", "from": "latest"}
+    page = text(client.post("/ui/topics/t/records", sent, headers=FRAGMENT))
+    for shown in ("Behind an open one", "Open", "Aborted", "Committed", "&lt;b&gt;", "g-team-a-0", "Older records"):
+        assert shown in page
+    assert "<b>" not in page.replace("<b>1", "")
+    as_json = text(client.post("/ui/topics/t/records", {**sent, "view": "json"}, headers=FRAGMENT))
+    assert "&quot;partition&quot;: 0" in as_json
+    diff = text(client.post("/ui/topics/t/records", {**sent, "view": "diff"}, headers=FRAGMENT))
+    assert "value.m[0]" in diff
+    assert "not there" in diff
+    entry = AuditEntry.objects.order_by("pk").last()
+    assert entry is not None
+    assert (entry.action, entry.connector) == ("view-data", "flights")
+    (_, _, asked), *_ = [each for each in flights.asked if each[0] == "records"]
+    assert asked["writers"][0]["secret"] == ["pin"]
+
+
+def test_a_refusal_stands_where_the_records_would(client: Client, flights: FakeLeader) -> None:
+    answer = client.post("/ui/topics/t/records", {"offset": "x"}, headers=FRAGMENT)
+    assert answer.status_code == 400
+    assert "offset must be" in text(answer)
+
+
+def test_an_origin_names_connector_offset_and_transaction(client: Client, flights: FakeLeader) -> None:
+    page = text(client.post("/ui/topics/t/origin", {"partition": "0", "offset": "9"}, headers=FRAGMENT))
+    for shown in ("/ui/connectors/team-a", "seqno", "Exact", "producer 7, epoch 3", "Ongoing now"):
+        assert shown in page
+
+
+def test_differences_follow_each_key_and_leave_out_records_without_one() -> None:
+    def record(offset: int, key: str | None, value: str) -> object:
+        shown = {"kind": "null" if key is None else "string", "text": key or "null", "size": 1, "cut": False}
+        body = {"kind": "JSON", "text": value, "size": 1, "cut": False}
+        return show_record(
+            {
+                "partition": 0,
+                "offset": offset,
+                "timestamp_ms": offset,
+                "seen": "committed",
+                "key": {**shown, "schema": "", "problem": ""},
+                "value": {**body, "schema": "", "problem": ""},
+                "headers": [],
+            }
+        )
+
+    records = [record(1, "a", '{"x": {"y": 1}}'), record(2, None, "1"), record(3, "a", '{"x": {"y": 2}, "z": []}')]
+    (found,) = differences(records)  # type: ignore[arg-type]
+    assert [(each.path, each.before, each.after) for each in found.changes] == [
+        ("value.x.y", "1", "2"),
+        ("value.z", None, "[]"),
+    ]
+    assert (found.before.offset, found.after.offset) == (1, 3)
