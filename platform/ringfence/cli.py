@@ -44,7 +44,11 @@ COMMANDS = (
     Command("executor", "ringfence.commands.executor", "run a Spark executor, where Spark on Kubernetes asks for one"),
     Command("backup", "ringfence.commands.backup", "keep configurations and source offsets in a file"),
     Command("restore", "ringfence.commands.restore", "bring lost topics back from a backup or from the database"),
-    Command("topics", "ringfence.commands.topics", "the cluster's own topics: whether they are lost; accept them"),
+    Command(
+        "topics",
+        "ringfence.commands.topics",
+        "topics and their records; the cluster's own: whether they are lost; accept them",
+    ),
     Command("connectors", "ringfence.commands.connectors", "list, create, change, pause, restart, delete, over REST"),
     Command("tasks", "ringfence.commands.tasks", "list and restart tasks, over REST"),
     Command("offsets", "ringfence.commands.offsets", "show, set, reset, keep and restore source offsets, over REST"),

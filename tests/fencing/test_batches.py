@@ -120,11 +120,11 @@ def control(base: int, kind: int) -> bytes:
 def test_headers_and_markers_are_read_from_the_bytes_of_a_fetch() -> None:
     data = built(10) + control(13, 1) + built(14, codec=1) + built(17, transactional=False) + control(20, 0)
     assert list(parse(data)) == [
-        Batch(10, 12, 9, 2),
-        Batch(13, 13, 9, 2, True, Marker.COMMIT),
-        Batch(14, 16, 9, 2),
-        Batch(17, 19, -1, 2),
-        Batch(20, 20, 9, 2, True, Marker.ABORT),
+        Batch(10, 12, 9, 2, records=3, timestamp_ms=2, sequence=0),
+        Batch(13, 13, 9, 2, True, Marker.COMMIT, 1, 0),
+        Batch(14, 16, 9, 2, records=3, timestamp_ms=2, sequence=0),
+        Batch(17, 19, -1, 2, records=3, timestamp_ms=2, sequence=0),
+        Batch(20, 20, 9, 2, True, Marker.ABORT, 1, 0),
     ]
 
 
@@ -134,7 +134,10 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
     def cuts() -> Iterator[int]:
         yield from range(len(rest))
 
-    assert all(list(parse(whole + rest[:size])) == [Batch(10, 12, 9, 2)] for size in cuts())
+    assert all(
+        list(parse(whole + rest[:size])) == [Batch(10, 12, 9, 2, records=3, timestamp_ms=2, sequence=0)]
+        for size in cuts()
+    )
 
 
 def test_a_control_record_of_another_kind_ends_nothing() -> None:

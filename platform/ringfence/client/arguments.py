@@ -13,13 +13,13 @@ class Actions:
     """The actions of one command: `ringfence connectors list`."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parsers = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+        self.parsers = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
 
     def add(
         self, name: str, run: Run, about: str, *, connector: bool = False, output: str = ""
     ) -> argparse.ArgumentParser:
         """`output`: the forms of `-o`, the first is the default; "" for none."""
-        parser = self._parsers.add_parser(name, help=about, description=about[:1].upper() + about[1:] + ".")
+        parser = self.parsers.add_parser(name, help=about, description=about[:1].upper() + about[1:] + ".")
         parser.set_defaults(run_action=run)
         if connector:
             parser.add_argument("name", metavar="CONNECTOR")

@@ -1,12 +1,13 @@
 """`ringfence topics`: the topics that hold the cluster's state, and a person's word that they are the right ones.
 
-`tail` reads any topic of the cluster.
+`tail` reads any topic of the cluster, from Kafka. `list`, `records` and `origin` ask the server (`topic_records`).
 """
 
 import argparse
 
+from ringfence.client.arguments import Actions
 from ringfence.client.output import table
-from ringfence.commands import cluster_settings
+from ringfence.commands import cluster_settings, topic_records
 from ringfence.commands.restore import ask_agreement, read_known_topics
 from ringfence.local.errors import LocalError
 
@@ -14,7 +15,9 @@ _SECONDS = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+    over_rest = Actions(parser)
+    topic_records.add_actions(over_rest)
+    actions = over_rest.parsers
     show = actions.add_parser("show", help="the topics, their ids, and what is remembered of them")
     accept = actions.add_parser(
         "accept", help="go by the topics as they are now, with what is in them; every old task is fenced first"
@@ -33,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """`show`: 0 where no topic is lost, else 1."""
+    if hasattr(args, "run_action"):
+        return topic_records.run(args)
     if args.action == "tail":
         from ringfence.commands import topic_tail
 

@@ -37,6 +37,8 @@ PAGES = {
     "alerts": "/ui/alerts",
     "alerts, new rule": "/ui/alerts/rules/new",
     "alerts, new destination": "/ui/alerts/destinations/new",
+    "data browser": "/ui/topics",
+    "data browser, topic": "/ui/topics/{queue}",
     "share groups": "/ui/share-groups",
     "share group": "/ui/share-groups/{group}",
     "share group, timeline": "/ui/share-groups/{group}/timeline?topic={queue}&partition=0",

@@ -1,0 +1,95 @@
+"""`ringfence topics list|records|origin`: the data browser at the command line, over REST only."""
+
+import argparse
+from typing import Any
+
+from ringfence.client import output
+from ringfence.client.arguments import Actions, run
+from ringfence.client.rest import Rest, segment
+
+__all__ = ["add_actions", "run"]
+
+_SEARCH = ("offset", "time", "partition", "key", "contains", "where", "limit", "cursor", "registry", "connector")
+
+
+def add_actions(actions: Actions) -> None:
+    listed = actions.add("list", _list, "the topics that you may see, with who writes them", output="table json yaml")
+    listed.add_argument("--search", default="", metavar="TEXT")
+    listed.add_argument(
+        "--internal", action="store_true", help="for administrators: the platform's own and Kafka's, too"
+    )
+    records = actions.add(
+        "records", _records, "a page of a topic's records, which is audited", output="table json yaml"
+    )
+    records.add_argument("topic", metavar="TOPIC")
+    records.add_argument("--from", dest="place", choices=("latest", "earliest", "offset", "time"))
+    for name, about in (
+        ("offset", "from this offset on"),
+        ("time", "from this time on, like 2025-03-01T12:00:00Z"),
+        ("partition", "of this partition only"),
+        ("key", "with exactly this key"),
+        ("contains", "with this text in key, value or a header"),
+        ("where", "an expression: value.delay > 15 and headers.source == 'a'"),
+        ("limit", "at most so many (default: 50)"),
+        ("cursor", "the next page of the same search: the cursor of an answer in JSON"),
+        ("registry", "the address of a Schema Registry"),
+        ("connector", "read as one of this connector's topics"),
+    ):
+        records.add_argument(f"--{name}", metavar=name.upper(), help=about)
+    records.add_argument("--uncommitted", action="store_true", help="open and aborted records, too, marked as such")
+    origin = actions.add("origin", _origin, "where a record came from, which is audited", output="yaml json")
+    origin.add_argument("topic", metavar="TOPIC")
+    origin.add_argument("partition", type=int, metavar="PARTITION")
+    origin.add_argument("offset", type=int, metavar="OFFSET")
+
+
+def _list(rest: Rest, args: argparse.Namespace) -> int:
+    query = {"search": args.search, **({"internal": "true"} if args.internal else {})}
+    rows: list[Any] = []
+    page = 1
+    while True:
+        found = rest.call("GET", "/api/v1/topics", **query, page=str(page))
+        rows += found["results"]
+        if page >= found["pages"]:
+            break
+        page += 1
+    columns: dict[str, output.Cell] = {
+        "TOPIC": lambda row: row["topic"],
+        "CONNECTORS": lambda row: " ".join(row["connectors"]) or "-",
+        "PARTITIONS": lambda row: "-" if row["partitions"] is None else row["partitions"],
+        "OFFSETS": lambda row: "-" if row["offsets"] is None else row["offsets"],
+        "READABLE": lambda row: "yes" if row["readable"] else "no",
+    }
+    output.listing(rows, args.output, columns)
+    return 0
+
+
+def _records(rest: Rest, args: argparse.Namespace) -> int:
+    query = {name: value for name in _SEARCH if (value := getattr(args, name)) is not None}
+    query |= {"from": args.place} if args.place else {}
+    query |= {"isolation": "read_uncommitted"} if args.uncommitted else {}
+    found = rest.call("GET", f"/api/v1/topics/{segment(args.topic)}/records", **query)
+    if args.output != "table":
+        output.print_structured(found, args.output)
+        return 0
+    columns: dict[str, output.Cell] = {
+        "SEEN": lambda row: row["seen"],
+        "PARTITION": lambda row: row["partition"],
+        "OFFSET": lambda row: row["offset"],
+        "KEY": lambda row: _line(row["key"]["text"]),
+        "VALUE": lambda row: _line(row["value"]["text"]),
+    }
+    output.listing(found["records"], "table", columns)
+    return 0
+
+
+def _line(text: str) -> str:
+    """In one line; control characters, which a terminal could obey, are escaped."""
+    flat = " ".join(text.split())
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in flat)
+
+
+def _origin(rest: Rest, args: argparse.Namespace) -> int:
+    path = f"/api/v1/topics/{segment(args.topic)}/records/{args.partition}/{args.offset}/origin"
+    output.print_structured(rest.call("GET", path), args.output)
+    return 0
