@@ -32,6 +32,7 @@ from ringfence.heartbeats.freshness import FreshnessWatch
 from ringfence.projection import bad_records, event_rows, topic_memory
 from ringfence.projection.backlog import AT_ONCE, Backlog
 from ringfence.projection.change_notifications import Notice
+from ringfence.projection.history_points import HistoryRecorder
 from ringfence.projection.models import ClusterInfo
 from ringfence.projection.positions import Superseded
 from ringfence.projection.records import Record
@@ -133,7 +134,7 @@ class Projector:
 
     def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
         prune_at, idle_at, look_at = 0.0, 0.0, time.monotonic() + _STALL_SECONDS
-        stalls = Stalls()
+        stalls, history = Stalls(), HistoryRecorder()
         connection_ = self._config.connection("ringfence-projection")
         config_topic = self._config.config_topic
         end = end_offsets(connection_, config_topic, [0], Deadline.after(30))[0]
@@ -191,6 +192,7 @@ class Projector:
                 now_ms = int(time.time() * 1000)
                 if changed_health := stalls.look(now_ms) | bad_records.look(now_ms):
                     self._notify(Notice(tuple(changed_health)))
+                history.look(now_ms)
                 look_at = now + _STALL_SECONDS
             if now >= prune_at:
                 event_rows.prune(int(time.time() * 1000))

@@ -10,6 +10,7 @@ from ringfence.web.connector import dead_letters as connector_dead_letters
 from ringfence.web.connector import delete as connector_delete
 from ringfence.web.connector import edit as connector_edit
 from ringfence.web.connector import frame as connector_frame
+from ringfence.web.connector import history as connector_history
 from ringfence.web.connector import logs as connector_logs
 from ringfence.web.connector import offsets as connector_offsets
 from ringfence.web.connector import overview as connector_overview
@@ -53,6 +54,9 @@ urlpatterns = [
     path("/connectors/<name:name>/dead-letters/records", connector_dead_letters.records),
     path("/connectors/<name:name>/dead-letters/question", connector_dead_letters.question),
     path("/connectors/<name:name>/dead-letters/replay", connector_dead_letters.replay),
+    path("/connectors/<name:name>/history", connector_history.history),
+    path("/connectors/<name:name>/history/series", connector_history.series),
+    path("/connectors/<name:name>/history/moment", connector_history.moment),
     path("/connectors/<name:name>/proof", connector_proof.proof),
     path("/connectors/<name:name>/proof/run", connector_proof.run),
     path("/connectors/<name:name>/proof/count", connector_proof.count),

@@ -27,6 +27,7 @@ from ringfence.projection.models.connectors import (
 )
 from ringfence.projection.models.past import (
     Event,
+    HistoryPoint,
     LogLine,
     Minute,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "Event",
     "GenerationRow",
     "HangingTransaction",
+    "HistoryPoint",
     "LogLevel",
     "LogLine",
     "Minute",

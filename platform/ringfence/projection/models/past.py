@@ -49,6 +49,41 @@ class Minute(models.Model):
         indexes: ClassVar = [models.Index(fields=["minute"], name="minute_age")]
 
 
+class HistoryPoint(models.Model):
+    """A connector over one minute or one hour (`step`: 1 or 60; `minute`: the first one since the epoch).
+
+    Written and read by `projection.history_points`. Connector "": that the platform was there; `minutes`: in how many.
+    Sums are of the whole step; `open_transactions`, `commit_max_ms` and `lag` its largest; `lag`: null where the source
+    does not measure one, `lag_name` which metric it is.
+    """
+
+    step = models.SmallIntegerField()
+    connector = models.TextField()
+    minute = models.BigIntegerField()
+    minutes = models.SmallIntegerField(default=1)
+    state = models.CharField(max_length=16, default="")
+    records = models.BigIntegerField(default=0)
+    commits = models.BigIntegerField(default=0)
+    aborted = models.BigIntegerField(default=0)
+    skipped = models.BigIntegerField(default=0)
+    dead_letters = models.BigIntegerField(default=0)
+    fences = models.IntegerField(default=0)
+    restarts = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+    open_transactions = models.IntegerField(default=0)
+    commit_sum_ms = models.FloatField(default=0)
+    commit_count = models.IntegerField(default=0)
+    commit_max_ms = models.FloatField(default=0)
+    lag = models.FloatField(null=True)
+    lag_name = models.TextField(default="")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["connector", "step", "minute"], name="one_history_point")
+        ]
+        indexes: ClassVar = [models.Index(fields=["step", "minute"], name="history_age")]
+
+
 class LogLine(models.Model):
     """A line that a connector's task logged, or a worker about it. The newest of each connector are kept.
 

@@ -42,6 +42,7 @@ TABS = (
     Tab("generations", "Generations", "exactly-once"),
     Tab("proof", "Proof", "exactly-once"),
     Tab("config", "Settings and versions", "configuration"),
+    Tab("history", "History", "activity"),
     Tab("timeline", "Timeline", "activity"),
     Tab("logs", "Logs", "activity"),
 )

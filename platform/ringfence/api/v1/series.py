@@ -1,0 +1,72 @@
+"""`…/history`: what a connector did, as series on one time axis."""
+
+import time
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import on_connector
+from ringfence.access.verbs import Verb
+from ringfence.api import history_series, reading
+from ringfence.api.v1.base import V1View
+from ringfence.http.errors import bad_request
+
+_DAY_MS = 86_400_000
+_TIME = {"type": "integer", "minimum": 0, "maximum": 2**53}
+
+
+class PointShape(serializers.Serializer[Any]):
+    """Null in a gap: nobody was there to look. `commit_ms`: the mean; `lag`: null where the source measures none."""
+
+    time_ms = serializers.IntegerField()
+    state = serializers.CharField(allow_null=True, allow_blank=True)
+    records = serializers.IntegerField(allow_null=True)
+    commits = serializers.IntegerField(allow_null=True)
+    aborted = serializers.IntegerField(allow_null=True)
+    skipped = serializers.IntegerField(allow_null=True)
+    dead_letters = serializers.IntegerField(allow_null=True)
+    fences = serializers.IntegerField(allow_null=True)
+    restarts = serializers.IntegerField(allow_null=True)
+    failed = serializers.IntegerField(allow_null=True)
+    open_transactions = serializers.IntegerField(allow_null=True)
+    commit_ms = serializers.FloatField(allow_null=True)
+    commit_max_ms = serializers.FloatField(allow_null=True)
+    lag = serializers.FloatField(allow_null=True)
+
+
+class MarkShape(serializers.Serializer[Any]):
+    time_ms = serializers.IntegerField()
+    kind = serializers.ChoiceField(choices=["config", "fence"])
+    number = serializers.IntegerField()
+    text = serializers.CharField()
+
+
+class SeriesShape(serializers.Serializer[Any]):
+    """At most 720 points of `step_seconds` each, in order. `lag_name`: the source metric that `lag` is, "" for none."""
+
+    connector = serializers.CharField()
+    from_ms = serializers.IntegerField()
+    to_ms = serializers.IntegerField()
+    step_seconds = serializers.IntegerField()
+    lag_name = serializers.CharField(allow_blank=True)
+    points = PointShape(many=True)
+    marks = MarkShape(many=True)
+
+
+class History(V1View):
+    """`from` and `to` in milliseconds since the epoch: the last 24 hours without them. Minutes for days, then hours."""
+
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = SeriesShape
+    parameters = {"GET": {"from": _TIME, "to": _TIME}}
+
+    def get(self, request: Request, name: str) -> Response:
+        asked = self.parse_parameters("from", "to")
+        if not all(text.isascii() and text.isdigit() and int(text) <= 2**53 for text in asked.values()):
+            raise bad_request("from and to must be integers: milliseconds since the epoch.")
+        to_ms = int(asked.get("to", time.time() * 1000))
+        from_ms = int(asked.get("from", max(0, to_ms - _DAY_MS)))
+        reading.connector(name)
+        return Response(SeriesShape({**history_series.find_series(name, from_ms, to_ms), "connector": name}).data)

@@ -1,0 +1,69 @@
+"""The History tab: all that a connector did on one time axis, and what was at one moment of it."""
+
+import time
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api import history_series
+from ringfence.http.errors import ConnectError
+from ringfence.projection.models import Connector, Event
+from ringfence.web.connector.frame import tab
+from ringfence.web.views import find
+
+_DAY_MS: Final = 86_400_000
+_AROUND_MS: Final = 5 * 60_000
+_EVENTS: Final = 50
+_PRESETS: Final = (("1 h", 1), ("6 h", 6), ("24 h", 24), ("3 days", 72), ("30 days", 720))
+
+
+@tab("history", still=True)
+def history(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """The axis; the page's script asks for the series. `?from=&to=&at=` in milliseconds."""
+    now_ms = int(time.time() * 1000)
+    to_ms = _time_of(request, "to", now_ms)
+    from_ms = _time_of(request, "from", to_ms - _DAY_MS)
+    presets = [(words, now_ms - hours * 3_600_000, now_ms) for words, hours in _PRESETS]
+    at_ms = _time_of(request, "at", 0)
+    shown = {"from_ms": from_ms, "to_ms": to_ms, "presets": presets, "at_ms": at_ms}
+    return {**shown, **(_look_at(row, at_ms) if at_ms else {})}
+
+
+@requires(GET=on_connector(Verb.VIEW))
+@require_safe
+def series(request: HttpRequest, name: str) -> HttpResponse:
+    """The points between two times, as JSON."""
+    row = find(name)
+    to_ms = _time_of(request, "to", int(time.time() * 1000))
+    try:
+        found = history_series.find_series(row.name, _time_of(request, "from", to_ms - _DAY_MS), to_ms)
+    except ConnectError as error:
+        return JsonResponse({"error": error.message}, status=error.status_code)
+    return JsonResponse(found)
+
+
+@requires(GET=on_connector(Verb.VIEW))
+@require_safe
+def moment(request: HttpRequest, name: str) -> HttpResponse:
+    """What was around one time, `?at=`: events, and the version of the configuration."""
+    row = find(name)
+    at_ms = _time_of(request, "at", int(time.time() * 1000))
+    shown = {"connector": row, "may": principal_of(request).verbs_on(row.name), "at_ms": at_ms, **_look_at(row, at_ms)}
+    return render(request, "ringfence/parts/history_moment.html", shown)
+
+
+def _look_at(row: Connector, at_ms: int) -> dict[str, Any]:
+    events = Event.objects.filter(
+        connector=row.name, time_ms__gte=at_ms - _AROUND_MS, time_ms__lte=at_ms + _AROUND_MS
+    ).order_by("time_ms")
+    return {"moment_events": list(events[:_EVENTS]), "moment_version": history_series.version_at(row.name, at_ms)}
+
+
+def _time_of(request: HttpRequest, name: str, default: int) -> int:
+    given = request.GET.get(name, "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else default

@@ -1,0 +1,104 @@
+"""The History tab's tables: what is added up once, what is a gap, and what the points of an axis are made of."""
+
+import json
+
+import pytest
+
+from ringfence.api.history_series import choose_range, find_series, put_together
+from ringfence.projection.history_points import HOUR, KEEP_MINUTES_DAYS, MINUTE, HistoryRecorder, prune
+from ringfence.projection.models import HistoryPoint, Minute, Task
+from tests.mirror.test_projection import progress, project, running
+from tests.support.topics import Topic
+
+MS = 60_000
+DAY = 24 * 60
+
+
+def test_a_range_has_at_most_720_points_of_minutes_where_they_are_kept() -> None:
+    span = choose_range(0, 60 * MS, oldest=0)
+    assert (span.first, span.end, span.step, span.source) == (0, 60, 1, MINUTE)
+    span = choose_range(1 * MS, DAY * MS, oldest=0)
+    assert (span.first, span.end, span.step, span.source) == (0, DAY, 2, MINUTE)
+    span = choose_range(0, 60 * MS, oldest=5)
+    assert (span.step, span.source) == (HOUR, HOUR), "minutes are gone"
+    span = choose_range(90 * MS, 90 * DAY * MS, oldest=0)
+    assert (span.first % span.step, span.step % HOUR, span.source) == (0, 0, HOUR)
+    assert (span.end - span.first) // span.step <= 721
+
+
+def row(minute: int, **more: object) -> dict[str, object]:
+    blank = {"minute": minute, "minutes": 1, "state": "RUNNING", "open_transactions": 0, "commit_sum_ms": 0.0}
+    blank |= dict.fromkeys(
+        ("records", "commits", "aborted", "skipped", "dead_letters", "fences", "restarts", "failed", "commit_count"), 0
+    )
+    return {**blank, "commit_max_ms": 0.0, "lag": None, "lag_name": "", **more}
+
+
+def test_points_are_sums_largest_and_worst_and_gaps_are_no_zeros() -> None:
+    span = choose_range(0, 6 * MS, oldest=0)
+    rows = [
+        row(0, records=3, commit_sum_ms=10.0, commit_count=2, commit_max_ms=8.0, lag=5.0),
+        row(1, state="FAILED", open_transactions=2),
+        row(4, records=7),
+    ]
+    points = put_together(rows, {0: 1, 1: 1, 2: 1}, span)
+    assert [point["records"] for point in points] == [3, 0, 0, None, 7, None]
+    assert [point["state"] for point in points] == ["RUNNING", "FAILED", "", None, "RUNNING", None]
+    assert [point["commit_ms"] for point in points] == [5.0, None, None, None, None, None]
+    wide = put_together(rows, {0: 1, 1: 1, 2: 1}, type(span)(0, 6, 3, MINUTE))
+    assert [(each["records"], each["state"], each["open_transactions"]) for each in wide] == [
+        (3, "FAILED", 2), (7, "RUNNING", 0),
+    ]  # fmt: skip
+
+
+def seen(recorder: HistoryRecorder, *minutes: int) -> None:
+    for minute in minutes:
+        recorder.look(minute * MS + 100)
+
+
+def test_what_tasks_report_becomes_minutes_and_hours_once_over_restarts() -> None:
+    running(tasks=2)
+    events = Topic()
+    progress(events, 61 * MS, 100)
+    progress(events, 61 * MS, 30, task=1)
+    progress(events, 62 * MS, 150)
+    project("events", events)
+    measures = {"commit_times_ms": {"min": 1, "max": 9, "sum": 30, "count": 10}, "gauges_ms": 61 * MS}
+    gauge = {"name": "lag", "unit": "bytes", "value": 7.0, "description": "", "labels": {}}
+    Task.objects.filter(number=0).update(measures=json.dumps({**measures, "gauges": [gauge]}), open_since_ms=5)
+    Task.objects.filter(number=1).update(measures=json.dumps(measures), open_since_ms=5)
+    first = HistoryRecorder()
+    seen(first, 61, 61, 62, 63, 64)
+    again = HistoryRecorder()  # the projection went to another worker, and came back after minutes without any
+    seen(again, 64, 65, 70, 71, 72)
+    found = find_series("c", 60 * MS, 72 * MS)
+    points = {point["time_ms"] // MS: point for point in found["points"]}
+    assert (points[61]["records"], points[62]["records"]) == (130, 50)
+    assert (points[61]["commit_ms"], points[61]["commit_max_ms"]) == (3.0, 9.0)
+    assert (points[61]["open_transactions"], points[61]["lag"], found["lag_name"]) == (2, 7.0, "lag")
+    assert points[64]["records"] == 0, "somebody was there, and nothing came"
+    assert (points[67]["records"], points[67]["state"]) == (None, None), "nobody was there"
+    hour = HistoryPoint.objects.get(step=HOUR, connector="c", minute=60)
+    assert (hour.records, hour.commit_max_ms, hour.state) == (180, 9.0, "RUNNING")
+    project("events", events)
+    assert HistoryPoint.objects.get(step=HOUR, connector="c", minute=60).records == 180
+
+
+def test_what_the_tasks_did_while_nobody_looked_is_added_when_it_is_read() -> None:
+    running(tasks=1)
+    seen(HistoryRecorder(), 61, 62, 63)
+    events = Topic()
+    progress(events, 65 * MS, 100)
+    project("events", events)
+    seen(HistoryRecorder(), 90, 91)
+    points = {point["time_ms"] // MS: point for point in find_series("c", 60 * MS, 92 * MS)["points"]}
+    assert (points[65]["records"], points[66]["records"]) == (100, None)
+
+
+def test_old_points_go_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEEP_MINUTES_DAYS, "2")
+    for step, minute in ((MINUTE, 0), (MINUTE, DAY), (HOUR, 0)):
+        HistoryPoint.objects.create(step=step, connector="c", minute=minute)
+    prune(2 * DAY * MS + 60 * MS)
+    assert sorted(HistoryPoint.objects.values_list("step", "minute")) == [(MINUTE, DAY), (HOUR, 0)]
+    assert not Minute.objects.exists()
