@@ -48,8 +48,6 @@ if not is_loopback(HTTP_ADDRESS):
     ALLOWED_HOSTS = _NAMES or ["*"]
 
 INSTALLED_APPS = [
-    "unfold.apps.BasicAppConfig",
-    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -176,23 +174,6 @@ SPECTACULAR_SETTINGS = {
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}, "basic": {"type": "http", "scheme": "basic"}}
     },
     "SECURITY": [{"token": []}, {"basic": []}],
-}
-
-# The console's frame. Its colours are in console.css: unfold would make an inline style of them, which is blocked.
-UNFOLD = {
-    "SITE_TITLE": "Ringfence console",
-    "SITE_HEADER": "Ringfence",
-    "SITE_SUBHEADER": "Admin console",
-    "SITE_URL": "/ui/connectors",
-    "SITE_SYMBOL": "fence",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/ringfence/mark.svg"}],
-    "SHOW_HISTORY": False,
-    "SHOW_VIEW_ON_SITE": False,
-    "STYLES": ["/static/ringfence/console.css"],
-    "SCRIPTS": ["/static/ringfence/console.js"],
-    "ENVIRONMENT": "ringfence.console.navigation.environment",
-    "ACCOUNT": {"navigation": [{"title": "Tokens", "link": "/console/access/token/"}]},
-    "SIDEBAR": {"navigation": "ringfence.console.navigation.navigation"},
 }
 
 LOGGING = {

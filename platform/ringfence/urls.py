@@ -2,7 +2,6 @@
 
 from django.urls import include, path
 
-from ringfence.console.urls import site
 from ringfence.console.views import bare
 from ringfence.metrics.views import metrics
 
@@ -10,7 +9,7 @@ urlpatterns = [
     path("ui/alerts", include("ringfence.web.alert_urls")),
     path("ui", include("ringfence.web.urls")),
     path("console", bare),
-    path("console/", site.urls),
+    path("console/", include("ringfence.console.urls")),
     path("metrics", metrics),
     path("", include("ringfence.api.urls")),
 ]

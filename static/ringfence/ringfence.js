@@ -126,5 +126,18 @@
     for (const key of Object.keys(localStorage)) if (key.startsWith("ringfence-draft:")) localStorage.removeItem(key);
   });
 
+  // Times of day in the reader's own zone, in as many characters as the server's; UTC stays in the title.
+  const two = (number) => String(number).padStart(2, "0");
+  const localise = () => {
+    for (const item of document.querySelectorAll("time[data-local]")) {
+      const at = new Date(item.dateTime);
+      const date = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+      const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+      item.textContent = item.dataset.local === "date" ? `${date} ${clock}` : clock;
+    }
+  };
+  localise();
+  document.body.addEventListener("htmx:afterSwap", localise);
+
   byId("problem")?.focus();
 })();

@@ -69,8 +69,6 @@ def test_a_tab_shows_its_group_and_its_neighbours(client: Client, leader: FakeLe
 
 def test_type_has_five_sizes_and_motion_is_short() -> None:
     for sheet in STYLES.glob("*.css"):
-        if sheet.name == "console.css":
-            continue
         style = sheet.read_text()
         assert re.findall(r"font(?:-size)?:[^;{}]*\d(?:px|rem)[^;{}]*;", style) == [], sheet.name
     tokens = dict(re.findall(r"--([\w-]+): (\d+)(?:px|ms);", (STYLES / "frame.css").read_text()))

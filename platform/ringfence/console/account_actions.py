@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from ringfence.access.models import Grant, Token
 from ringfence.access.routes import everywhere, requires
 from ringfence.access.tokens import topics_of
-from ringfence.access.verbs import ROLES, Verb, verbs_of
+from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback
 from ringfence.audit.trail import tell as tell_request
@@ -24,7 +24,10 @@ _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).
 _both = require_http_methods(["GET", "POST"])
 _ACCOUNTS, _GRANTS, _TOKENS = "/console/auth/user/", "/console/access/grant/", "/console/access/token/"
 _DAY = 86_400
-_KNOWN = ", ".join([*ROLES, *(verb.value for verb in Verb if verb.value not in ROLES)])
+_CHOICES = [
+    *((role, f"{role}: {', '.join(verb.value for verb in Verb if verb in verbs)}") for role, verbs in ROLES.items()),
+    *((verb.value, f"{verb.value}: {verb.meaning}") for verb in Verb if verb.value not in ROLES),
+]
 
 
 def _tells(request: HttpRequest) -> AuditCallback:
@@ -41,9 +44,10 @@ def _tells(request: HttpRequest) -> AuditCallback:
 class WhatForm(ReasonForm):
     """Roles and verbs, and where."""
 
-    what = forms.CharField(
-        label="Roles and verbs", initial="viewer", max_length=200, help_text=f"Separated by spaces, some of {_KNOWN}."
-    )
+    what = forms.MultipleChoiceField(
+        label="Roles and permissions", initial=["viewer"], choices=_CHOICES, widget=forms.CheckboxSelectMultiple,
+        help_text="A role is a set of permissions. Choose one, or single permissions, or both.",
+    )  # fmt: skip
     pattern = forms.CharField(
         label="On connectors", initial=EVERYTHING, max_length=300,
         help_text="Names that match: * stands for any characters, ? for one.",
@@ -55,11 +59,7 @@ class WhatForm(ReasonForm):
     field_order: Sequence[str] = ("what", "pattern", "topics", "reason")
 
     def clean_what(self) -> str:
-        try:
-            verbs_of(self.cleaned_data["what"].split())
-        except ValueError as error:
-            raise forms.ValidationError(str(error)) from error
-        return str(self.cleaned_data["what"])
+        return " ".join(self.cleaned_data["what"])
 
     def clean_topics(self) -> str:
         try:

@@ -12,11 +12,9 @@ from django.shortcuts import render
 from ringfence.access.authorise import principal_of
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
-from ringfence.console.site import site
 from ringfence.dispatch import Refused
 
 LONGEST_REASON = 1000
-NOTHING = "\N{EN DASH}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,7 @@ Act = Callable[[dict[str, Any]], ActionResult]
 
 def page(request: HttpRequest, template: str, title: str, status: int = 200, **context: Any) -> HttpResponse:
     """A page in the console's frame."""
-    frame = site.each_context(request)
-    return render(request, template, {**frame, "title": title, **context}, status=status)
+    return render(request, template, {"title": title, **context}, status=status)
 
 
 def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:

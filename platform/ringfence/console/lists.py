@@ -1,238 +1,181 @@
-"""The console's lists: accounts, grants, tokens, the audit trail. They read; changes are pages of their own."""
+"""Accounts, grants, tokens and the audit trail. These lists read; changes are pages of their own."""
 
 import json
-from datetime import UTC, datetime
-from typing import Any, ClassVar
+import time
+from datetime import UTC
+from typing import Any
 from urllib.parse import quote
 
-from django import forms
-from django.contrib import admin
 from django.contrib.auth.models import User
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html, format_html_join
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
-from unfold.decorators import display
+from django.views.decorators.http import require_safe
 
 from ringfence.access.authorise import principal_of
 from ringfence.access.models import Grant, Token
+from ringfence.access.routes import everywhere, requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.audit import listing
-from ringfence.audit.models import AuditEntry
-from ringfence.console.confirm_page import NOTHING
+from ringfence.audit.listing import entries
+from ringfence.audit.models import AuditEntry, Outcome
+from ringfence.console.confirm_page import page
+from ringfence.console.tables import NOTHING, Filter, Table, indent_json, links, list_context, moment, page_of
 
-_STATES = {"valid": "success", "expired": "warning", "revoked": "danger"}
-_OUTCOMES = {"done": "success", "refused": "warning", "failed": "danger", "unknown": "info"}
-
-
-def moment(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S") if ms else NOTHING
-
-
-def links(*pairs: tuple[str, str]) -> SafeString:
-    """Addresses and words."""
-    return format_html('<span class="rf-links">{}</span>', format_html_join("", '<a href="{}">{}</a>', pairs))
+_ADMINISTERS = requires(GET=everywhere(Verb.ADMIN))
+_READS = requires(GET=somewhere(Verb.VIEW_CONFIG))
+_TABLE = "console/table.html"
+_SINCE_MS = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 
 
-class ReadOnly(ModelAdmin):  # type: ignore[misc]
-    """A list that changes nothing. Who may see it is declared in `console.site`, and has been checked."""
-
-    actions = None
-    list_display_links: Any = None
-    list_per_page = 50
-    show_full_result_count = False
-    title: ClassVar[str]
-
-    @property
-    def media(self) -> forms.Media:
-        """No scripts: Django's (jQuery and 85 kB in all) are for actions, inline rows, pop-ups and slugs."""
-        return forms.Media()
-
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return principal_of(request).may_everywhere(Verb.ADMIN)
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        found: HttpResponse = super().changelist_view(request, {**(extra_context or {}), "title": self.title})
-        return found
+def _search(request: HttpRequest, rows: QuerySet[Any], *fields: str) -> QuerySet[Any]:
+    """The rows in which each word of `?q=` is part of one of the fields."""
+    for word in request.GET.get("q", "").replace("\x00", "").split()[:10]:
+        found = Q()
+        for field in fields:
+            found |= Q(**{f"{field}__icontains": word})
+        rows = rows.filter(found)
+    return rows
 
 
-class Accounts(ReadOnly):
-    """Accounts, with what each may do."""
-
-    title = "Accounts"
-    list_before_template = "console/before_accounts.html"
-    list_display = ("username", "state", "may", "logged_in", "change")
-    list_filter = ("is_active",)
-    search_fields = ("username",)
-    ordering = ("username",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        return User.objects.prefetch_related("grants")
-
-    @display(description="State", label={"active": "success", "disabled": "danger"})  # type: ignore[untyped-decorator]
-    def state(self, row: User) -> str:
-        return "active" if row.is_active else "disabled"
-
-    @display(description="May")  # type: ignore[untyped-decorator]
-    def may(self, row: User) -> str:
-        grants = row.grants.all()
-        return ", ".join(map(str, grants)) or "nothing"
-
-    @display(description="Last login")  # type: ignore[untyped-decorator]
-    def logged_in(self, row: User) -> str:
-        return row.last_login.strftime("%Y-%m-%d %H:%M:%S") if row.last_login else "never"
-
-    @display(description="Change")  # type: ignore[untyped-decorator]
-    def change(self, row: User) -> SafeString:
-        name = quote(row.username, safe="")
-        turn = ("disable", "Disable") if row.is_active else ("enable", "Enable")
-        return links(
-            (f"/console/accounts/{name}/grant/", "Grant"),
-            (f"/console/accounts/{name}/password/", "Password"),
-            (f"/console/accounts/{name}/token/", "New token"),
-            (f"/console/accounts/{name}/{turn[0]}/", turn[1]),
-        )
+@_ADMINISTERS
+@require_safe
+def accounts(request: HttpRequest) -> HttpResponse:
+    """Accounts, with what each may do: `?q=&page=`."""
+    rows = _search(request, User.objects.order_by("username"), "username").prefetch_related("grants")
+    shown = page_of(request, rows)
+    headers = ("Account", "State", "Roles and permissions", "Last login", "Change")
+    table = Table(headers, [_account(row) for row in shown])
+    more: dict[str, Any] = {"new": ("/console/accounts/new/", "New account"), "empty": "There are no accounts yet."}
+    return page(request, _TABLE, "Accounts", table=table, **more, **list_context(request, shown))
 
 
-class Grants(ReadOnly):
-    """Roles and verbs, each on a pattern of connector names."""
-
-    title = "Roles: who may do what, where"
-    list_before_template = "console/before_grants.html"
-    list_display = ("account", "what", "pattern", "topics", "change")
-    search_fields = ("user__username", "what", "pattern", "topics")
-    list_select_related = ("user",)
-    ordering = ("user__username", "pattern")
-
-    @display(description="Account")  # type: ignore[untyped-decorator]
-    def account(self, row: Grant) -> str:
-        return str(row.user.get_username())
-
-    @display(description="Change")  # type: ignore[untyped-decorator]
-    def change(self, row: Grant) -> SafeString:
-        return links((f"/console/grants/{row.pk}/take/", "Take away"))
-
-
-class Tokens(ReadOnly):
-    """Tokens: what each may do at most, never its text."""
-
-    title = "Tokens"
-    list_before_template = "console/before_tokens.html"
-    list_display = (
-        "name",
-        "account",
-        "begins",
-        "what",
-        "pattern",
-        "topics",
-        "token_state",
-        "used",
-        "expires",
-        "change",
+def _account(row: User) -> tuple[str | SafeString, ...]:
+    name = quote(row.username, safe="")
+    at = f"/console/accounts/{name}"
+    turn = ("disable", "Disable") if row.is_active else ("enable", "Enable")
+    last = row.last_login
+    ways = links(
+        (f"{at}/rights/", "What it may do"),
+        (f"{at}/grant/", "Grant"),
+        (f"{at}/password/", "Password"),
+        (f"{at}/token/", "New token"),
+        (f"{at}/{turn[0]}/", turn[1]),
     )
-    search_fields = ("name", "user__username", "pattern", "topics")
-    list_select_related = ("user",)
-    ordering = ("-created_ms",)
-
-    @display(description="Account")  # type: ignore[untyped-decorator]
-    def account(self, row: Token) -> str:
-        return str(row.user.get_username())
-
-    @display(description="Begins with")  # type: ignore[untyped-decorator]
-    def begins(self, row: Token) -> str:
-        return f"{row.hint}…"
-
-    @display(description="State", label=_STATES)  # type: ignore[untyped-decorator]
-    def token_state(self, row: Token) -> str:
-        return row.state
-
-    @display(description="Last used")  # type: ignore[untyped-decorator]
-    def used(self, row: Token) -> str:
-        return moment(row.last_used_ms)
-
-    @display(description="Expires")  # type: ignore[untyped-decorator]
-    def expires(self, row: Token) -> str:
-        return moment(row.expires_ms) if row.expires_ms else "never"
-
-    @display(description="Change")  # type: ignore[untyped-decorator]
-    def change(self, row: Token) -> SafeString | str:
-        return links((f"/console/tokens/{row.pk}/revoke/", "Revoke")) if row.state == "valid" else NOTHING
+    may = ", ".join(map(str, row.grants.all())) or "nothing"
+    logged_in = moment(int(last.astimezone(UTC).timestamp() * 1000)) if last else "never"
+    return row.username, "active" if row.is_active else "disabled", may, logged_in, ways
 
 
-class Since(admin.SimpleListFilter):
-    """The last hour, day or week."""
+@_ADMINISTERS
+@require_safe
+def grants(request: HttpRequest) -> HttpResponse:
+    """Roles and verbs, each on a pattern of connector names: `?q=&page=`."""
+    rows = Grant.objects.select_related("user").order_by("user__username", "pattern")
+    shown = page_of(request, _search(request, rows, "user__username", "what", "pattern", "topics"))
+    table = Table(
+        ("Account", "Roles and permissions", "On connectors", "Topics", "Change"),
+        [
+            (row.user.get_username(), row.what, row.pattern, row.topics,
+             links((f"/console/grants/{row.pk}/take/", "Take away")))
+            for row in shown
+        ],
+    )  # fmt: skip
+    says = (
+        "A grant gives roles or permissions on the connectors whose names match a pattern. Django's staff and "
+        "superuser flags, groups and permissions have no effect here."
+    )
+    more: dict[str, Any] = {
+        "new": ("/console/auth/user/", "Grant to an account"),
+        "empty": "Nobody was granted anything yet.",
+    }
+    return page(request, _TABLE, "Roles", table=table, says=says, **more, **list_context(request, shown))
 
-    title = "time"
-    parameter_name = "since"
-    _MS: ClassVar = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(word, f"The last {word}") for word in self._MS]
+@_ADMINISTERS
+@require_safe
+def tokens(request: HttpRequest) -> HttpResponse:
+    """Tokens: what each may do at most, never its text. `?q=&page=`."""
+    rows = Token.objects.select_related("user").order_by("-created_ms", "-id")
+    shown = page_of(request, _search(request, rows, "name", "user__username", "pattern", "topics"))
+    table = Table(
+        ("Token", "Account", "Begins with", "At most", "On connectors", "Topics", "State", "Last used", "Expires",
+         "Change"),
+        [
+            (row.name, row.user.get_username(), f"{row.hint}…", row.what, row.pattern, row.topics, row.state,
+             moment(row.last_used_ms), moment(row.expires_ms) if row.expires_ms else "never",
+             links((f"/console/tokens/{row.pk}/revoke/", "Revoke")) if row.state == "valid" else NOTHING)
+            for row in shown
+        ],
+    )  # fmt: skip
+    says = "A token can do at most what its account may, within its own roles and pattern."
+    more: dict[str, Any] = {
+        "new": ("/console/auth/user/", "New token of an account"),
+        "empty": "There are no tokens yet.",
+    }
+    return page(request, _TABLE, "Tokens", table=table, says=says, **more, **list_context(request, shown))
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() not in self._MS:
-            return queryset
-        now_ms = int(datetime.now(UTC).timestamp() * 1000)
-        return queryset.filter(time_ms__gte=now_ms - self._MS[str(self.value())])
 
-
-class Audit(ReadOnly):
+@_READS
+@require_safe
+def audit(request: HttpRequest) -> HttpResponse:
     """The trail: all of it with `admin` everywhere, else what concerns connectors whose configuration one may read."""
-
-    title = "Audit trail"
-    list_display = ("time", "who", "action", "connector", "request", "ended", "message")
-    list_display_links = ("time",)
-    list_filter = ("outcome", "action", Since)
-    search_fields = ("user", "connector", "action", "request", "message", "address")
-    fields = (
-        *("time", "who", "address", "action", "request", "connector", "outcome", "status"),
-        *("message", "changed_keys", "was", "became"),
+    rows = entries(principal_of(request))
+    actions = sorted(set(rows.order_by().values_list("action", flat=True).distinct()[:200]))
+    filters = (
+        _filter(request, "outcome", "Outcome", [(str(one), str(one)) for one in Outcome]),
+        _filter(request, "action", "Action", [(one, one) for one in actions]),
+        _filter(request, "since", "Time", [(word, f"the last {word}") for word in _SINCE_MS]),
     )
-    readonly_fields = fields
-
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return principal_of(request).may_somewhere(Verb.VIEW_CONFIG)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEntry]:
-        return listing.entries(principal_of(request))
-
-    @display(description="Time (UTC)")  # type: ignore[untyped-decorator]
-    def time(self, row: AuditEntry) -> str:
-        return moment(row.time_ms)
-
-    @display(description="Who")  # type: ignore[untyped-decorator]
-    def who(self, row: AuditEntry) -> str:
-        return f"{row.user or 'everybody here'} ({row.via})"
-
-    @display(description="Outcome", label=_OUTCOMES)  # type: ignore[untyped-decorator]
-    def ended(self, row: AuditEntry) -> str:
-        return str(row.outcome)
-
-    @display(description="Settings that differ")  # type: ignore[untyped-decorator]
-    def changed_keys(self, row: AuditEntry) -> str:
-        return ", ".join(json.loads(row.changed)) or NOTHING
-
-    @display(description="Before")  # type: ignore[untyped-decorator]
-    def was(self, row: AuditEntry) -> SafeString:
-        return _json(row.before)
-
-    @display(description="After")  # type: ignore[untyped-decorator]
-    def became(self, row: AuditEntry) -> SafeString:
-        return _json(row.after)
+    for each in filters:
+        if each.chosen and each.name == "since":
+            rows = rows.filter(time_ms__gte=int(time.time() * 1000) - _SINCE_MS[each.chosen])
+        elif each.chosen:
+            rows = rows.filter(**{each.name: each.chosen})
+    shown = page_of(request, _search(request, rows, "user", "connector", "action", "request", "message", "address"))
+    table = Table(
+        ("Time", "Who", "Action", "Connector", "Request", "Outcome", "Message"),
+        [
+            (links((f"/console/audit/auditentry/{row.pk}/change/", moment(row.time_ms))), _who(row), row.action,
+             row.connector or NOTHING, row.request, row.outcome, row.message[:200])
+            for row in shown
+        ],
+    )  # fmt: skip
+    return page(
+        request, _TABLE, "Audit trail", table=table, empty="No entries.", **list_context(request, shown, filters)
+    )
 
 
-def _json(text: str) -> SafeString:
-    return format_html('<pre class="rf-json">{}</pre>', json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+def _filter(request: HttpRequest, name: str, word: str, options: list[tuple[str, str]]) -> Filter:
+    given = request.GET.get(name, "")
+    return Filter(name, word, options, given if given in {value for value, _ in options} else "")
+
+
+def _who(row: AuditEntry) -> str:
+    return f"{row.user or 'everybody here'} ({row.via})"
+
+
+@_READS
+@require_safe
+def audit_entry(request: HttpRequest, number: int) -> HttpResponse:
+    """One entry, with before and after."""
+    row = entries(principal_of(request)).filter(pk=number).first()
+    if row is None:
+        raise Http404(f"There is no audit entry {number} that you may see")
+    facts = [
+        ("Time", moment(row.time_ms)), ("Who", _who(row)), ("Address", row.address or NOTHING), ("Action", row.action),
+        ("Request", row.request), ("Connector", row.connector or NOTHING), ("Outcome", row.outcome),
+        ("Status", str(row.status or NOTHING)), ("Message", row.message or NOTHING),
+        ("Settings that differ", ", ".join(json.loads(row.changed)) or NOTHING),
+    ]  # fmt: skip
+    context: dict[str, Any] = {"facts": facts, "was": indent_json(row.before), "became": indent_json(row.after)}
+    return page(request, "console/entry.html", f"Audit entry {row.pk}", **context)
+
+
+urls = [
+    path("auth/user/", accounts),
+    path("access/grant/", grants),
+    path("access/token/", tokens),
+    path("audit/auditentry/", audit),
+    path("audit/auditentry/<int:number>/change/", audit_entry),
+]

@@ -13,7 +13,7 @@ from ringfence.access.routes import ANYONE, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import tell
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, page, run
-from ringfence.console.lists import links, moment
+from ringfence.console.tables import Table, links, moment
 
 _LIST = "/console/sessions/"
 _SHOWN = 500
@@ -25,8 +25,8 @@ def sessions(request: HttpRequest) -> HttpResponse:
     """Newest use first."""
     who = principal_of(request)
     rows = logins.visible_to(who, who.may_everywhere(Verb.ADMIN))[:_SHOWN]
-    headers = ["Account", "By", "Address", "Browser", "Since (UTC)", "Last used (UTC)", "Act"]
-    table = {"headers": headers, "rows": [_row(request, row) for row in rows]}
+    headers = ("Account", "By", "Address", "Browser", "Since", "Last used", "Act")
+    table = Table(headers, [_row(request, row) for row in rows])
     says = "A session ends by itself after two weeks, or when nobody has used it for the time that the server allows."
     return page(
         request, "console/table.html", "Sessions", table=table, says=says, empty="Nobody is logged in with a session."

@@ -1,7 +1,7 @@
 """The console's pages that show: overview, connectors, transactions, workers, stuck operations."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -19,9 +19,9 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import ANYONE, everywhere, on_connector, requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.audit import listing
-from ringfence.console.confirm_page import NOTHING, ActionResult, ConfirmPage, page, run
-from ringfence.console.lists import links, moment
+from ringfence.console.confirm_page import ActionResult, ConfirmPage, page, run
 from ringfence.console.stuck import stuck
+from ringfence.console.tables import NOTHING, Table, links, moment
 from ringfence.console.waiting import take_back, waiting
 from ringfence.dispatch import Refused
 from ringfence.heartbeats.look import look
@@ -32,11 +32,6 @@ from ringfence.requests.questions import DescribeTransactions
 from ringfence.web.state_badges import look_of
 
 _PAGE = 50
-Rows = Sequence[Sequence[str | SafeString]]
-
-
-def _table(headers: Sequence[str], rows: Rows) -> dict[str, Any]:
-    return {"headers": list(headers), "rows": [list(row) for row in rows]}
 
 
 def age(ms: float) -> str:
@@ -51,7 +46,7 @@ def _at(name: str, rest: str) -> str:
 
 
 def _ui(name: str) -> SafeString:
-    return format_html('<a class="rf-name" href="/ui/connectors/{}">{}</a>', quote(name, safe=""), name)
+    return format_html('<a href="/ui/connectors/{}">{}</a>', quote(name, safe=""), name)
 
 
 def _ways(who: Principal, name: str, pairs: Iterable[tuple[Verb, str, str]]) -> SafeString:
@@ -93,10 +88,10 @@ def overview(request: HttpRequest) -> HttpResponse:
          row.connector or NOTHING, row.outcome, row.message[:120])
         for row in entries
     ]  # fmt: skip
-    table = _table(("Time (UTC)", "Who", "Action", "Connector", "Outcome", "Message"), rows)
+    table = Table(("Time", "Who", "Action", "Connector", "Outcome", "Message"), rows)
     context: dict[str, Any] = {"tiles": tiles, "table": table, "trouble": trouble}
     context["may_administer"] = who.may_everywhere(Verb.ADMIN)
-    return page(request, "console/overview.html", "Overview", **context)
+    return page(request, "console/overview.html", "Operations", **context)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -108,7 +103,7 @@ def connectors(request: HttpRequest) -> HttpResponse:
     if wanted:
         rows = rows.filter(name__icontains=wanted)
     shown = Paginator(rows, _PAGE).get_page(request.GET.get("page"))
-    table = _table(
+    table = Table(
         ("Connector", "Health", "Tasks", "Generation", "Acts"),
         [
             (
@@ -136,7 +131,7 @@ def transactions(request: HttpRequest) -> HttpResponse:
     rows = Task.objects.filter(who.query(field="connector"), known=True, open_since_ms__gt=0).order_by("open_since_ms")[
         :500
     ]
-    table = _table(
+    table = Table(
         ("Connector", "Task", "Open for", "Records", "Producer", "Last report", "Acts"),
         [
             (
@@ -186,7 +181,7 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
         )
     except Refused as refused:
         trouble = refused.message
-    table = _table(
+    table = Table(
         ("Transactional id", "State", "Open for", "Producer", "Partitions that wait", "Acts"),
         [
             (
@@ -222,7 +217,7 @@ def workers(request: HttpRequest) -> HttpResponse:
             (row.worker, role, f"{placed.get(row.worker, 0)}/{row.slots}", row.mode, row.version,
              moment(row.since_ms), links(*acts) if administers else NOTHING)
         )  # fmt: skip
-    table = _table(("Worker", "Role", "Tasks/slots", "Exactly once", "Version", "Since (UTC)", "Acts"), rows)
+    table = Table(("Worker", "Role", "Tasks/slots", "Exactly once", "Version", "Since", "Acts"), rows)
     says = "As each introduced itself; one that died is listed until its id is used again."
     return page(request, "console/table.html", "Workers", table=table, says=says, empty="No workers have reported yet.")
 
@@ -233,7 +228,7 @@ def stuck_page(request: HttpRequest) -> HttpResponse:
     """What does not get on, oldest first."""
     now = time.time() * 1000
     found, trouble = stuck(principal_of(request))
-    table = _table(
+    table = Table(
         ("What", "Connector", "For", "Why", "What helps"),
         [
             (
@@ -286,7 +281,7 @@ def take_back_page(request: HttpRequest, number: str) -> HttpResponse:
 
 
 urls = [
-    path("", overview, name="index"),
+    path("", overview),
     path("connectors/", connectors),
     path("connectors/<name:name>/transactions/", of_connector),
     path("transactions/", transactions),

@@ -77,4 +77,5 @@ def workers(request: HttpRequest) -> HttpResponse:
     template = "ringfence/parts/workers.html" if is_fragment(request) else "ringfence/workers.html"
     shown: dict[str, Any] = {"workers": rows, "cluster": cluster, "mixed": mixed, "drained": resting}
     shown |= {"silent": silent, "leader": leader_of(vitals, cluster.leader if cluster else "")}
+    shown["may_administer"] = principal_of(request).may_everywhere(Verb.ADMIN)
     return render(request, template, {**shown, "section": "workers"})

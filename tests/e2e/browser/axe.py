@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 COLOURS = ("color-contrast", "link-in-text-block")
 """The rules of those tags that a theme can break."""
 _SIZES = ("target-size", "scrollable-region-focusable")

@@ -88,9 +88,6 @@ NO_PAGES = frozenset(
         "ui/connectors/<name:name>/proof/<int:number>/<str:form>",
         "ui/connectors/<name:name>/edit/newer",
         "ui/connectors/<name:name>/repairs/rollback",
-        "console/^(?P<app_label>auth|access|audit)/$",
-        "console/jsi18n/",
-        "console/search/",
         # The same form or sheet, made by the same template as those that are listed.
         "ui/connectors/<name:name>/repairs/setting",
         "ui/alerts/rules/<int:number>",
@@ -101,6 +98,7 @@ NO_PAGES = frozenset(
         "console/accounts/<name:name>/grant/",
         "console/accounts/<name:name>/password/",
         "console/accounts/<name:name>/token/",
+        "console/accounts/<name:name>/rights/",
         "console/connectors/<name:name>/restart/",
         "console/connectors/<name:name>/round/",
         "console/connectors/<name:name>/tasks/<int:task>/restart/",

@@ -11,8 +11,6 @@ from tests.e2e.browser.scene import Scene
 from tests.e2e.browser.visitor import NARROW, Visitor
 
 LIMIT_BYTES = 150_000
-CONSOLE_LIMIT_BYTES = 520_000
-"""With django-unfold's frame, as it comes."""
 
 
 class Scales:
@@ -48,6 +46,6 @@ def test_a_page_is_for_everybody(visitor: Visitor, scene: Scene, name: str) -> N
     found += [f"narrow: {violation}" for violation in axe.sizes(page)]
     if wider := visitor.overflow():
         found.append(f"narrow: {wider} pixels wider than the window: {visitor.what_overflows()}")
-    if weight > (CONSOLE_LIMIT_BYTES if name.startswith("console") else LIMIT_BYTES):
+    if weight > LIMIT_BYTES:
         found.append(f"{weight} bytes")
     assert found == [], "\n".join(found)

@@ -132,10 +132,10 @@ def moment(ms: int) -> SafeString:
     """A point in time to come, to the second; the date as its title."""
     at = datetime.fromtimestamp(ms / 1000, UTC)
     return format_html(
-        '<time datetime="{}" title="{}">{}</time>',
+        '<time datetime="{}" title="{}" data-local="clock">{}</time>',
         at.isoformat(timespec="seconds"),
         at.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        at.strftime("%H:%M:%S UTC"),
+        at.strftime("%H:%M:%S"),
     )
 
 

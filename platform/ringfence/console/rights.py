@@ -1,0 +1,48 @@
+"""What an account may do on a connector, answered by the very rules that decide about its requests."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path
+from django.views.decorators.http import require_safe
+
+from ringfence.access.identify import rights_of
+from ringfence.access.principal import Principal
+from ringfence.access.routes import everywhere, requires
+from ringfence.access.verbs import Verb
+from ringfence.console.confirm_page import page
+from ringfence.fencing.topics.topic_grants import Groups
+from ringfence.projection.models import Connector
+
+_OFFERED = 500
+
+
+def principal_for(user: User) -> Principal:
+    """As the account is when it logs in; a disabled one may do nothing."""
+    return Principal(user.get_username(), "session", rights_of(user) if user.is_active else ())
+
+
+@requires(GET=everywhere(Verb.ADMIN))
+@require_safe
+def rights(request: HttpRequest, name: str) -> HttpResponse:
+    """`?connector=`: a name that need not exist yet."""
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise Http404(f"There is no account {name}")
+    connector = request.GET.get("connector", "").strip()[:300]
+    who = principal_for(user)
+    allowed = who.verbs_on(connector) if connector else frozenset()
+    answers = [(verb.value, verb.meaning, verb in allowed, _topics(who.topics(verb, connector))) for verb in Verb]
+    names = list(Connector.objects.filter(known=True).order_by("name").values_list("name", flat=True)[:_OFFERED])
+    context: dict[str, Any] = {"account": user, "connector": connector, "names": names}
+    context["answers"] = answers if connector else []
+    return page(request, "console/rights.html", f"What {name} may do", **context)
+
+
+def _topics(groups: Groups) -> str:
+    """The patterns of topics that limit a permission; "" for none."""
+    return "; and ".join(" or ".join(group) for group in groups)
+
+
+urls = [path("accounts/<name:name>/rights/", rights)]

@@ -1,0 +1,70 @@
+"""What the console's tables are made of: cells, times, links, and a page of rows that can be searched."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.core.paginator import Page, Paginator
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+NOTHING = "\N{EN DASH}"
+PAGE_SIZE = 50
+Cell = str | SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    @property
+    def labelled(self) -> list[list[tuple[str, Cell]]]:
+        """Rows of (heading, cell): in a narrow window each cell says what it is."""
+        return [list(zip(self.headers, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A choice over a table: the address's parameter, a word, (value, word) pairs and what is chosen."""
+
+    name: str
+    word: str
+    options: Sequence[tuple[str, str]]
+    chosen: str
+
+
+def moment(ms: int) -> Cell:
+    """A time in UTC, which the page's script turns into the reader's own; a dash for never."""
+    if not ms:
+        return NOTHING
+    at = datetime.fromtimestamp(ms / 1000, UTC)
+    text = at.strftime("%Y-%m-%d %H:%M:%S")
+    iso = at.isoformat(timespec="seconds")
+    return format_html('<time datetime="{}" title="{} UTC" data-local="date">{}</time>', iso, text, text)
+
+
+def links(*pairs: tuple[str, str]) -> SafeString:
+    """Addresses and words."""
+    return format_html('<span class="links">{}</span>', format_html_join("", '<a href="{}">{}</a>', pairs))
+
+
+def indent_json(text: str) -> SafeString:
+    shown = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return format_html('<pre class="code" tabindex="0">{}</pre>', shown)
+
+
+def page_of(request: HttpRequest, rows: Any) -> Page[Any]:
+    return Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))
+
+
+def list_context(request: HttpRequest, shown: Page[Any], filters: Iterable[Filter] = ()) -> dict[str, Any]:
+    """What the template needs of a page of rows: the search, the filters, and links that keep both."""
+    filters = list(filters)
+    search = request.GET.get("q", "").strip()
+    kept = {each.name: each.chosen for each in filters if each.chosen} | ({"q": search} if search else {})
+    return {"pages": shown, "search": search, "searches": True, "filters": filters, "query": urlencode(kept)}
