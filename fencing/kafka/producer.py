@@ -10,14 +10,15 @@ import re
 import time
 from collections.abc import Sequence
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from ringfence.fencing.kafka.closing import drop
+from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.pacing import Pause
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.translation import kafka_errors, unknown_outcome
+from ringfence.fencing.kafka.translation import kafka_errors, translate, unknown_outcome
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +74,9 @@ class TransactionalProducer:
         queue_bytes: int = 32 * 1024 * 1024,
         linger_ms: int = 5,
         overrides: dict[str, object] | None = None,
+        handed_over: bool = False,
     ) -> None:
+        """`handed_over`: the transaction is to be ended elsewhere (`hand_over`)."""
         self.transactional_id = transactional_id
         self._timeout_ms = transaction_timeout_ms
         self.spent = False
@@ -99,6 +102,9 @@ class TransactionalProducer:
             partitioner="murmur2_random",  # Java's, so that keys go where other writers put them
         )
         settings["message.timeout.ms"] = transaction_timeout_ms
+        self._undelivered: list[KafkaError] = []
+        if handed_over:  # no commit will tell of a failed delivery
+            settings |= {"on_delivery": self._note_delivery, "delivery.report.only.error": True}
         with kafka_errors("creating the producer"):
             self._producer = Producer({**settings, **(overrides or {})}, logger=self._evidence)
         self.produce = self._producer.produce
@@ -162,6 +168,34 @@ class TransactionalProducer:
         with kafka_errors("producing"):
             left: int = self._producer.flush(seconds)
             return left
+
+    def _note_delivery(self, error: KafkaError | None, _message: object) -> None:
+        if error is not None and not self._undelivered:
+            self._undelivered.append(error)
+
+    def check_deliveries(self) -> None:
+        """Raises what became of the first record that was not delivered. For transactions that are handed over."""
+        if self._undelivered:
+            raise translate(self._undelivered[0], f"writing in a transaction of {self.transactional_id}")
+
+    @property
+    def open_transaction(self) -> OpenTransaction:
+        """What names the transaction to its coordinator, after `init`."""
+        return OpenTransaction(self.transactional_id, self.producer_id, self.epoch)
+
+    def hand_over(self, deadline: Deadline) -> OpenTransaction:
+        """Flush the open transaction and leave it to another client, which ends it. This life ends.
+
+        Raises `Retriable` where the brokers do not take all of it in time, and what failed to be delivered.
+        """
+        self.spent = True
+        while self.flush(deadline.slice(1.0)):
+            self.check_deliveries()
+            if deadline.expired:
+                raise Retriable(f"{self.queued} records of {self.transactional_id} are not delivered")
+        self.check_deliveries()
+        self._began = False
+        return self.open_transaction
 
     @property
     def queued(self) -> int:

@@ -1,0 +1,12 @@
+"""What names an open transaction to its coordinator."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OpenTransaction:
+    """A transaction that is flushed and not ended: any client with Write on the id can end it."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int

@@ -1,0 +1,82 @@
+"""Ends transactions that other processes have written: the writer hands over id, producer id and epoch.
+
+The coordinator knows a transaction by these three, whoever asks. EndTxn may be sent again: until somebody initialises
+the id again, the coordinator answers a repeated commit of the same epoch as the first one.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from kafka.errors import KafkaError, for_code
+from kafka.protocol.producer import EndTxnRequest
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.open_transaction import OpenTransaction
+from ringfence.fencing.kafka.probes import _coordinator_of
+from ringfence.fencing.kafka.transactions import TransactionProber
+
+_AWAY: Final = 15
+_NOT_YET: Final = frozenset({14, _AWAY, 16, 51})  # loading, away, moved; markers are on their way
+_OVER: Final = frozenset({47, 48, 49, 90})  # the epoch, state or producer of the id is another one by now
+_VERSION: Final = 3
+"""Of EndTxn; from version 5 on the epoch would change with each transaction (KIP-890), which librdkafka does not do."""
+
+
+class TransactionEnder(TransactionProber):
+    """Asks with one principal, which needs Write on the ids. Use as a context manager."""
+
+    def commit(self, transactions: Sequence[OpenTransaction], deadline: Deadline) -> set[str]:
+        """Commit all of them; the ids that have passed on: no commit of this transaction was possible now.
+
+        Such a transaction timed out or was fenced; or it was committed before, and the id used again: its records tell.
+        Raises `Retriable` where a coordinator does not answer in time: call it again.
+        """
+        left = {each.transactional_id: each for each in transactions}
+        over: set[str] = set()
+        while left:
+            for name, code in self._end(list(left.values()), deadline).items():
+                if code == 0 or code in _OVER:
+                    del left[name]
+                    over |= {name} if code else set()
+                elif code not in _NOT_YET:
+                    kind = for_code(code).__name__
+                    raise Fatal(f"Committing {name}: {kind}. Grant Write on that TransactionalId, then restart", kind)
+            if left and deadline.expired:
+                raise Retriable(f"The coordinator of {next(iter(left))} does not end its transaction yet")
+            if left:
+                time.sleep(deadline.slice(0.02))
+        return over
+
+    def _end(self, transactions: Sequence[OpenTransaction], deadline: Deadline) -> dict[str, int]:
+        """An error code for each; 15 where no coordinator answers."""
+        by_id = {each.transactional_id: each for each in transactions}
+        try:
+            found = self._run(self._all({name: _coordinator_of(name) for name in by_id}))
+            nodes = {name: answer.node_id for name, answer in found.items() if answer and not answer.error_code}
+            answers = self._run(self._all({name: _request(by_id[name]) for name in nodes}, nodes))
+        except Retriable:
+            if deadline.expired:
+                raise
+            return dict.fromkeys(by_id, _AWAY)
+        codes = {name: answer.error_code if answer else _AWAY for name, answer in found.items()}
+        return codes | {name: answer.error_code for name, answer in answers.items() if answer is not None}
+
+    def open_ids(self) -> list[str]:
+        """Every transactional id with an open transaction, as far as this principal may describe it."""
+        try:
+            listed = self._admin.list_transactions(state_filters=["Ongoing"])
+        except KafkaError as error:
+            raise self._trouble(error) from error
+        return sorted(each.transactional_id for rows in listed.values() for each in rows)
+
+
+def _request(transaction: OpenTransaction) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        committed=True,
+        max_version=_VERSION,
+    )

@@ -1,0 +1,282 @@
+"""How a batch gets to Kafka exactly once, over many executors. Needs Kafka and somebody who writes parts: no Spark.
+
+1. Each part is written in a transaction of its own, which its executor leaves open.
+2. The driver asks the coordinators whether every part's transaction is open and has time left.
+3. It commits the decision, in a transaction of its own: batch number, query, and each part's open transaction.
+4. It commits the parts' transactions. Each holds a record that names it.
+
+Before 3 nothing of the batch is visible, and nothing will be: no other process ever commits parts. After 3 whoever
+comes next finishes: commits what is still open, and has those parts written again, under a decision of their own, whose
+transactions timed out first. What of the batch is there shows in the records of 4, so nothing is guessed.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Abortable, FencingError, Retriable
+from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.transaction_ender import TransactionEnder
+from ringfence.spark.errors import RepeatDiffers, SinkError, Superseded
+from ringfence.spark.log import SinkLog
+from ringfence.spark.parts import Assignment, WriteParts
+from ringfence.spark.records import Batch, Part, total_of
+from ringfence.spark.settings import SinkSettings
+
+logger = logging.getLogger(__name__)
+
+_SECONDS: Final = 120.0
+_TRIES: Final = 3
+_LONGEST_MARGIN_MS: Final = 60_000
+
+
+class _PartsLost(SinkError):
+    """A part's transaction is over before the decision: write the batch again."""
+
+
+class BatchWriter:
+    """One run of a sink. Not shared between threads."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self._settings = settings
+        self._log = SinkLog(settings)
+        self._series = 0
+        self._missing: frozenset[int] = frozenset()
+        """Parts of the newest decided batch that are not there."""
+        self._ender: TransactionEnder | None = None
+        self._in_doubt = True
+        """Whether a batch may be decided and not finished, or given up with transactions open."""
+
+    def write(self, number: int, query: str, write_parts: WriteParts, speculates: bool = False) -> None:
+        """Have one batch written, or see that it is. Raises `SinkError`.
+
+        query: of which this is the batch `number`; numbers grow. speculates: an attempt that does not count may have
+        left a transaction open even where each part's first attempt was the one.
+        """
+        try:
+            self._open()
+            self._in_doubt = True  # whatever is raised
+            self._write(number, query, write_parts)
+            self._in_doubt = False
+            if speculates:
+                self._release()
+        except Superseded:
+            self.close()
+            raise
+        except FencingError as error:
+            self._drop_ender()
+            raise SinkError(f"Batch {number} of {self._settings.sink_id}: {error}") from error
+
+    def _write(self, number: int, query: str, write_parts: WriteParts) -> None:
+        decided = self._log.state.batch
+        if decided is not None and decided.query != query:
+            self._check_checkpoint(decided, query)
+            decided = None
+        if decided is None or number > decided.number:
+            self._check_complete(decided)
+            self._write_new(Batch(number, query, self._log.run), write_parts)
+        elif number == decided.number:
+            self._compare(decided, write_parts)
+        else:
+            raise SinkError(
+                f"Batch {number} is older than batch {decided.number}, the last one that {self._settings.sink_id} "
+                "has written. The checkpoint is an older copy: restore the newest one, or use another sink_id to "
+                "write everything from here on again."
+            )
+
+    def close(self) -> None:
+        """Let the client go. What is decided is finished by the next run."""
+        self._drop_ender()
+        self._log.close()
+
+    def _open(self) -> None:
+        if self._log.is_open and not self._in_doubt:
+            return
+        self._log.open()
+        if self._log.state.batch is not None:
+            self._missing = self._finish(self._log.state.batch)
+        if self._in_doubt:
+            self._release()
+
+    def _check_checkpoint(self, decided: Batch, query: str) -> None:
+        if not self._settings.accept_other_checkpoint:
+            raise SinkError(
+                f"{self._settings.sink_id} has written batch {decided.number} of the query {decided.query}; this is "
+                f"the query {query}, with another checkpoint, which counts its batches from 0 again. Use the old "
+                "checkpoint, or another sink_id. Where the new query shall write beside what is there, pass "
+                "other_checkpoint='accept'."
+            )
+
+    def _check_complete(self, batch: Batch | None) -> None:
+        if self._missing and batch is not None:
+            raise SinkError(
+                f"Parts {sorted(self._missing)} of batch {batch.number} are not written, and the query has gone on. "
+                "Restore the checkpoint as it was at that batch."
+            )
+
+    def _write_new(self, batch: Batch, write_parts: WriteParts) -> None:
+        for left in reversed(range(_TRIES)):
+            try:
+                parts = self._have_parts(batch, write_parts, None)
+                decided = batch.with_parts(self._log.run, parts)
+                self._decide(decided, parts)
+                break
+            except _PartsLost:
+                if not left:
+                    raise
+        self._missing = self._finish(decided)
+        if self._missing:
+            self._write_missing(decided, write_parts)
+        if not all(part.first for part in parts):
+            self._release()
+
+    def _have_parts(self, batch: Batch, write_parts: WriteParts, only: frozenset[int] | None) -> list[Part]:
+        """Where this fails, or a first attempt was not the one, some attempt may live on: no id of it is used again."""
+        sound = False
+        try:
+            parts = write_parts(Assignment(self._settings, batch.number, self._log.run, self._series, only))
+            sound = all(part.first for part in parts)
+            return parts
+        except Exception:
+            self._release()
+            raise
+        finally:
+            if not sound:
+                self._series += 1
+
+    def _decide(self, batch: Batch, parts: Sequence[Part]) -> None:
+        """parts: those of the batch whose transactions are open. Raises `_PartsLost`, and `Superseded`."""
+        for _ in range(_TRIES):
+            try:
+                self._check_open(parts)
+                self._log.decide(batch)
+                return
+            except SinkError:
+                self._series += 1
+                self._release()
+                raise
+            except Abortable as error:
+                logger.info("Deciding batch %d of %s: %s", batch.number, self._settings.sink_id, error)
+        raise Retriable(f"batch {batch.number} could not be decided. Nothing of it is visible; restart the query")
+
+    def _check_open(self, parts: Sequence[Part]) -> None:
+        wanted = {part.transaction.transactional_id: part.transaction for part in parts if part.transaction is not None}
+        found = self._coordinators.transactions(list(wanted), Deadline.after(_SECONDS))
+        timeout = self._settings.transaction_timeout_ms
+        latest = time.time() * 1000 - timeout + min(_LONGEST_MARGIN_MS, timeout // 5)
+        remedy = (
+            "Nothing of the batch is visible. Raise transaction_timeout_ms (and the brokers' "
+            "transaction.max.timeout.ms), or make batches smaller (maxOffsetsPerTrigger, maxFilesPerTrigger), then "
+            "restart the query."
+        )
+        for each in found:
+            ours = wanted[each.transactional_id]
+            if (each.state, each.producer_id, each.epoch) != ("Ongoing", ours.producer_id, ours.epoch):
+                self._log.open()  # raises Superseded, if that is why
+                raise _PartsLost(
+                    f"The transaction {each.transactional_id} was over before its batch was complete: it took longer "
+                    f"than {timeout} ms, or was fenced by hand. {remedy}"
+                )
+            if each.started_ms < latest:
+                raise SinkError(f"Writing the batch took nearly all of the transaction timeout, {timeout} ms. {remedy}")
+
+    def _finish(self, batch: Batch) -> frozenset[int]:
+        """Commit each part's transaction; the parts that were over before. May be repeated by anybody."""
+        transactions = [part.transaction for part in batch.parts if part.transaction is not None]
+        over = self._coordinators.commit(transactions, Deadline.after(_SECONDS))
+        if not over:
+            return frozenset()
+        deadline = Deadline.after(_SECONDS)
+        with Fencer(self._settings.connection) as fencer:
+            fencer.fence(sorted(over), deadline)  # so that the log's end covers how they ended
+        return self._log.read(deadline).missing(batch)
+
+    def _write_missing(self, batch: Batch, write_parts: WriteParts) -> None:
+        """Those of the decided batch whose transactions were over before they could be committed."""
+        for _ in range(_TRIES):
+            self._series += 1
+            parts = self._have_parts(batch, write_parts, self._missing)
+            try:
+                again = self._check_missing(batch, parts)
+            except RepeatDiffers:
+                self._release()
+                raise
+            batch = batch.with_parts(self._log.run, again)
+            self._decide(batch, again)
+            self._missing = self._finish(batch)
+            if not self._missing:
+                return
+        raise SinkError(f"Parts {sorted(self._missing)} of batch {batch.number} were lost {_TRIES} times. Restart it.")
+
+    def _compare(self, batch: Batch, write_parts: WriteParts) -> None:
+        """Spark repeats the newest batch: it was killed before it wrote down that the batch is complete.
+
+        The rows are computed in any case: a stateful query loses its state without that.
+        """
+        if self._missing:
+            self._write_missing(batch, write_parts)
+            return
+        try:
+            self._check_repeat(batch, self._have_parts(batch, write_parts, frozenset()))
+        except RepeatDiffers as error:
+            if not self._settings.keep_first:
+                raise
+            logger.warning("%s The rows that were written first stay.", error)
+        else:
+            logger.info("Batch %d of %s is written already", batch.number, self._settings.sink_id)
+
+    def _check_missing(self, batch: Batch, parts: Sequence[Part]) -> list[Part]:
+        """The missing parts, written again: each with the rows that it had."""
+        self._check_repeat(batch, parts)
+        before = {part.number: part for part in batch.parts}
+        again = [part for part in parts if part.number in self._missing]
+        for part in again:
+            if not part.has_rows_of(before[part.number]):
+                raise self._differ(batch, f"part {part.number} has other rows")
+        if {part.number for part in again} != self._missing:
+            raise self._differ(batch, "it has fewer parts")
+        return again
+
+    def _check_repeat(self, batch: Batch, parts: Sequence[Part]) -> None:
+        now, before = total_of(parts), batch.total
+        if not now.has_rows_of(before):
+            raise self._differ(batch, f"{now.rows} rows, {before.rows} are written")
+
+    def _differ(self, batch: Batch, how: str) -> RepeatDiffers:
+        return RepeatDiffers(
+            f"Batch {batch.number} of {self._settings.sink_id} came again with other rows ({how}). A source or the "
+            "query is not deterministic: look for rand(), uuid(), a join with a table that changes, lost input. "
+            + (
+                f"Parts {sorted(self._missing)} are not written yet: start the query with as many partitions as before."
+                if self._missing
+                else "To keep what was written first, pass repeated_batch='keep'."
+            )
+        )
+
+    def _release(self) -> None:
+        """Fence what attempts that do not count have left open: readers would wait for it up to its timeout.
+
+        Only where nothing that is decided is still open.
+        """
+        try:
+            runs = {name: self._settings.run_of(name) for name in self._coordinators.open_ids()}
+            left = [name for name, run in runs.items() if run is not None and run <= self._log.run]
+            if left:
+                logger.info("Aborting what attempts that do not count have left open: %s", ", ".join(left))
+                with Fencer(self._settings.connection) as fencer:
+                    fencer.fence(left, Deadline.after(_SECONDS))
+        except FencingError as error:
+            logger.warning("Transactions of %s may stay open until they time out: %s", self._settings.sink_id, error)
+
+    @property
+    def _coordinators(self) -> TransactionEnder:
+        if self._ender is None:
+            self._ender = TransactionEnder(self._settings.connection)
+        return self._ender
+
+    def _drop_ender(self) -> None:
+        if self._ender is not None:
+            self._ender.close()
+            self._ender = None

@@ -1,0 +1,94 @@
+"""What a sink is told, checked and in librdkafka's words. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role, translate
+from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.client_settings import connection_of, producer_overrides
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.spark.errors import SinkError
+
+_PREFIX: Final = "kafka."  # as the options of Spark's own sink have it
+_SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,150}")
+_SHORTEST_MS: Final = 10_000
+_ELSEWHERE: Final = {BOOTSTRAP: "bootstrap_servers", TRANSACTION_TIMEOUT: "transaction_timeout_ms"}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """topic: for all rows; None where they have a column of that name. log_topic: where the sink keeps its state."""
+
+    connection: Connection
+    sink_id: str
+    topic: str | None
+    log_topic: str
+    transaction_timeout_ms: int
+    producer: Mapping[str, object] = field(default_factory=dict, repr=False)
+    keep_first: bool = False
+    accept_other_checkpoint: bool = False
+
+    @property
+    def driver_id(self) -> str:
+        """The transactional id of the driver's own records."""
+        return f"{self.sink_id}-driver"
+
+    def transactional_id(self, run: int, series: int, part: int, attempt: int | None) -> str:
+        """Of a part. `attempt`: None for the first one, whose id the next batch uses again."""
+        return f"{self.sink_id}-r{run}-{series}-{part}" + ("" if attempt is None else f"-{attempt}")
+
+    def run_of(self, transactional_id: str) -> int | None:
+        """Which run's part has this id; None for an id that is no part's of this sink."""
+        found = re.fullmatch(rf"{re.escape(self.sink_id)}-r(\d+)-\d+-\d+(?:-\d+)?", transactional_id)
+        return int(found[1]) if found else None
+
+
+def read_settings(
+    bootstrap_servers: str,
+    topic: str | None,
+    sink_id: str,
+    options: Mapping[str, str],
+    transaction_timeout_ms: int,
+    log_topic: str,
+    repeated_batch: str,
+    other_checkpoint: str,
+) -> SinkSettings:
+    """Raises `SinkError` that says which one is wrong; no value of a secret is in it."""
+    if not bootstrap_servers.strip():
+        raise SinkError("bootstrap_servers: give at least one address, such as broker:9092.")
+    if not _SINK_ID.fullmatch(sink_id):
+        raise SinkError(f"sink_id {sink_id!r}: use up to 150 letters, digits, dots, hyphens and underscores.")
+    if transaction_timeout_ms < _SHORTEST_MS:
+        raise SinkError(f"transaction_timeout_ms {transaction_timeout_ms}: give at least {_SHORTEST_MS}.")
+    for name, value, known in (
+        ("repeated_batch", repeated_batch, ("compare", "keep")),
+        ("other_checkpoint", other_checkpoint, ("refuse", "accept")),
+    ):
+        if value not in known:
+            raise SinkError(f"{name} {value!r}: give {known[0]!r} or {known[1]!r}.")
+    given = {name.removeprefix(_PREFIX): str(value) for name, value in options.items()}
+    for name, better in _ELSEWHERE.items():
+        if name in given:
+            raise SinkError(f"options: give {name} as {better}.")
+    wrong = translate(Role.PRODUCER, given).errors
+    if wrong:
+        raise SinkError(f"options: {' '.join(wrong.values())}")
+    named = {f"{Role.PRODUCER}.{name}": value for name, value in given.items()}
+    base = Connection(bootstrap_servers.strip(), client_id=f"ringfence-{sink_id}")
+    try:
+        connection = connection_of(Role.PRODUCER, base, named, {})
+        overrides = producer_overrides(base, named, {}, transaction_timeout_ms)
+    except Invalid as error:
+        raise SinkError(f"options: {error}") from error
+    return SinkSettings(
+        connection,
+        sink_id,
+        topic,
+        log_topic,
+        transaction_timeout_ms,
+        overrides,
+        repeated_batch == "keep",
+        other_checkpoint == "accept",
+    )
