@@ -50,7 +50,7 @@ def operations(document: Any) -> Iterator[Any]:
 
 def cases(operation: Any) -> st.SearchStrategy[Any]:
     """Good and bad requests; half of them to a connector, a generation or a version that is there."""
-    there = {"name": "team-a", "number": 1}
+    there = {"name": "team-a", "number": 1, "partition": 0, "offset": 0}
     known = {each.name: there[each.name] for each in operation.path_parameters}
     modes = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
     anywhere = [operation.as_strategy(mode) for mode in modes]

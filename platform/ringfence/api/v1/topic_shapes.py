@@ -29,7 +29,7 @@ class TopicListShape(serializers.Serializer[Any]):
     results = TopicShape(many=True)
 
 
-class FieldShape(serializers.Serializer[Any]):
+class RecordFieldShape(serializers.Serializer[Any]):
     """`kind`: null, empty, string, JSON, JSON with schema, Avro, JSON Schema, Protobuf or hex. `size`: of the whole in
     bytes, -1 for null; `cut`: the text is the beginning. `problem`: why the schema was not used."""
 
@@ -41,7 +41,7 @@ class FieldShape(serializers.Serializer[Any]):
     problem = serializers.CharField(allow_blank=True)
 
 
-class HeaderShape(FieldShape):
+class RecordHeaderShape(RecordFieldShape):
     name = serializers.CharField(allow_blank=True, trim_whitespace=False)
 
 
@@ -53,12 +53,12 @@ class TopicRecordShape(serializers.Serializer[Any]):
     offset = serializers.IntegerField()
     timestamp_ms = serializers.IntegerField()
     seen = serializers.ChoiceField(choices=["committed", "aborted", "open", "waiting"])
-    key = FieldShape()
-    value = FieldShape()
-    headers = HeaderShape(many=True)
+    key = RecordFieldShape()
+    value = RecordFieldShape()
+    headers = RecordHeaderShape(many=True)
 
 
-class PartitionShape(serializers.Serializer[Any]):
+class TopicPartitionShape(serializers.Serializer[Any]):
     """`stable`: the last stable offset; `start`, `until`: what was looked at."""
 
     partition = serializers.IntegerField()
@@ -83,7 +83,7 @@ class TopicRecordsShape(serializers.Serializer[Any]):
 
     topic = serializers.CharField()
     records = TopicRecordShape(many=True)
-    partitions = PartitionShape(many=True)
+    partitions = TopicPartitionShape(many=True)
     partition_count = serializers.IntegerField()
     cursor = serializers.CharField()
     more = serializers.BooleanField()
@@ -92,7 +92,7 @@ class TopicRecordsShape(serializers.Serializer[Any]):
     open_transactions = OpenTransactionShape(many=True)
 
 
-class TransactionShape(serializers.Serializer[Any]):
+class RecordTransactionShape(serializers.Serializer[Any]):
     """`state`: committed, aborted or open. `coordinator_state` and `_epoch`: of the transactional id that has the
     producer id now."""
 
@@ -107,18 +107,18 @@ class TransactionShape(serializers.Serializer[Any]):
     problem = serializers.CharField(allow_blank=True)
 
 
-class CommittedOffsetShape(serializers.Serializer[Any]):
+class RecordOffsetShape(serializers.Serializer[Any]):
     """`before`: the offset of that source partition before this transaction, where it is still in the topic."""
 
     topic = serializers.CharField()
     kafka_partition = serializers.IntegerField()
     kafka_offset = serializers.IntegerField()
-    partition = serializers.JSONField()
-    offset = serializers.JSONField(allow_null=True)
-    before = serializers.JSONField(allow_null=True)
+    partition = serializers.DictField()
+    offset = serializers.DictField(allow_null=True)
+    before = serializers.DictField(allow_null=True)
 
 
-class SourceShape(serializers.Serializer[Any]):
+class RecordSourceShape(serializers.Serializer[Any]):
     """`exact`: shown by the numbers that brokers and tasks keep; else the nearest transaction of that producer in time.
     task, generation, attempt: -1 where an earlier version wrote."""
 
@@ -128,17 +128,17 @@ class SourceShape(serializers.Serializer[Any]):
     generation_number = serializers.IntegerField()
     attempt = serializers.IntegerField()
     exact = serializers.BooleanField()
-    offsets = CommittedOffsetShape(many=True)
+    offsets = RecordOffsetShape(many=True)
 
 
-class OriginShape(serializers.Serializer[Any]):
+class RecordOriginShape(serializers.Serializer[Any]):
     """`transaction`: null for a record without one. `why`: why there is no `source`."""
 
     topic = serializers.CharField()
     partition = serializers.IntegerField()
     offset = serializers.IntegerField()
-    transaction = TransactionShape(allow_null=True)
+    transaction = RecordTransactionShape(allow_null=True)
     why = serializers.CharField(allow_blank=True)
 
     def get_fields(self) -> dict[str, Any]:
-        return {**super().get_fields(), "source": SourceShape(allow_null=True)}  # an attribute of every field
+        return {**super().get_fields(), "source": RecordSourceShape(allow_null=True)}  # an attribute of every field

@@ -13,11 +13,12 @@ from ringfence.api.topics.readers import find_reader
 from ringfence.api.topics.search import FIELDS, LEVELS, MOST, PLACES, RecordSearch
 from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, V1View
 from ringfence.api.v1.listing import whole
-from ringfence.api.v1.topic_shapes import OriginShape, TopicListShape, TopicRecordsShape, TopicShape
+from ringfence.api.v1.topic_shapes import RecordOriginShape, TopicListShape, TopicRecordsShape, TopicShape
 from ringfence.audit.trail import note
-from ringfence.http.errors import not_found
+from ringfence.http.errors import bad_request, not_found
 
 _NUMBER: JsonSchema = {"type": "integer", "minimum": 0}
+_PAGE: JsonSchema = {"type": "integer", "minimum": 1, "maximum": 10**6}
 _LONG: JsonSchema = {**TEXT, "maxLength": 1000}
 
 
@@ -26,11 +27,13 @@ class Topics(V1View):
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = TopicListShape
-    parameters = {"GET": {"search": TEXT, "page": {"type": "integer", "minimum": 1}, "internal": FLAG}}
+    parameters = {"GET": {"search": TEXT, "page": _PAGE, "internal": FLAG}}
 
     def get(self, request: Request) -> Response:
         asked = self.parse_parameters("search", "page", "internal")
         page = whole(asked.get("page", "1"), "page", 1, 10**6)
+        if asked.get("internal", "false") not in ("true", "false"):
+            raise bad_request("internal must be true or false.")
         found = listing.list_topics(
             self.principal, asked.get("search", ""), page, internal=asked.get("internal") == "true"
         )
@@ -86,7 +89,7 @@ class RecordOrigin(V1View):
     """Which connector, task, generation and transaction a record came from, with which source offset."""
 
     access = {"GET": somewhere(Verb.VIEW_DATA).writing()}
-    shape = OriginShape
+    shape = RecordOriginShape
     parameters = {"GET": {"connector": TEXT}}
 
     def get(self, request: Request, name: str, partition: int, offset: int) -> Response:
@@ -96,7 +99,7 @@ class RecordOrigin(V1View):
         note(self.request._request, f"looked at where {name}-{partition} offset {offset} comes from")
         found = search.find_origin(self.request._request, reader, *place)
         shown = {"transaction": None, "source": None, "why": "", **found}
-        return Response(OriginShape({**shown, "topic": name, "partition": partition, "offset": offset}).data)
+        return Response(RecordOriginShape({**shown, "topic": name, "partition": partition, "offset": offset}).data)
 
 
 def _row(row: TopicRow) -> dict[str, Any]:
