@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ringfence.engine import questions as answers
-from ringfence.engine.celery_tasks import _answer
 from ringfence.engine.leader.command_service import _parse
 from ringfence.engine.leader.commands import command
+from ringfence.engine.task_answers import catch_refusals
 from ringfence.fencing.ids import ConnectorName, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.status import State, StatusState, WorkerRecord, apply, decode, encode
 from ringfence.requests import commands, questions
@@ -74,7 +74,7 @@ def test_what_another_version_sends_is_refused_with_its_field(
 def test_what_a_newer_version_asks_is_refused_with_a_sentence_that_says_so() -> None:
     """Of a worker, and of the leader: a field that this version does not know may be what the request is about."""
     asked = questions.Preflight({"name": "c"}, java=False).to_wire()
-    told = _answer(lambda: {"value": questions.Preflight.from_wire({**asked, "thorough": True})})
+    told = catch_refusals(lambda: {"value": questions.Preflight.from_wire({**asked, "thorough": True})})
     assert told["status"] == 400
     assert "preflight has no field thorough" in str(told)
     assert "Web process and worker may be of different versions" in str(told)

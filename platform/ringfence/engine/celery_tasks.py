@@ -1,6 +1,6 @@
 """The Celery tasks: commands for the leader, questions for any worker. Never a source task's body.
 
-The one place where a request's deadline is looked at, and where errors become answers.
+The one place where a request's deadline is looked at.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,11 @@ from redis.exceptions import RedisError
 
 from ringfence import redis_clock
 from ringfence.celery import app
-from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.questions import Services, answer_to
+from ringfence.engine.task_answers import catch_refusals
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.questions import QUESTIONS, Question, task_of
 from ringfence.requests.refused import Refused
-from ringfence.requests.request import Malformed
 
 _Answer = Callable[..., dict[str, object]]
 task: Callable[..., Callable[[_Answer], _Answer]] = app.task  # Celery's decorator has no types
@@ -37,7 +36,7 @@ def _current() -> Services:
 @task(name="ringfence.leader.command")
 def command(command: dict[str, Any], deadline: float) -> dict[str, object]:
     """Carry out a command, if its deadline has not passed."""
-    return _answer(lambda: _current().commands.execute(command, _limit(deadline)))
+    return catch_refusals(lambda: _current().commands.execute(command, _limit(deadline)))
 
 
 def _register(kind: type[Question[Any]]) -> None:
@@ -47,7 +46,7 @@ def _register(kind: type[Question[Any]]) -> None:
             services, limit = _current(), _in_time(deadline)
             return {"ok": True, "value": answer_to(kind.from_wire(asked), services, limit)}
 
-        return _answer(call)
+        return catch_refusals(call)
 
 
 for _kind in QUESTIONS:
@@ -69,18 +68,3 @@ def _in_time(deadline: float) -> Deadline:
     if limit.expired:
         raise Refused(500, "Request timed out before a worker got to it: nothing was done. Send it again")
     return limit
-
-
-def _answer(call: Callable[[], dict[str, object]]) -> dict[str, object]:
-    try:
-        return call()
-    except Refused as refused:
-        return refused.answer()
-    except Malformed as error:
-        return Refused(400, f"{error}. Web process and worker may be of different versions").answer()
-    except UnknownPlugin as error:
-        return Refused(404, error.message).answer()
-    except BadRequest as error:
-        return Refused(400, error.message).answer()
-    except PluginError as error:
-        return Refused(500, error.message).answer()
