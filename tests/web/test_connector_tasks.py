@@ -93,7 +93,7 @@ def test_each_task_says_how_it_is_and_when_it_starts_again(client: Client, fligh
     body = json.dumps({"stage": "failed", "attempt": 4, "worker": "w2", "message": "hunter22 again"})
     Event.objects.create(connector="flights", task=0, type="task", time_ms=5, body=body)
     page = text(client.get(TAB))
-    assert '22:13:20 UTC</time> <span class="muted">(restart 2 in a row)' in page
+    assert '22:13:20 UTC" data-local="clock">22:13:20</time> <span class="muted">(restart 2 in a row)' in page
     assert "not by itself: the configuration is to blame" in page
     assert "<b>no route with [hidden]</b> <code>ConnectionError</code>" in page
     assert "Task 0, attempt 4 on w2: failed: [hidden] again" in page
