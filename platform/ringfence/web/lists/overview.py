@@ -23,6 +23,7 @@ from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import EventView, event_view
 from ringfence.web.connector.traces import Cause, cause_of
 from ringfence.web.lists.rows import LIVE_MS
+from ringfence.web.lists.verdict import judge
 from ringfence.web.sparklines import Line, line
 from ringfence.web.state_badges import GROUPS, HEALTH, Badge, look_of
 
@@ -86,6 +87,7 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     wrong, more = _wrong(known, counts, healths)
     return {
         "total": sum(counts.values()),
+        "verdict": judge(counts, [one.connector.name for one in wrong], stale=healths.vitals.stale),
         "tiles": _tiles(counts),
         "tasks": {key: value or 0 for key, value in tasks.items()},
         "rate": None if healths.vitals.stale else numbers["rate"] or 0.0,

@@ -1,0 +1,78 @@
+"""How all connectors are, in one sentence and one bar: pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ringfence.projection.health import Health
+from ringfence.web.state_badges import GROUPS, Severity
+
+_NAMED = 2
+_BAR = ("attention", "motion", "resting", "healthy")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of the bar. `x` and `width` are hundredths of its length."""
+
+    word: str
+    count: int
+    tone: str
+    address: str
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    sentence: str
+    tone: str
+    shares: Sequence[Share]
+
+
+def judge(counts: Mapping[str, int], worst: Sequence[str], *, stale: bool = False) -> Verdict:
+    """`counts`: connectors by health; `worst`: names of those that need attention, the worst first."""
+    shares = _shares(counts)
+    total = sum(counts.values())
+    sick = next((share.count for share in shares if share.tone == Severity.BAD), 0)
+    moving = next((share.count for share in shares if share.tone == Severity.MOTION), 0)
+    if stale:
+        return Verdict("Nobody knows how the connectors are now: workers do not report.", Severity.UNKNOWN, shares)
+    if not total:
+        return Verdict("There are no connectors yet.", Severity.REST, shares)
+    if sick:
+        verb = "needs" if sick == 1 else "need"
+        return Verdict(f"{_of(sick, total)} {verb} attention: {_names(worst, sick)}.", Severity.BAD, shares)
+    if moving:
+        verb = "is" if moving == 1 else "are"
+        return Verdict(f"{_of(moving, total)} {verb} in transition, and nothing is wrong.", Severity.MOTION, shares)
+    sentence = "All is well: the connector is" if total == 1 else f"All is well: all {total:,} connectors are"
+    return Verdict(f"{sentence} in the requested state.", Severity.OK, shares)
+
+
+def _of(part: int, total: int) -> str:
+    return "The only connector" if total == 1 else f"{part:,} of {total:,} connectors"
+
+
+def _names(worst: Sequence[str], sick: int) -> str:
+    named = list(worst[:_NAMED])
+    more = sick - len(named)
+    if more > 0:
+        return ", ".join(named) + f" and {more:,} more"
+    return " and ".join(named)
+
+
+def _shares(counts: Mapping[str, int]) -> list[Share]:
+    """In the order of GROUPS' importance, without empty ones. What is unknown needs attention."""
+    total = sum(counts.values())
+    known = {str(health) for _, _, healths in GROUPS.values() for health in healths}
+    shares, x = [], 0.0
+    for key in _BAR:
+        word, tone, healths = GROUPS[key]
+        count = sum(counts.get(health, 0) for health in healths)
+        if Health.UNKNOWN in healths:
+            count += sum(number for health, number in counts.items() if str(health) not in known)
+        if count:
+            width = 100 * count / total
+            shares.append(Share(word, count, str(tone), f"/ui/connectors?state={key}", round(x, 2), round(width, 2)))
+            x += width
+    return shares
