@@ -1,5 +1,6 @@
 """Connectors in the states that pages have to show: one that runs and has a history, one that failed, one at rest."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,37 +16,48 @@ _SECONDS = 60.0
 
 
 class Scene:
-    """`names`: what the connectors are called, by the states they are in."""
+    """`names`: what the connectors are called, by the states they are in; the group, its topic, a snapshot's number."""
 
-    def __init__(self, up: Up, folder: Path) -> None:
+    def __init__(
+        self,
+        up: Up,
+        folder: Path,
+        naming: Callable[[str], str] = unique,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        """`naming`: makes names; `more`: settings of the connector that runs."""
         self.up = up
+        self._naming = naming
+        self._more = dict(more or {})
         self.names: dict[str, str] = {}
         self._file = folder / "lines.txt"
         self._flows: list[Flow] = []
 
     def __enter__(self) -> Self:
-        self.names["group"], self.names["queue"] = unique("group"), unique("queue")
+        self.names["group"], self.names["queue"] = self._naming("group"), self._naming("queue")
         make_share_group(self.up.connection, self.names["group"], self.names["queue"])
         running, stopped = self._flow("running", tasks=2), self._flow("stopped")
         self._fail(running.name)
         rest = self.up.rest
-        rest.settled(200, "PUT", f"/connectors/{running.name}/config", running.config(throughput="60"))
+        rest.settled(200, "PUT", f"/connectors/{running.name}/config", running.config(throughput="60", **self._more))
         rest.settled(204, "PUT", f"/connectors/{stopped.name}/stop")
         stopped.tasks = 0
         stopped.await_states("STOPPED")
-        rest.expect(201, "POST", f"/api/v1/connectors/{stopped.name}/offset-snapshots", {"why": "before the weekend"})
+        path = f"/api/v1/connectors/{stopped.name}/offset-snapshots"
+        kept = rest.expect(201, "POST", path, {"why": "before the weekend"})
+        self.names["snapshot"] = str(kept["number"])
         running.await_states("RUNNING")
         running.await_progress()
         return self
 
     def _flow(self, kind: str, tasks: int = 1) -> Flow:
-        self._flows.append(Flow(self.up, unique(kind), tasks=tasks, throughput=50, interval_ms=400).create())
+        self._flows.append(Flow(self.up, self._naming(kind), tasks=tasks, throughput=50, interval_ms=400).create())
         self.names[kind] = self._flows[-1].name
         return self._flows[-1]
 
     def _fail(self, topic: str) -> None:
         """A connector whose source goes away: its task fails, with a trace."""
-        name = self.names["failed"] = unique("failed")
+        name = self.names["failed"] = self._naming("failed")
         self._file.write_text("one\ntwo\n")
         config = {"connector.class": "FileStreamSource", "topic": f"{topic}-lines", "file": str(self._file)}
         rest = self.up.rest
