@@ -3,6 +3,7 @@
 A runnable example stands in docs/writing-a-connector.md.
 """
 
+from ringfence.connectors.api.catalog_entry import CatalogEntry, Category, Guarantee
 from ringfence.connectors.api.config_def import (
     NO_DEFAULT,
     AllOf,
@@ -52,6 +53,8 @@ from ringfence.connectors.api.task import (
 __all__ = [
     "NO_DEFAULT",
     "AllOf",
+    "CatalogEntry",
+    "Category",
     "Choice",
     "Choices",
     "ConfigDef",
@@ -65,6 +68,7 @@ __all__ = [
     "Field",
     "Gauge",
     "GroupInput",
+    "Guarantee",
     "Importance",
     "InputRecord",
     "NoControlCharacters",

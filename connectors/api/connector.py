@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
+from ringfence.connectors.api.catalog_entry import CatalogEntry
 from ringfence.connectors.api.config_def import ConfigDef
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from ringfence.connectors.api.positions import PositionPaths
@@ -75,6 +76,8 @@ class SourceConnector(ABC):
     version: ClassVar[str] = "0"
     aliases: ClassVar[tuple[str, ...]] = ()
     """Further names for `connector.class`, such as the Java class that this connector is a twin of."""
+    catalog: ClassVar[CatalogEntry | None] = None
+    """How the catalog shows this connector; None: by its class name and its documentation."""
     context: SourceConnectorContext
     """Set by the framework before `start`."""
 

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
+    Guarantee,
     SourceConnector,
     SourceOffset,
     SourcePartition,
@@ -25,6 +28,19 @@ class FileStreamSourceConnector(SourceConnector):
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.file.FileStreamSourceConnector",)
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="One text file",
+        summary="Follows a file that other programs append lines to.",
+        category=Category.FILES,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        needs=("A file below the worker's file.roots, readable where the tasks run.",),
+        sample={
+            "tasks.max": "1",
+            "file": "/var/log/app/events.log",
+            "topic": "events",
+            "value.converter": "StringConverter",
+        },
+    )
 
     @classmethod
     def config_def(cls) -> ConfigDef:

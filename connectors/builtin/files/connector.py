@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
     ConfigDef,
     ConfigException,
     ConnectorError,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
+    Guarantee,
     ParsedConfig,
     SourceConnector,
     SourceOffset,
@@ -28,6 +31,17 @@ class FilesSourceConnector(SourceConnector):
     """Files are dealt to up to `tasks.max` tasks by their names. Each task reads one file after another."""
 
     version: ClassVar[str] = "1.0.0"
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="Files of a folder or of S3",
+        summary="Rows of text, CSV, JSON lines, Parquet and Avro files, from a folder or a bucket.",
+        category=Category.FILES,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        needs=(
+            "Files that are complete when they appear: renamed into place, or objects of S3.",
+            "For Parquet, Avro and S3: pip install 'ringfence[files]' where the tasks run.",
+        ),
+        sample={"tasks.max": "2", "url": "file:///data/in", "format": "csv", "topic": "rows"},
+    )
 
     @classmethod
     def config_def(cls) -> ConfigDef:

@@ -9,9 +9,12 @@ from typing import ClassVar
 from confluent_kafka import KafkaException
 
 from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
+    Guarantee,
     ParsedConfig,
     SourceConnector,
     SourceOffset,
@@ -46,6 +49,20 @@ class KafkaSourceConnector(SourceConnector):
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.mirror.MirrorSourceConnector",)
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="Topics of a Kafka cluster",
+        summary="Copies topics between clusters, or within one, with MirrorMaker's names of topics.",
+        category=Category.KAFKA,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        needs=("Read access to the topics at the source cluster.",),
+        sample={
+            "tasks.max": "2",
+            "topics": "orders",
+            "source.cluster.alias": "eu",
+            "source.cluster.bootstrap.servers": "kafka-eu.example.com:9092",
+            "target.cluster.bootstrap.servers": "kafka.example.com:9092",
+        },
+    )
 
     _watch: threading.Thread | None = None
 

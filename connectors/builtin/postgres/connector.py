@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
     Choice,
     ConfigDef,
     ConnectorError,
     ConnectorTransactionBoundaries,
     ExactlyOnceSupport,
+    Guarantee,
     SourceConnector,
     SourceOffset,
     SourcePartition,
@@ -33,6 +36,26 @@ class PostgresSourceConnector(SourceConnector):
     """
 
     version: ClassVar[str] = "1.0.0"
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="PostgreSQL changes",
+        summary="Change data capture: a snapshot, then each insert, update and delete, in Debezium's records.",
+        category=Category.DATABASES,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        goes_back=False,
+        needs=(
+            "PostgreSQL 14 or newer with wal_level=logical, and an account with REPLICATION and SELECT.",
+            "pip install 'ringfence[postgres]' where the tasks run.",
+        ),
+        sample={
+            "tasks.max": "2",
+            "database.hostname": "db.example.com",
+            "database.user": "ringfence",
+            "database.dbname": "shop",
+            "topic.prefix": "shop",
+            "slot.name": "ringfence_shop",
+            "transaction.boundary": "connector",
+        },
+    )
     _reached = False
 
     @classmethod

@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
+    Guarantee,
     SourceConnector,
     SourceOffset,
     SourcePartition,
@@ -20,6 +23,14 @@ class PySparkSourceConnector(SourceConnector):
     """One task: the offsets of a data source are one sequence."""
 
     version: ClassVar[str] = "1.0.0"
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="A data source of PySpark",
+        summary="Any Python data source of PySpark 4 with a streaming reader, without a Spark job.",
+        category=Category.APPLICATIONS,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        needs=("A package with an entry point of the group ringfence.data_sources.",),
+        sample={"tasks.max": "1", "data.source": "weather", "topic": "weather"},
+    )
 
     @classmethod
     def config_def(cls) -> ConfigDef:

@@ -5,9 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
+    Guarantee,
     SourceOffset,
     SourcePartition,
     SourceTask,
@@ -31,6 +34,19 @@ class ShareGroupSourceConnector(KafkaSourceConnector):
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ()
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="Topics as a queue",
+        summary="Any number of tasks on one partition, through a share group (KIP-932), in no order.",
+        category=Category.KAFKA,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        needs=("Share groups at the source cluster (share.version 1 or later).",),
+        sample={
+            "tasks.max": "4",
+            "topics": "jobs",
+            "source.cluster.bootstrap.servers": "kafka.example.com:9092",
+            "target.cluster.bootstrap.servers": "kafka.example.com:9092",
+        },
+    )
 
     @classmethod
     def config_def(cls) -> ConfigDef:

@@ -8,10 +8,13 @@ from contextlib import closing
 from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
     ConfigDef,
     ConfigException,
     ConnectorError,
     ExactlyOnceSupport,
+    Guarantee,
     ParsedConfig,
     SourceConnector,
     SourceOffset,
@@ -31,6 +34,24 @@ class SqlSourceConnector(SourceConnector):
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="SQL tables by queries",
+        summary="New and changed rows of PostgreSQL, MySQL, MariaDB, SQLite and what else SQLAlchemy reads.",
+        category=Category.DATABASES,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        needs=(
+            "An account that may SELECT.",
+            "A mode that misses nothing: xmin on PostgreSQL. Others miss rows of transactions that commit late.",
+            "pip install 'ringfence[sql]' where the tasks run.",
+        ),
+        sample={
+            "tasks.max": "1",
+            "connection.url": "postgresql://db.example.com:5432/shop",
+            "connection.user": "reader",
+            "mode": "xmin",
+            "topic.prefix": "shop.",
+        },
+    )
 
     @classmethod
     def config_def(cls) -> ConfigDef:

@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
     ConfigDef,
     ConnectorError,
     ExactlyOnceSupport,
+    Guarantee,
     PositionPaths,
     SourceConnector,
     SourceOffset,
@@ -22,6 +25,13 @@ class VerifiableSourceConnector(SourceConnector):
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.tools.VerifiableSourceConnector",)
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="Numbers for tests",
+        summary="Counts without a gap, to check that none is missing and none comes twice.",
+        category=Category.TESTS,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        sample={"tasks.max": "1", "topic": "numbers", "throughput": "100"},
+    )
 
     @classmethod
     def config_def(cls) -> ConfigDef:

@@ -40,10 +40,12 @@ class Operations:
                 {
                     "class": plugin.class_name,
                     "type": plugin.type,
+                    "java": validation.is_java(plugin),
                     "version": plugin.version,
                     "names": sorted(plugin.names),
                     "documentation": documentation_of(plugin.cls),
                     "exactly_once_report": _summary(plugin.cls),
+                    "catalog": plugin.cls.catalog.as_json() if plugin.cls.catalog is not None else None,
                 }
                 for plugin in self._registry.plugins
             ],

@@ -22,6 +22,7 @@ from ringfence.projection.models import Connector
 from ringfence.requests.questions import ConfigKeys, ListPlugins
 from ringfence.web.new import form as filling
 from ringfence.web.new.beside import sample_record
+from ringfence.web.new.catalog import group, matches
 from ringfence.web.new.form_state import FormState, complete, read_posted
 from ringfence.web.views import find, is_fragment
 
@@ -30,8 +31,9 @@ from ringfence.web.views import find, is_fragment
 @require_http_methods(["GET", "HEAD", "POST"])
 @ensure_csrf_cookie
 def new(request: HttpRequest) -> HttpResponse:
-    """`?class=` the form of that plugin, `?from=` a copy of that connector, `?mode=json` a text to paste into; else
-    the catalog, `?q=` searches it."""
+    """`?class=` the form of that plugin (`&sample=1`: with its sample configuration), `?from=` a copy of that
+    connector, `?mode=json` a text to paste into; else the catalog, `?q=` searches it.
+    """
     if request.method == "POST":
         return _create(request)
     if request.GET.get("mode") == "json":
@@ -40,7 +42,8 @@ def new(request: HttpRequest) -> HttpResponse:
         return _copy(request, request.GET["from"])
     class_name = request.GET.get("class", "")
     if class_name:
-        draft = FormState(name=request.GET.get("name", "").strip(), config={"connector.class": class_name})
+        sample = _sample_of(class_name) if "sample" in request.GET else {}
+        draft = FormState(name=request.GET.get("name", "").strip(), config={"connector.class": class_name, **sample})
         return _page(request, draft, tell_all=False)
     return _catalog(request)
 
@@ -66,7 +69,8 @@ def _catalog(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {"section": "new", "query": query}
     try:
         found = [plugin for plugin in dispatch.ask(ListPlugins()) if plugin.get("type") == "source"]
-        context |= {"plugins": [plugin for plugin in found if _fits(plugin, query)], "count": len(found)}
+        fitting = [plugin for plugin in found if matches(plugin, query)]
+        context |= {"groups": group(fitting), "shown": len(fitting), "count": len(found)}
     except Refused as refused:
         context["problem"] = refused.message
     who = principal_of(request)
@@ -76,9 +80,14 @@ def _catalog(request: HttpRequest) -> HttpResponse:
     return render(request, "ringfence/parts/new_plugins.html" if part else "ringfence/new_catalog.html", context)
 
 
-def _fits(plugin: dict[str, Any], query: str) -> bool:
-    texts = " ".join([str(plugin.get("class")), str(plugin.get("documentation", "")), *plugin.get("names", ())]).lower()
-    return all(word in texts for word in query.lower().split())
+def _sample_of(class_name: str) -> dict[str, str]:
+    """What the plugin offers to begin with; the form says what becomes of an unknown class."""
+    try:
+        plugins = dispatch.ask(ListPlugins())
+    except Refused:
+        return {}
+    entries = (plugin.get("catalog") for plugin in plugins if class_name in plugin.get("names", ()))
+    return dict((next(entries, None) or {}).get("sample", {}))
 
 
 def _copy(request: HttpRequest, name: str) -> HttpResponse:

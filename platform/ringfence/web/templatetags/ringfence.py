@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from lucide import _render_icon as render_lucide
 
+from ringfence.web.markdown import render_markdown
 from ringfence.web.new.field import Field
 from ringfence.web.state_badges import Badge
 
@@ -146,7 +147,6 @@ def short_class(value: str) -> str:
 
 
 @register.filter
-def first_paragraph(value: str) -> str:
-    """Of a plain text or Markdown: without its heading and its marks."""
-    blocks = [block.strip() for block in value.split("\n\n") if block.strip() and not block.lstrip().startswith("#")]
-    return " ".join(blocks[0].replace("`", "").replace("**", "").split()) if blocks else ""
+def markdown(value: str) -> SafeString:
+    """Documentation in Markdown as HTML; what is HTML in it stays text."""
+    return render_markdown(value)

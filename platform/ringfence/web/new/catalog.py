@@ -1,0 +1,97 @@
+"""The catalog: what a plugin process says of each plugin, as cards in categories. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+_ICONS: Final = {
+    "Databases": "database",
+    "Files": "file-text",
+    "Kafka": "waypoints",
+    "Applications": "app-window",
+    "Tests": "flask-conical",
+    "Java plugins": "coffee",
+}
+_JAVA: Final = "Java plugins"
+_OTHER: Final = "Other"
+_ORDER: Final = ("Databases", "Files", "Kafka", "Applications", _OTHER, _JAVA, "Tests")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One plugin. tested: what the compatibility suite's report says of its code, "" without one."""
+
+    class_name: str
+    title: str
+    summary: str
+    version: str
+    category: str
+    guarantee: str
+    goes_back: bool
+    needs: Sequence[str]
+    sample: str
+    tested: str
+
+    @property
+    def icon(self) -> str:
+        return _ICONS.get(self.category, "plug")
+
+    @property
+    def short(self) -> str:
+        """The name that users write, which stands small beside the title."""
+        return self.class_name.rpartition(".")[2]
+
+
+def card_of(plugin: Mapping[str, Any]) -> Card:
+    """Of one entry of the plugins' list. One that declares nothing is shown by its class and its documentation."""
+    entry = cast("Mapping[str, Any]", plugin.get("catalog") or {})
+    class_name = str(plugin.get("class"))
+    simple = class_name.rpartition(".")[2].removesuffix("Connector")
+    sample = entry.get("sample") or {}
+    config = {"connector.class": simple, **sample} if sample else {}
+    return Card(
+        class_name,
+        str(entry.get("title") or simple),
+        str(entry.get("summary") or _first_paragraph(str(plugin.get("documentation") or ""))),
+        str(plugin.get("version") or ""),
+        str(entry.get("category") or (_JAVA if plugin.get("java") else _OTHER)),
+        str(entry.get("guarantee") or ("" if entry else "Not stated")),
+        bool(entry.get("goes_back", True)),
+        [str(need) for need in entry.get("needs", ())],
+        json.dumps(config, indent=2) if config else "",
+        _describe_report(plugin.get("exactly_once_report")),
+    )
+
+
+def group(plugins: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[Card]]]:
+    """Cards by category, in the order of the page; each category by title."""
+    cards: dict[str, list[Card]] = {}
+    for plugin in plugins:
+        card = card_of(plugin)
+        cards.setdefault(card.category, []).append(card)
+    order = [*_ORDER, *sorted(cards.keys() - set(_ORDER))]
+    return [(name, sorted(cards[name], key=lambda card: card.title.lower())) for name in order if name in cards]
+
+
+def matches(plugin: Mapping[str, Any], query: str) -> bool:
+    """Whether each word of a search is in what a plugin says of itself."""
+    entry = cast("Mapping[str, Any]", plugin.get("catalog") or {})
+    said = [str(entry.get(part, "")) for part in ("title", "summary", "category", "guarantee")]
+    texts = [str(plugin.get("class")), str(plugin.get("documentation", "")), *plugin.get("names", ()), *said]
+    text = " ".join(texts).lower()
+    return all(word in text for word in query.lower().split())
+
+
+def _describe_report(report: Mapping[str, Any] | None) -> str:
+    if not report:
+        return ""
+    passed, skipped = len(report["passed"]), len(report["skipped"])
+    checks = f"{passed} check{'' if passed == 1 else 's'}"
+    rest = f", {skipped} not applicable" if skipped else ""
+    return f"Passed {checks} of the compatibility suite{rest}, on {report['day']}"
+
+
+def _first_paragraph(text: str) -> str:
+    blocks = [block.strip() for block in text.split("\n\n") if block.strip() and not block.lstrip().startswith("#")]
+    return " ".join(blocks[0].replace("`", "").replace("**", "").split()) if blocks else ""

@@ -1,0 +1,80 @@
+"""The catalog's cards, and documentation that is safe whoever wrote it."""
+
+import pytest
+
+from ringfence.connectors.api import Category, Guarantee, SourceConnector
+from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.plugins import PluginRegistry
+from ringfence.connectors.source_config import source_config_def
+from ringfence.engine.plugins.operations import Operations
+from ringfence.web.markdown import render_markdown
+from ringfence.web.new.catalog import card_of, group, matches
+
+BUILT_IN = [each.cls for each in PluginRegistry.discover().plugins if each.class_name.startswith("connectors.builtin.")]
+
+
+@pytest.mark.parametrize("cls", BUILT_IN, ids=lambda cls: cls.__name__)
+def test_our_connectors_say_what_they_are(cls: type[SourceConnector]) -> None:
+    entry = cls.catalog
+    assert entry is not None
+    assert entry.guarantee is not Guarantee.UNKNOWN
+    assert entry.category in Category
+    own = cls.config_def().keys
+    unknown = entry.sample.keys() - own.keys() - source_config_def({CONNECTOR_CLASS: "x"}).keys.keys()
+    assert not unknown, "the sample has settings that nobody reads"
+    required = {key.name for key in own.values() if key.required}
+    secret = {name for name in required if "password" in name}
+    assert required - entry.sample.keys() <= secret, "the sample leaves out what is required"
+
+
+def test_a_plugin_process_tells_all_of_it() -> None:
+    answer = Operations(PluginRegistry.discover(), lambda _: None).plugins()
+    plugins = {str(each["class"]).rpartition(".")[2]: each for each in answer["plugins"]}  # type: ignore[attr-defined]
+    card = card_of(plugins["PostgresSourceConnector"])
+    assert (card.title, card.category, card.guarantee) == ("PostgreSQL changes", "Databases", "Exactly once")
+    assert not card.goes_back
+    assert '"connector.class": "PostgresSource"' in card.sample
+
+
+def test_a_plugin_that_declares_nothing_is_shown_by_its_documentation() -> None:
+    card = card_of(
+        {"class": "acme.Weather2Connector", "version": "2.0", "documentation": "# Weather\n\nReads `rain`.\n"}
+    )
+    assert (card.title, card.summary, card.guarantee) == ("Weather2", "Reads rain.", "Not stated")
+    assert (card.category, card.icon, card.sample) == ("Other", "plug", "")
+
+
+def test_java_plugins_have_a_category_of_their_own() -> None:
+    groups = group([{"class": "io.debezium.X", "java": True}, {"class": "acme.Y"}])
+    assert [name for name, _ in groups] == ["Other", "Java plugins"]
+
+
+def test_the_report_of_the_suite_is_a_badge() -> None:
+    report = {"suite": 1, "day": "2026-11-01", "passed": ["kills"], "skipped": ["tasks"]}
+    card = card_of({"class": "acme.Y", "exactly_once_report": report})
+    assert card.tested == "Passed 1 check of the compatibility suite, 1 not applicable, on 2026-11-01"
+    assert card_of({"class": "acme.Y", "exactly_once_report": None}).tested == ""
+
+
+@pytest.mark.parametrize("query", ["postgres", "change data", "databases", "exactly once"])
+def test_a_plugin_is_found_by_what_it_does(query: str) -> None:
+    entry = next(cls for cls in BUILT_IN if "Postgres" in cls.__name__).catalog
+    assert entry is not None
+    plugin = {"class": "connectors.builtin.postgres.connector.PostgresSourceConnector", "catalog": entry.as_json()}
+    assert matches(plugin, query)
+    assert not matches(plugin, f"{query} mongodb")
+
+
+@pytest.mark.parametrize(
+    "text, html",
+    [
+        ("# Title\n\nSome **words**.", "<h3>Title</h3>\n<p>Some <strong>words</strong>.</p>\n"),
+        ("<script>alert(1)</script>", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n"),
+        ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>\n"),
+        ("[docs](../../docs/x.md)", "<p>docs</p>\n"),
+        ("![x](https://e.com/x.png)", '<p>!<a href="https://e.com/x.png" rel="noreferrer">x</a></p>\n'),
+        ("[x](https://e.com)", '<p><a href="https://e.com" rel="noreferrer">x</a></p>\n'),
+    ],
+)
+def test_documentation_is_html_that_runs_nothing(text: str, html: str) -> None:
+    assert render_markdown(text) == html
