@@ -68,7 +68,7 @@ def test_a_plugin_is_found_by_what_it_does(query: str) -> None:
 @pytest.mark.parametrize(
     "text, html",
     [
-        ("# Title\n\nSome **words**.", "<h3>Title</h3>\n<p>Some <strong>words</strong>.</p>\n"),
+        ("# Title\n\nSome **words**.", "<h2>Title</h2>\n<p>Some <strong>words</strong>.</p>\n"),
         ("<script>alert(1)</script>", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n"),
         ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>\n"),
         ("[docs](../../docs/x.md)", "<p>docs</p>\n"),

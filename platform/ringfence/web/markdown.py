@@ -18,7 +18,7 @@ def render_markdown(text: str) -> SafeString:
         if token.children:
             token.children = _without_local_links(token.children)
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(6, int(token.tag[1]) + 2)}"  # the page has a title and sections of its own
+            token.tag = f"h{min(6, int(token.tag[1]) + 1)}"  # the page has a title of its own
     html = str(_RENDERER.renderer.render(tokens, _RENDERER.options, {}))
     return mark_safe(html)  # noqa: S308 - rendered without raw HTML
 
