@@ -1,6 +1,7 @@
 """A connector instance, asked once."""
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
 from ringfence.engine.plugins.instances import InstanceContext, SnapshotReader, check_shape
@@ -22,3 +23,9 @@ def ask_task_configs(
         return found
     finally:
         connector.stop()
+
+
+def list_errors(answer: Mapping[str, object]) -> list[str]:
+    """Of a validation's answer: each error with its setting before it."""
+    values = [each["value"] for each in cast("list[dict[str, dict[str, object]]]", answer["configs"])]
+    return [f"{value['name']}: {error}" for value in values for error in cast("list[str]", value["errors"])]

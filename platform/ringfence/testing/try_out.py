@@ -15,6 +15,7 @@ from ringfence.connectors.common_settings import CONNECTOR_CLASS
 from ringfence.engine.plugins.errors import BadRequest, PluginError
 from ringfence.engine.plugins.operations import Operations
 from ringfence.local.errors import LocalError
+from ringfence.testing.instance import list_errors
 from ringfence.testing.project import Project
 
 _BOUNDS = {"records": 10.0, "bytes": 1_000_000.0, "seconds": 5.0}
@@ -53,9 +54,7 @@ def _load(example: Path) -> dict[str, str]:
 
 
 def _validate(operations: Operations, config: Mapping[str, str]) -> list[str]:
-    answer = operations.validate(config.get(CONNECTOR_CLASS, ""), config, exactly_once=True)
-    values = [each["value"] for each in cast("list[dict[str, dict[str, object]]]", answer["configs"])]
-    return [f"{value['name']}: {error}" for value in values for error in cast("list[str]", value["errors"])]
+    return list_errors(operations.validate(config.get(CONNECTOR_CLASS, ""), config, exactly_once=True))
 
 
 def _show(found: Mapping[str, object]) -> None:

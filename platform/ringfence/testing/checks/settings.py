@@ -2,14 +2,13 @@
 
 import importlib
 from collections.abc import Mapping
-from typing import cast
 
 from ringfence.connectors.api import ExactlyOnceSupport, SourceConnector
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
 from ringfence.connectors.plugins import PluginRegistry, class_path, describe, load_task_class
 from ringfence.engine.plugins.validation import validate
 from ringfence.testing.checks.trial import Trial
-from ringfence.testing.instance import ask_task_configs
+from ringfence.testing.instance import ask_task_configs, list_errors
 from ringfence.testing.outcome import require
 
 _MOST_TASKS = 4
@@ -40,9 +39,7 @@ def describes_itself(trial: Trial) -> None:
 
 
 def _find_errors(cls: type[SourceConnector], config: Mapping[str, str]) -> list[str]:
-    answer = validate(PluginRegistry([describe(cls)]), class_path(cls), config, exactly_once=True)
-    values = [each["value"] for each in cast("list[dict[str, dict[str, object]]]", answer["configs"])]
-    return [f"{value['name']}: {error}" for value in values for error in cast("list[str]", value["errors"])]
+    return list_errors(validate(PluginRegistry([describe(cls)]), class_path(cls), config, exactly_once=True))
 
 
 def _require_stable(cls: type[SourceConnector], config: Mapping[str, str], most: int) -> None:
