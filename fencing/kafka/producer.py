@@ -27,6 +27,8 @@ _END_TXN = re.compile(r"EndTxn returned (\S+)")
 _ANSWERED = {"NO_ERROR", "CONCURRENT_TRANSACTIONS"}
 _REFUSED = "AddPartitionsToTxn response"  # said only where the answer is an error: "concurrent transactions"
 _LAST_SECONDS = 0.2
+_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+_CAUSE_SECONDS = 1.0
 _PID = re.compile(r"Acquired PID\{Id:(\d+),Epoch:(\d+)\}")
 
 
@@ -102,7 +104,7 @@ class TransactionalProducer:
             partitioner="murmur2_random",  # Java's, so that keys go where other writers put them
         )
         settings["message.timeout.ms"] = transaction_timeout_ms
-        self._undelivered: list[KafkaError] = []
+        self._undelivered: KafkaError | None = None
         if handed_over:  # no commit will tell of a failed delivery
             settings |= {"on_delivery": self._note_delivery, "delivery.report.only.error": True}
         with kafka_errors("creating the producer"):
@@ -170,13 +172,19 @@ class TransactionalProducer:
             return left
 
     def _note_delivery(self, error: KafkaError | None, _message: object) -> None:
-        if error is not None and not self._undelivered:
-            self._undelivered.append(error)
+        if error is not None and (self._undelivered is None or self._undelivered.code() in _PURGED):
+            self._undelivered = error
 
     def check_deliveries(self) -> None:
-        """Raises what became of the first record that was not delivered. For transactions that are handed over."""
-        if self._undelivered:
-            raise translate(self._undelivered[0], f"writing in a transaction of {self.transactional_id}")
+        """Raises what became of the first record that was not delivered. For transactions that are handed over.
+
+        One refused record makes librdkafka purge the others, whose reports may come first: the refusal is waited for.
+        """
+        if self._undelivered is None:
+            return
+        if self._undelivered.code() in _PURGED:
+            self.flush(_CAUSE_SECONDS)
+        raise translate(self._undelivered, f"writing in a transaction of {self.transactional_id}")
 
     @property
     def open_transaction(self) -> OpenTransaction:
