@@ -9,6 +9,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.translation import kafka_errors
 from ringfence.fencing.records.sending import Call, send_calls
 from ringfence.spark.errors import SinkError
 from ringfence.spark.records import DIGESTS, Part, key_of, value_of_part
@@ -18,6 +19,7 @@ Columns = dict[str, list[Any]]
 """Rows by column: `value`, `digest` and, where there are such, `key`, `headers`, `topic`, `partition`."""
 
 _INIT_SECONDS = 120.0
+_REPORT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,18 @@ class _Writer:
         self._producer.begin()
 
     def write(self, block: Columns) -> None:
-        send_calls(list(_calls_of(block, self._topic)), self._producer.produce, self._make_room)
+        self._send(list(_calls_of(block, self._topic)))
         self._producer.serve(0)
         self._producer.check_deliveries()
+
+    def _send(self, calls: list[Call]) -> None:
+        try:
+            with kafka_errors(f"writing part {self._number}"):
+                send_calls(calls, self._producer.produce, self._make_room)
+        except FencingError:  # after a refused record the client takes no more: the refusal says why
+            self._producer.flush(_REPORT_SECONDS)
+            self._producer.check_deliveries()
+            raise
 
     def _make_room(self) -> None:
         self._producer.serve(0.1)
@@ -93,7 +104,7 @@ class _Writer:
         transaction = producer.open_transaction
         key = key_of(settings.sink_id, "part", self._number)
         value = value_of_part(transaction, self._assignment.batch, rows, digest)
-        send_calls([(settings.log_topic, value, key)], producer.produce, self._make_room)
+        self._send([(settings.log_topic, value, key)])
         return producer.hand_over(self._deadline)
 
     def close(self) -> None:
