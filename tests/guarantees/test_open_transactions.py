@@ -109,6 +109,71 @@ def test_a_neighbour_starts_beside_a_record_over_the_limit(
     assert max(*beside, behind) < max(2.0, 3 * alone)  # a busy machine is slower alone, too
 
 
+def foreign_hangs(stage: Stage) -> TransactionalProducer:
+    """On every partition of the offsets topic: one that no coordinator knows. On the first, an open one, too, which
+    its coordinator ends after ten minutes at the earliest. Both are nobody's of this group."""
+    offsets = stage.topics.offsets
+    producer = TransactionalProducer(stage.connection, f"{offsets}-foreign", transaction_timeout_ms=600_000)
+    producer.init(Deadline.after(30))
+    with Fencer(stage.connection) as fencer:
+        (other,) = fencer.fence([f"{offsets}-hangs"], Deadline.after(30))
+    for partition in range(3):
+        append(
+            stage.connection.bootstrap,
+            offsets,
+            other.producer_id,
+            other.epoch,
+            int(time.time() * 1000),
+            other.transactional_id,
+            partition=partition,
+        )
+    producer.begin()
+    producer.produce(offsets, b"open", b"open", 0)
+    assert producer.flush(20) == 0
+    return producer
+
+
+def test_a_start_takes_no_longer_beside_a_hanging_transaction(
+    trusting: EmbeddedKafka, unique: Callable[[str], str]
+) -> None:
+    """The best of the starts beside it and the best of those without one, in turns, so that both have the same load.
+
+    On a busy machine it takes more turns until both have had a quiet moment; what holds a start holds every one.
+    """
+    connection = Connection(trusting.bootstrap)
+    free, beside = Stage(connection, unique("free")), Stage(connection, unique("beside"))
+    foreign: TransactionalProducer | None = None
+    alone: list[float] = []
+    held: list[float] = []
+
+    def close() -> bool:
+        return min(held) < min(alone) + max(0.3, min(alone) / 2)
+
+    try:
+        for stage in (free, beside):
+            stage.configure({"topic": stage.data})
+            stage.count()
+            started(stage, 1)  # not measured: the topics' leaders and the coordinators are found
+        foreign = foreign_hangs(beside)
+        assert hangs(beside, [beside.topics.offsets])
+        for number in range(2, 12):
+            alone.append(started(free, number))
+            held.append(started(beside, number))
+            if number >= 4 and close():
+                break
+        assert hangs(beside, [beside.topics.offsets]), "somebody ended it: this has shown nothing"
+        for stage in (free, beside):
+            stage.exact(1 + len(alone))
+    finally:
+        if foreign is not None:
+            foreign.close()
+        for stage in (free, beside):
+            stage.close()
+    print(f"alone {alone}, beside {held}")
+    assert close(), (alone, held)
+    assert min(held) < max(2.0, 2 * min(alone))  # a busy machine is slower alone, too
+
+
 def hang(stage: Stage, topic: str, partition: int, value: bytes, key: bytes | None = None) -> None:
     """A request of an older epoch of the task's producer has come late, behind the end of its transaction."""
     with Fencer(stage.connection) as fencer:
