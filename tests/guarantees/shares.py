@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
@@ -77,7 +77,6 @@ class Queue:
         create_topics(self.input, [TopicSpec(self.source, partitions, replicas)], Deadline.after(30))
         self._pen = TransactionalProducer(connection, f"{name}-leader")
         self._pen.init(Deadline.after(30))
-        self._end = 0
         self.generation = Generation(-1)
         self.tasks = 0
         self.attempts: Counter[int] = Counter()
@@ -99,14 +98,26 @@ class Queue:
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 
-    def write(self, *records: ConfigRecord) -> None:
-        """One leader transaction; offsets are counted, since nobody else writes here."""
+    def write(self, *records: ConfigRecord) -> int:
+        """One leader transaction; the offset of its last record, as the broker has told it.
+
+        Counting does not do: a broker that loses its followers while it appends a marker appends it twice.
+        """
+        offsets: list[int] = []
+
+        def note(error: KafkaError | None, message: Message) -> None:
+            assert error is None, error
+            offsets.append(message.offset() or 0)
+
         self._pen.begin()
         for record in records:
             key, value = encode(record)
-            self._pen.produce(self.topics.config, value, key)
-        self._pen.commit(Deadline.after(30))
-        self._end += len(records) + 1
+            self._pen.produce(self.topics.config, value, key, on_delivery=note)
+        deadline = Deadline.after(30)
+        while self._pen.flush(1.0):
+            assert not deadline.expired, "the config records are not delivered"
+        self._pen.commit(deadline)
+        return max(offsets)
 
     def configure(self, tasks: int, config: Mapping[str, str]) -> None:
         """A generation of so many tasks, behind the round of the one before."""
@@ -115,13 +126,13 @@ class Queue:
             ids = [f"{self.group}-{self.connector}-{number}" for number in range(self.tasks)]
             with Fencer(self.connection) as fencer:
                 fencer.fence(ids, Deadline.after(60))
-        self.generation = Generation(self._end + 1 + tasks)
         names = [TaskId(self.connector, number) for number in range(tasks)]
-        self.write(
+        commit = self.write(
             ConnectorRecord(self.connector, config),
             *(TaskRecord(name, config) for name in names),
             CommitRecord(self.connector, tasks),
         )
+        self.generation = Generation(commit)
         self.write(TaskCountRecord(self.connector, tasks, self.generation))
         self.tasks = tasks
 
