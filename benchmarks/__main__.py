@@ -9,7 +9,22 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import fencing, files, gaps, java, kills, latency, lists, many, pages, postgres, share, starts, streams
+from benchmarks import (
+    fencing,
+    files,
+    gaps,
+    java,
+    kills,
+    latency,
+    lists,
+    many,
+    neighbours,
+    pages,
+    postgres,
+    share,
+    starts,
+    streams,
+)
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians
@@ -29,6 +44,7 @@ _OTHERS = {
     "latency": latency.main,
     "lists": lists.main,
     "many": many.main,
+    "neighbours": neighbours.main,
     "pages": pages.main,
     "postgres": postgres.main,
     "share": share.main,

@@ -1,0 +1,206 @@
+"""`python -m benchmarks neighbours`: how long pause, fence and health take beside other people's slow questions.
+
+Clients ask for preflights of a cluster that never answers (six seconds each), again and again, so that as many are
+under way as the web process lets through; the rest are refused with 429. In the meantime one connector is paused,
+resumed and fenced, and the health is asked for. The exit code is 1 where the 99th percentile of one of them is over
+its limit.
+"""
+
+import argparse
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Final
+
+import httpx
+
+from benchmarks.machine import describe, foot, load
+from benchmarks.ours import RingfenceWorker
+from benchmarks.rest import BenchmarkError, Rest
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.local.errors import LocalError
+from ringfence.local.kafka import EmbeddedKafka
+from ringfence.local.process import free_port, wait_until
+
+SLOW: Final = 64
+SAMPLES: Final = 200
+MOST_S: Final = 45.0
+"""Each of the two runs ends then, with as many rounds as it has."""
+LIMIT_S: Final = 0.5
+NAME: Final = "urgent"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "benchmarks-neighbours.md"
+_AT_ONCE: Final = {"RINGFENCE_QUERIES_PER_ACCOUNT": "24"}
+"""All that a web process takes of all accounts: without a login there is only one."""
+_REFUSED_PAUSE_S: Final = 0.5
+
+
+@dataclass(slots=True)
+class Pressure:
+    """What the slow questions got. `answered` by HTTP status; 0 for no answer."""
+
+    answered: Counter[int] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+@contextmanager
+def pressure(url: str, clients: int) -> Iterator[Pressure]:
+    """So many clients that ask for slow preflights within the block, without end."""
+    found, stop, lock = Pressure(), threading.Event(), threading.Lock()
+    nowhere = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    config = {"connector.class": "VerifiableSource", "name": "slow", "topic": "slow"}
+    config["producer.override.bootstrap.servers"] = f"127.0.0.1:{nowhere.getsockname()[1]}"
+
+    def ask() -> None:
+        with httpx.Client(base_url=url, timeout=100) as client:
+            while not stop.is_set():
+                try:
+                    status = client.put("/api/v1/preflight", json=config).status_code
+                except httpx.HTTPError:
+                    status = 0
+                with lock:
+                    found.answered[status] += 1
+                if status != 200:
+                    stop.wait(_REFUSED_PAUSE_S)
+
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(clients)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    time.sleep(2.0)
+    try:
+        yield found
+    finally:
+        found.seconds = time.monotonic() - began
+        stop.set()
+        for thread in threads:
+            thread.join(100)
+        nowhere.close()
+
+
+def sample(url: str, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each request, of fewer rounds where they take longer than `MOST_S`."""
+    path = f"/connectors/{NAME}"
+    fence = {"reason": "a benchmark", "wait": False}
+    took: dict[str, list[float]] = {"pause": [], "resume": [], "fence": [], "health": []}
+    with httpx.Client(base_url=url, timeout=100) as client:
+        calls: dict[str, Callable[[], httpx.Response]] = {
+            "pause": lambda: client.put(f"{path}/pause"),
+            "resume": lambda: client.put(f"{path}/resume"),
+            "fence": lambda: client.post(f"/api/v1{path}/fence", json=fence),
+            "health": lambda: client.get("/health"),
+        }
+        until = time.monotonic() + MOST_S
+        for _ in range(rounds):
+            if time.monotonic() > until:
+                break
+            for name, call in calls.items():
+                began = time.monotonic()
+                answer = call()
+                took[name].append(time.monotonic() - began)
+                if answer.status_code not in (200, 202):
+                    raise BenchmarkError(f"{name}: {answer.status_code} {answer.text[:500]}")
+    return took
+
+
+def percentile_99(seconds: Sequence[float]) -> float:
+    """Never below a measured one that is slower than 99 of 100."""
+    return quantiles(seconds, n=100, method="inclusive")[98] if len(seconds) > 1 else seconds[0]
+
+
+def table(alone: Mapping[str, Sequence[float]], beside: Mapping[str, Sequence[float]]) -> str:
+    """Milliseconds."""
+    rows = [
+        "| request | alone: median | 99 % | longest | beside slow preflights: median | 99 % | longest |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name in alone:
+        cells = [
+            f"{1000 * value:,.0f} ms"
+            for each in (alone[name], beside[name])
+            for value in (median(each), percentile_99(each), max(each))
+        ]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def page(measured: str, told: str, machine: Mapping[str, str], verdict: str) -> str:
+    """docs/benchmarks-neighbours.md."""
+    return f"""\
+# What slow questions cost others
+
+`make bench ARGS="neighbours --write"` writes this page. {SLOW} clients ask for preflights of a cluster that never
+answers, again and again. In the meantime one connector is paused, resumed and fenced, and `/health` is asked for.
+`fence` is answered when the leader has accepted it (`"wait": false`): the round itself takes as long as its tasks do.
+The web process allows one account {_AT_ONCE["RINGFENCE_QUERIES_PER_ACCOUNT"]} queries at once, as many as all
+together, instead of 12.
+
+{measured}
+
+{told} The limit is {LIMIT_S:g} s at the 99th percentile{verdict}.
+
+{foot(machine)}"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit codes: 0 all limits are kept, 1 one is not, or it could not be measured."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks neighbours", description=__doc__)
+    parser.add_argument(
+        "--rounds", type=int, default=SAMPLES, metavar="N", help=f"of each request (default: {SAMPLES})"
+    )
+    parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-neighbours-"))
+    before = load()
+    kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
+    side = RingfenceWorker(root / "ringfence", kafka.bootstrap, settings=_AT_ONCE)
+    try:
+        kafka.start()
+        create_topics(Connection(kafka.bootstrap), [TopicSpec(NAME)], Deadline.after(30))
+        side.start()
+        with Rest(side.url) as rest:
+            rest.create(
+                NAME, {"connector.class": "VerifiableSource", "tasks.max": "1", "topic": NAME, "throughput": "10"}
+            )
+            if not wait_until(lambda: rest.running(NAME) == 1, 60):
+                raise BenchmarkError("the connector did not start")
+        sample(side.url, 5)
+        alone = sample(side.url, args.rounds)
+        with pressure(side.url, SLOW) as slow:
+            beside = sample(side.url, args.rounds)
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    finally:
+        side.stop()
+        kafka.kill()
+        shutil.rmtree(root / "kafka", ignore_errors=True)
+    answered, refused = slow.answered[200], slow.answered[429]
+    machine = {**describe(), "load before the runs": before, "load after the runs": load()}
+    told = (
+        f"{len(alone['health'])} rounds alone, {len(beside['health'])} beside. In {slow.seconds:.0f} s, "
+        f"{answered} preflights were answered and {refused} refused (429)."
+    )
+    print(f"load before the runs {before}\n{table(alone, beside)}\n{told}", flush=True)
+    if not slow.answered[200] or slow.answered[0]:
+        print(f"benchmarks: the slow preflights were not what they should be: {dict(slow.answered)}", file=sys.stderr)
+        return 1
+    kept = all(percentile_99(each) < LIMIT_S for each in beside.values())
+    verdict = ": kept" if kept else ": not kept on this machine, at the load below"
+    if args.write:
+        PAGE.write_text(page(table(alone, beside), told, machine, verdict))
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
