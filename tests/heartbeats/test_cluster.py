@@ -29,6 +29,19 @@ def test_nobody_has_ever_written_a_heartbeat_and_nothing_is_claimed() -> None:
     assert assess([], None, "TimeoutError") == Vitals()
 
 
+def test_what_was_written_before_the_clock_was_set_back_is_no_sign_of_life() -> None:
+    """Or a worker that died before would live for as long as the step."""
+    dead, alive = beat(age_s=-598.0), beat("worker-2", leads=False)
+    seen = assess([dead, alive], FRESH)
+    assert (keys(seen), seen.leader, seen.silent) == (
+        ["no-leader", "silent-worker-1"],
+        "",
+        frozenset({("worker-1", "worker-1-life")}),
+    )
+    assert assess([alive], Projected(-598.0, NOW_MS)).stale
+    assert keys(assess([beat(age_s=-1.0)], FRESH)) == [], "two clocks are never quite the same"
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_no_worker_reports(ended: bool) -> None:
     """Whatever Redis, leader or projection look like then follows from it and is not said beside it."""

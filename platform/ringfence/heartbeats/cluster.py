@@ -13,6 +13,13 @@ FIRST_READ_S: Final = 30.0
 """So long a new cluster's workers may take to read the topics for the first time."""
 
 
+def _is_recent(age_s: float) -> bool:
+    """Not after the future either: it was written before the database's clock was set back, and by now means nothing.
+    Whoever lives writes again within seconds.
+    """
+    return -SILENT_S <= age_s <= SILENT_S
+
+
 @dataclass(frozen=True, slots=True)
 class Beat:
     """A worker's heartbeat. `age_s`: since it was written; `led_age_s`: since its last one as the leader, if ever."""
@@ -29,11 +36,11 @@ class Beat:
 
     @property
     def live(self) -> bool:
-        return not self.ended and self.age_s <= SILENT_S
+        return not self.ended and _is_recent(self.age_s)
 
     @property
     def leads(self) -> bool:
-        return self.live and self.led_age_s is not None and self.led_age_s <= SILENT_S
+        return self.live and self.led_age_s is not None and _is_recent(self.led_age_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +132,8 @@ def _staleness(live: Sequence[Beat], beats: Sequence[Beat], projected: Projected
     if not beats:
         return False, 0
     if projected is not None:
-        return projected.age_s > SILENT_S, projected.at_ms if projected.age_s > SILENT_S else 0
+        stale = not _is_recent(projected.age_s)
+        return stale, projected.at_ms if stale else 0
     return not live or max(beat.began_age_s for beat in live) > FIRST_READ_S, 0
 
 

@@ -85,7 +85,8 @@ def read() -> tuple[list[Beat], Projected | None]:
 
 
 def _age(then: datetime, now: datetime) -> float:
-    return max(0.0, (now - then).total_seconds())
+    """Below zero where the database's clock was set back in between."""
+    return (now - then).total_seconds()
 
 
 def _ms(at: datetime) -> int:

@@ -1,0 +1,3 @@
+"""Heartbeats are rows of the database."""
+
+import tests.support.database  # noqa: F401 - sets Django up
