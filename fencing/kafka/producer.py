@@ -27,6 +27,9 @@ _END_TXN = re.compile(r"EndTxn returned (\S+)")
 _ANSWERED = {"NO_ERROR", "CONCURRENT_TRANSACTIONS"}
 _REFUSED = "AddPartitionsToTxn response"  # said only where the answer is an error: "concurrent transactions"
 _LAST_SECONDS = 0.2
+# Where a commit met the fence, librdkafka holds it for unfinished, and says so to each abort at once: to ask again
+# would only keep a core busy until the deadline.
+_COMMIT_UNFINISHED = "_CONFLICT"
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 _CAUSE_SECONDS = 1.0
 _PID = re.compile(r"Acquired PID\{Id:(\d+),Epoch:(\d+)\}")
@@ -257,10 +260,9 @@ class TransactionalProducer:
                 with kafka_errors(f"aborting a transaction of {self.transactional_id}"):
                     self._producer.abort_transaction(max(0.1, deadline.slice(1.0)))
                 return True
-            except Retriable:
-                if deadline.expired:
-                    return False
-            except (Fenced, Fatal, Abortable) as error:
+            except (Retriable, Fenced, Fatal, Abortable) as error:
+                if isinstance(error, Retriable) and error.code != _COMMIT_UNFINISHED and not deadline.expired:
+                    continue
                 log.info("%s: left to the next producer of this id", error)
                 return False
 

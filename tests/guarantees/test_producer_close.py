@@ -9,8 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.transactions import TransactionProber
@@ -36,6 +40,25 @@ for number in range(rounds):
     gc.collect()
 print("whole")
 """
+
+
+def test_after_a_fence_in_the_middle_of_a_commit_it_is_let_go_at_once(
+    broker: Broker, unique: Callable[[str], str]
+) -> None:
+    connection, topic = Connection(broker.bootstrap), unique("fenced")
+    create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
+    producer = TransactionalProducer(connection, topic)
+    producer.init(Deadline.after(60))
+    with Fencer(connection) as fencer:
+        fencer.fence([topic], Deadline.after(30))
+    producer.begin()
+    producer.produce(topic, b"x")
+    with pytest.raises(Fenced):
+        producer.commit(Deadline.after(60))
+    patience = Deadline.after(60)
+    assert not producer.abort(patience)
+    producer.close()
+    assert patience.remaining > 30
 
 
 def test_a_transaction_that_is_open_is_aborted_first(broker: Broker, unique: Callable[[str], str]) -> None:
