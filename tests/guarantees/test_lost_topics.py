@@ -80,7 +80,8 @@ def running(stage: Stage) -> dict[str, str]:
 def test_a_task_ends_where_a_topic_is_gone_and_where_it_was_replaced(stage: Stage, role: str) -> None:
     topic = {"config": stage.topics.config, "offsets": stage.topics.offsets}[role]
     config = running(stage)
-    attempt = stage.start(Script(before_poll=lambda _task: time.sleep(0.01)), config)
+    script = Script(before_poll=lambda _task: time.sleep(0.01))
+    attempt = stage.start(script, config, worker={"transaction.timeout.ms": "10000"})
     stage.wait_for(100)
     lose(stage, topic)
     if role == "config":
