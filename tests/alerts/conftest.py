@@ -54,7 +54,7 @@ def receiver() -> Iterator[Receiver]:
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     known.url = f"http://localhost:{server.server_port}/hook/s3cret-path"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     with override_settings(ALERTS_LOOPBACK=True, ALERTS_PRIVATE=False):
         yield known

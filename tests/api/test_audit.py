@@ -86,8 +86,7 @@ def test_what_concerns_no_connector_is_there_too(client: Client, monkeypatch: py
 def test_refused_and_failed_writes_are_there_as_such(client: Client, leader: FakeLeader) -> None:
     from tests.api.test_rights import account, bearer
 
-    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
-        ann = bearer(account("ann", ("viewer", "*")))
+    ann = bearer(account("ann", ("viewer", "*")))
     make(client, leader)
     assert client.put("/connectors/c/stop", headers=ann).status_code == 403
     assert client.put("/connectors/c/config", {"connector.class": "None"}, content_type=JSON).status_code == 400

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 from django.test import Client
@@ -20,21 +21,35 @@ real_ask = dispatch.ask
 MINUTES = 600.0
 
 
-@pytest.fixture(params=[-MINUTES, MINUTES], ids=["behind", "ahead"])
-def skewed(request: pytest.FixtureRequest, valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch) -> Iterator[float]:
-    """A worker whose clock is so many seconds ahead of ours."""
-    monkeypatch.setattr(transport, "app", transport.client(valkey.url))
-    monkeypatch.setattr(transport, "results", transport.store(valkey.url))
-    transport.results.flushall()
-    environment = {**os.environ, "RINGFENCE_REDIS_URL": valkey.url}
-    command = [sys.executable, "-m", "tests.support.skewed_worker", str(request.param), "worker-1"]
-    process = subprocess.Popen(command, env=environment)
+def use(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setattr(transport, "app", transport.client(url))
+    monkeypatch.setattr(transport, "results", transport.store(url))
+
+
+@pytest.fixture(scope="module")
+def workers(valkey: EmbeddedValkey) -> Iterator[dict[float, str]]:
+    """For each worker, by how far its clock is ahead of ours in seconds: the Redis database that it has for itself."""
+    urls = {-MINUTES: urlsplit(valkey.url)._replace(path="/1").geturl()}
+    urls[MINUTES] = urlsplit(valkey.url)._replace(path="/2").geturl()
+    processes = []
     try:
-        eventually(lambda: "worker-1" in redis_clock.offsets(transport.results), 60, "the worker's clock")
-        yield request.param
+        for ahead, url in urls.items():
+            transport.store(url).flushdb()
+            command = [sys.executable, "-m", "tests.support.skewed_worker", str(ahead), "worker-1"]
+            processes.append(subprocess.Popen(command, env={**os.environ, "RINGFENCE_REDIS_URL": url}))
+        yield urls
     finally:
-        process.kill()
-        process.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(params=[-MINUTES, MINUTES], ids=["behind", "ahead"])
+def skewed(request: pytest.FixtureRequest, workers: dict[float, str], monkeypatch: pytest.MonkeyPatch) -> float:
+    """A worker whose clock is so many seconds ahead of ours."""
+    use(monkeypatch, workers[request.param])
+    eventually(lambda: "worker-1" in redis_clock.offsets(transport.results), 60, "the worker's clock")
+    return float(request.param)
 
 
 def test_deadlines_hold_and_the_difference_is_told(skewed: float, client: Client) -> None:
@@ -62,15 +77,14 @@ def test_what_is_late_is_not_done(skewed: float) -> None:
 def test_nothing_that_is_sent_expires_by_somebodys_clock(
     valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "app", transport.client(valkey.url))
-    monkeypatch.setattr(transport, "results", transport.store(valkey.url))
-    transport.results.flushall()
+    use(monkeypatch, valkey.url)
+    transport.results.flushdb()
     with pytest.raises(Refused, match="timed out"):
         real_ask(ListPlugins(), 0.1)
     message = transport.results.lindex("plugins", 0)
     assert isinstance(message, bytes)
     assert b'"expires": null' in message
-    transport.results.flushall()
+    transport.results.flushdb()
 
 
 def test_little_is_not_told() -> None:

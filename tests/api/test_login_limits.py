@@ -13,12 +13,7 @@ from ringfence.access import throttle
 def _outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(throttle, "PER_ADDRESS", 6)
     monkeypatch.setattr(throttle, "PER_ACCOUNT", 3)
-    with override_settings(
-        NO_LOGIN="",
-        ACCESS_TOKEN="master",
-        ALLOWED_HOSTS=["*"],
-        PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
-    ):
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
         yield
 
 

@@ -49,8 +49,7 @@ def two(leader: FakeLeader, client: Client) -> FakeLeader:
 
 @pytest.fixture
 def outside(settings_of: Any) -> None:  # noqa: F811
-    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    settings_of(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast)
+    settings_of(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"])
 
 
 def problem(response: Any, status: int) -> str:

@@ -21,8 +21,7 @@ JSON = "application/json"
 
 @pytest.fixture(autouse=True)
 def _outside() -> Iterator[None]:
-    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
         yield
 
 

@@ -44,7 +44,7 @@ class Inbox:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", free_port()), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def about(self, connector: str) -> list[str]:
         """What was sent about it, in order."""

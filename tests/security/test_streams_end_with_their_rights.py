@@ -21,8 +21,7 @@ def _outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     database.migrate()
     database.empty()
     monkeypatch.setattr(live, "RENEWAL_SECONDS", 0.2)
-    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+    with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"]):
         yield
     database.empty()
 

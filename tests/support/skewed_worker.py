@@ -1,6 +1,7 @@
 """A process that answers commands and questions as a worker does, on a clock that is wrong: `… OFFSET_SECONDS NAME`."""
 
 import sys
+import threading
 import time
 
 _real = time.time
@@ -29,6 +30,14 @@ class Plugins:
 
 
 tasks.provide(cast(Services, type("Services", (), {"commands": Commands(), "plugins": Plugins()})()))
-redis_clock.tell(sys.argv[2])
+
+
+def tell() -> None:
+    while True:
+        redis_clock.tell(sys.argv[2])
+        time.sleep(redis_clock.TOLD_SECONDS)
+
+
+threading.Thread(target=tell, daemon=True).start()
 worker = app.Worker(pool="threads", concurrency=2, queues=["leader", "plugins"], loglevel="WARNING", quiet=True)
 worker.start()

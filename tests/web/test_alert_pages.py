@@ -155,8 +155,7 @@ def test_incidents_are_shown_to_those_who_may_see_the_connector(client: Client, 
         destination_name="ops", what="firing", body="{}", created_ms=now, due_ms=now, error="x answered 500"
     )
     assert text(client.get("/ui/alerts", headers={"hx-request": "true"})).count("has failed") == 2
-    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+    with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"]):
         ann = User.objects.create_user("ann")
         Grant.objects.create(user=ann, what="viewer", pattern="team-*")
         headers = {"authorization": f"Bearer {tokens.create(ann, 'ci', ['admin'])[1]}"}
@@ -233,8 +232,7 @@ def test_who_may_not_operate_a_connector_neither_acknowledges_nor_silences_it(
         for name in ("team-a", "other", "")
     ]
     silence = Silence.objects.create(connector="", until_ms=now + 60_000, created_ms=now)
-    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+    with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"]):
         ann = User.objects.create_user("ann")
         Grant.objects.create(user=ann, what="operator", pattern="ann-*")
         Grant.objects.create(user=ann, what="viewer", pattern="team-*")

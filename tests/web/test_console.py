@@ -36,8 +36,7 @@ def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
 
 @pytest.fixture
 def outside() -> Iterator[None]:
-    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
         yield
 
 

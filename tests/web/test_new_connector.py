@@ -438,8 +438,7 @@ def test_every_part_of_the_form_needs_edit_on_that_name_and_on_whose_secrets_it_
     model.config["connector.class"] = "Rich"  # type: ignore[index]
     rich.config.config(model)
     rich.project()
-    fast = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"], PASSWORD_HASHERS=fast):
+    with override_settings(NO_LOGIN="", ACCESS_TOKEN="master", ALLOWED_HOSTS=["*"]):
         ann = bearer(account("ann", ("editor", "team-*"), ("viewer", "*")))
         mine = {**RICH, "name": "team-a", "setting:topic": "t", "sample": '{"topic": "t"}'}
         somebody_elses = {**mine, "name": "other"}
