@@ -1,4 +1,4 @@
-"""A connector that reads a share group on the real broker: its leader's pen, its input, and its tasks as processes."""
+"""A connector that reads a share group on the real broker: its config topic, its input, and its tasks as processes."""
 
 import json
 import os
@@ -11,29 +11,17 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.ids import TaskId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.kafka.fencer import Fencer
-from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.config_records import (
-    CommitRecord,
-    ConfigRecord,
-    ConnectorRecord,
-    PlacementRecord,
-    TaskCountRecord,
-    TaskRecord,
-    encode,
-)
-from ringfence.fencing.topics.connector_state import Placement
-from ringfence.fencing.topics.names import Topics
 from ringfence.fencing.topics.status import StatusState, apply, decode
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.testing.control import ConfigTopic
 from tests.support.waiting import eventually
 
 FLOORS = {
@@ -46,8 +34,8 @@ FLOORS = {
 """Of a broker whose locks expire soon enough for a test."""
 
 
-class Queue:
-    """One connector and its input. `write` and `place` are a leader's."""
+class Queue(ConfigTopic):
+    """One connector and its input."""
 
     def __init__(
         self,
@@ -60,25 +48,14 @@ class Queue:
         source: Connection | None = None,
     ) -> None:
         """source: the input's cluster, where it is another one than the output's and the ledger's."""
-        self.connection = connection
+        super().__init__(connection, name, "queue", replicas=replicas)
         self.input = source or connection
         self.folder = folder
-        self.group = f"{name}-workers"
-        self.connector = ConnectorName("queue")
         self.share_group = f"{self.group}-{self.connector}"
-        self.topics = Topics(f"{name}-config", f"{name}-offsets", f"{name}-status", f"{name}-events")
         self.source, self.partitions = f"{name}-in", partitions
         self.target = f"out.{self.source}"
-        wanted = [self.topics.config, self.topics.status, self.topics.events]
-        compacted = TopicSpec(self.topics.offsets, 3, replicas, {"cleanup.policy": "compact"})
-        target = TopicSpec(self.target, partitions, replicas)
-        topics = [*(TopicSpec(topic, 1, replicas) for topic in wanted), compacted, target]
-        create_topics(connection, topics, Deadline.after(30))
+        create_topics(connection, [TopicSpec(self.target, partitions, replicas)], Deadline.after(30))
         create_topics(self.input, [TopicSpec(self.source, partitions, replicas)], Deadline.after(30))
-        self._pen = TransactionalProducer(connection, f"{name}-leader")
-        self._pen.init(Deadline.after(30))
-        self.generation = Generation(-1)
-        self.tasks = 0
         self.attempts: Counter[int] = Counter()
         self.processes: list[subprocess.Popen[str]] = []
         self.config: dict[str, str] = {}
@@ -98,50 +75,18 @@ class Queue:
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 
-    def write(self, *records: ConfigRecord) -> int:
-        """One leader transaction; the offset of its last record, as the broker has told it.
-
-        Counting does not do: a broker that loses its followers while it appends a marker appends it twice.
-        """
-        offsets: list[int] = []
-
-        def note(error: KafkaError | None, message: Message) -> None:
-            assert error is None, error
-            offsets.append(message.offset() or 0)
-
-        self._pen.begin()
-        for record in records:
-            key, value = encode(record)
-            self._pen.produce(self.topics.config, value, key, on_delivery=note)
-        deadline = Deadline.after(30)
-        while self._pen.flush(1.0):
-            assert not deadline.expired, "the config records are not delivered"
-        self._pen.commit(deadline)
-        return max(offsets)
-
     def configure(self, tasks: int, config: Mapping[str, str]) -> None:
         """A generation of so many tasks, behind the round of the one before."""
         self.config = dict(config)
-        if self.tasks:
-            ids = [f"{self.group}-{self.connector}-{number}" for number in range(self.tasks)]
-            with Fencer(self.connection) as fencer:
-                fencer.fence(ids, Deadline.after(60))
-        names = [TaskId(self.connector, number) for number in range(tasks)]
-        commit = self.write(
-            ConnectorRecord(self.connector, config),
-            *(TaskRecord(name, config) for name in names),
-            CommitRecord(self.connector, tasks),
-        )
-        self.generation = Generation(commit)
-        self.write(TaskCountRecord(self.connector, tasks, self.generation))
-        self.tasks = tasks
+        self.fence(self.tasks)
+        self.write_generation(self.config, [self.config] * tasks)
+        self.count()
 
     def spec(self, task: int) -> TaskSpec:
         """A new attempt of a task, placed."""
         self.attempts[task] += 1
         name = TaskId(self.connector, task)
-        placement = Placement(WorkerId("w"), Incarnation("i"), self.attempts[task], self.generation)
-        self.write(PlacementRecord(name, WorkerId("w"), Incarnation("i"), self.attempts[task], self.generation))
+        placement = self.place_task(name, self.attempts[task])
         worker = {
             "offset.flush.interval.ms": "60000",
             "transaction.timeout.ms": "20000",
@@ -282,4 +227,4 @@ class Queue:
 
     def close(self) -> None:
         self.end(politely=False)
-        self._pen.close()
+        super().close()

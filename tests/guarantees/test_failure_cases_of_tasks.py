@@ -29,11 +29,11 @@ pytestmark = pytest.mark.broker
 class Idling(Stage):
     """Its leader, too, would be forgotten between two writes."""
 
-    def write(self, *records: ConfigRecord) -> None:
+    def write(self, *records: ConfigRecord) -> int:
         self.producer.close()
         self.producer = TransactionalProducer(self.connection, self.producer.transactional_id)
         self.producer.init(Deadline.after(30))
-        super().write(*records)
+        return super().write(*records)
 
 
 @pytest.fixture

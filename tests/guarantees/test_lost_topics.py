@@ -13,7 +13,7 @@ from ringfence.engine.platform_topics import ensure_topics
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import Generation
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics, end_offsets, topic_ids
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics, topic_ids
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.plugin import Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
@@ -97,7 +97,6 @@ def test_an_attempt_that_starts_late_ends_where_the_new_topic_says_the_same(stag
     placed = stage.place(1)
     lose(stage, stage.topics.config)
     create_topics(stage.connection, [TopicSpec(stage.topics.config, 1)], Deadline.after(30))
-    stage.end = 0
     running(stage)
     assert stage.place(1) == placed  # the very records, at the very offsets
     spec = TaskSpec(stage.connection, stage.group, stage.topics, stage.task, placed, "", config, config, SETTINGS)
@@ -157,7 +156,6 @@ def test_a_frozen_task_cannot_commit_after_the_restore(stage: Stage, source: str
     assert restored.count.tasks == 1
     # The next generation goes on, after its round.
     stage.topics = replace(stage.topics, config_id="")
-    stage.end = end_offsets(stage.connection, stage.topics.config, [0], Deadline.after(30))[0]
     stage.start(Script(batch=10, limit=400), running(stage), attempt=1)
     stage.wait_for(400)
     assert stage.exact(400) == 400

@@ -9,17 +9,9 @@ from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.offsets.source_offsets import read_offsets
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.config_records import (
-    CommitRecord,
-    ConnectorRecord,
-    PlacementRecord,
-    TaskCountRecord,
-    TaskRecord,
-)
-from ringfence.fencing.topics.connector_state import Placement
 from tests.postgres.stand import Stand
 from tests.support.postgres import Postgres
 
@@ -42,19 +34,15 @@ class SnapshotStand(Stand):
 
     def configure(self) -> None:
         """A generation with as many tasks as there are to be."""
-        stage = self.stage
-        records = [TaskRecord(TaskId(_NAME, n), self.task_config(n)) for n in range(self.tasks)]
-        stage.generation = Generation(stage.end + 1 + self.tasks)
-        stage.write(ConnectorRecord(_NAME, self.config), *records, CommitRecord(_NAME, self.tasks))
-        stage.write(TaskCountRecord(_NAME, self.tasks, stage.generation))
+        self.stage.write_generation(self.config, [self.task_config(number) for number in range(self.tasks)])
+        self.stage.count()
 
     def begin(self, number: int) -> None:
         """Place the next attempt of a task."""
         self._attempts += 1
         stage = self.stage
         task = TaskId(_NAME, number)
-        placement = Placement(WorkerId("w"), Incarnation("i"), self._attempts, stage.generation)
-        stage.write(PlacementRecord(task, placement.worker, placement.incarnation, self._attempts, stage.generation))
+        placement = stage.place_task(task, self._attempts)
         kind = PostgresSourceConnector.task_class()
         spec = TaskSpec(
             stage.connection,

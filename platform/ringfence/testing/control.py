@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from confluent_kafka import KafkaError, Message
+
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
@@ -20,45 +22,54 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.names import Topics
 
-_SECONDS = 30
+_SECONDS = 60
 
 
 class ConfigTopic:
-    """Topics of its own, and the leader's producer. Not shared between threads; `close` it.
+    """Topics of its own, and the leader's producer. Not shared between threads; `close` it."""
 
-    end: the config topic's end, counted, since nobody else writes here.
-    """
-
-    def __init__(self, connection: Connection, name: str, connector: str) -> None:
+    def __init__(self, connection: Connection, name: str, connector: str, *, replicas: int = 1) -> None:
+        """name: what all its topics and its group begin with. replicas: of each topic."""
         self.connection = connection
         self.group = f"{name}-group"
         self.topics = Topics(f"{name}-config", f"{name}-offsets", f"{name}-status", f"{name}-events")
         self.connector = ConnectorName(connector)
         wanted = [self.topics.config, self.topics.status, self.topics.events]
-        create_topics(
-            connection, [*map(TopicSpec, wanted), TopicSpec(self.topics.offsets, 3)], Deadline.after(_SECONDS)
-        )
+        offsets = TopicSpec(self.topics.offsets, 3, replicas, {"cleanup.policy": "compact"})
+        topics = [*(TopicSpec(topic, 1, replicas) for topic in wanted), offsets]
+        create_topics(connection, topics, Deadline.after(_SECONDS))
         self.producer = TransactionalProducer(connection, f"{name}-leader")
         self.producer.init(Deadline.after(_SECONDS))
-        self.end = 0
         self.generation = Generation(-1)
         self.tasks = 0
 
-    def write(self, *records: ConfigRecord) -> None:
-        """In one transaction."""
+    def write(self, *records: ConfigRecord) -> int:
+        """In one transaction. The offset of the last record, as the broker tells it.
+
+        Counting does not do: a broker that is killed or left by its followers may append a marker twice.
+        """
+        last = -1
+
+        def note(error: KafkaError | None, message: Message) -> None:
+            nonlocal last
+            assert error is None, error
+            last = max(last, message.offset() or 0)
+
         self.producer.begin()
         for record in records:
             key, value = encode(record)
-            self.producer.produce(self.topics.config, value, key)
-        self.producer.commit(Deadline.after(_SECONDS))
-        assert not self.producer.spent
-        self.end += len(records) + 1  # and the marker
+            self.producer.produce(self.topics.config, value, key, on_delivery=note)
+        deadline = Deadline.after(_SECONDS)
+        while self.producer.flush(deadline.slice(1.0)):
+            assert not deadline.expired, f"{self.topics.config} took no records for {_SECONDS} s"
+        self.producer.commit(deadline)
+        return last
 
     def write_generation(self, config: Mapping[str, str], task_configs: Sequence[Mapping[str, str]]) -> None:
         """A new generation with these tasks, which is not fenced yet."""
-        self.generation = Generation(self.end + 1 + len(task_configs))
         tasks = [TaskRecord(TaskId(self.connector, n), each) for n, each in enumerate(task_configs)]
-        self.write(ConnectorRecord(self.connector, config), *tasks, CommitRecord(self.connector, len(tasks)))
+        commit = self.write(ConnectorRecord(self.connector, config), *tasks, CommitRecord(self.connector, len(tasks)))
+        self.generation = Generation(commit)
         self.tasks = len(tasks)
 
     def fence(self, tasks: int) -> None:
