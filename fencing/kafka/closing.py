@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any, NoReturn
 
 from confluent_kafka import Producer
 
@@ -11,8 +12,27 @@ from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.translation import kafka_errors
 
 
-def drop(producer: Producer, log: logging.Logger) -> None:
-    """Drop what is queued, and let the client go. Records in flight may still arrive."""
+class Closed:
+    """Stands where a producer stood that was let go: nothing is queued in it, and each call raises `Fatal`."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def refuse(*_args: object, **_more: object) -> NoReturn:
+            raise Fatal(f"The producer is closed already: {name}")
+
+        return refuse
+
+
+def drop(producer: Producer | Closed, log: logging.Logger) -> Any:
+    """Drop what is queued, and let the client go; what takes its place. Records in flight may still arrive.
+
+    The client ends, with its threads and connections, when its last reference goes: the caller keeps none. So a call on
+    another thread, such as a commit that was given up, ends first. `Producer.close` would free it beneath that call.
+    """
+    if isinstance(producer, Closed):
+        return producer
     try:
         with kafka_errors("closing the producer"):
             producer.purge()
@@ -20,6 +40,7 @@ def drop(producer: Producer, log: logging.Logger) -> None:
     except FencingError as error:
         # A fatal error comes out of every call, this one too; whoever met it first has been told.
         log.debug("%s", error)
+    return Closed()
 
 
 class Gate:

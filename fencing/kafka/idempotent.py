@@ -74,4 +74,4 @@ class IdempotentProducer:
 
     def close(self) -> None:
         """Drop what is queued, and let the client go. Records in flight may still arrive."""
-        drop(self._producer, log)
+        self._producer = drop(self._producer, log)

@@ -8,8 +8,11 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.closing import drop
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors, translate
+
+log = logging.getLogger(__name__)
 
 _MOST_AT_ONCE = 10_000
 
@@ -64,7 +67,5 @@ class PlainProducer:
             raise Retriable(f"{doing}: {left} records were not acknowledged in time")
 
     def close(self) -> None:
-        """Drop what is queued."""
-        with kafka_errors("closing a producer"):
-            self._producer.purge()
-            self._producer.flush(0)
+        """Drop what is queued, and let the client go."""
+        self._producer = drop(self._producer, log)

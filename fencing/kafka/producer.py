@@ -276,4 +276,5 @@ class TransactionalProducer:
         if self._began:
             self.abort(Deadline.after(_LAST_SECONDS))
         self.spent = True
-        drop(self._producer, log)
+        self._producer = drop(self._producer, log)
+        self.produce, self.serve = self._producer.produce, self._producer.poll

@@ -34,3 +34,7 @@ class Reporter:
     def flush(self, seconds: float) -> None:
         """Wait for what is queued, at most `seconds`."""
         self._producer.flush(seconds)
+
+    def close(self) -> None:
+        """Let the client go. Later reports are dropped."""
+        self._producer.close()

@@ -99,6 +99,7 @@ class Worker:
         def ended(spec: TaskSpec, result: Outcome | Lost) -> None:
             launcher.on_end(spec, result)
             reporter.flush(30)
+            reporter.close()
             ends.put(result)
 
         self.spark.submit(spec, ended)

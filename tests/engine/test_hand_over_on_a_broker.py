@@ -39,6 +39,7 @@ class Second:
         self._stop.set()
         self._thread.join(30)
         self.plugins.close()
+        self.reporter.close()
 
 
 @pytest.fixture

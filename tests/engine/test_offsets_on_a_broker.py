@@ -79,6 +79,7 @@ def run_until(cluster: Cluster, data: str, number: int) -> None:
     )
     assert cluster.command("stop")["ok"] is True
     task.join(30)
+    reporter.close()
     assert not task.is_alive()
 
 

@@ -70,6 +70,7 @@ class Cluster:
         self._stop.set()
         self._thread.join(30)
         self.plugins.close()
+        self.reporter.close()
 
     def command(self, kind: str, body: object = None, limit: Deadline | None = None) -> dict[str, object]:
         wanted = {"kind": kind, "connector": C, "body": body or {}, "request_id": f"{kind}-{time.time()}"}
@@ -151,6 +152,7 @@ def test_a_failed_task_is_restarted_counted_and_measured(cluster: Cluster, uniqu
     time.sleep(1.5)
     assert cluster.command("stop")["ok"] is True
     task.join(30)
+    reporter.close()
     assert not task.is_alive()
     reports = [event for event in cluster.events() if event["type"] == "progress"]
     last = json.loads(json.dumps(reports[-1]))

@@ -133,6 +133,7 @@ def test_a_task_writes_records_and_offsets_to_the_other_cluster_as_the_connector
     eventually(lambda: len(numbers()) > 100, 60, "visible records there", pause=0.2)
     assert cluster.command("stop")["ok"] is True
     task.join(30)
+    reporter.close()
     seen = numbers()
     assert seen == list(range(len(seen)))
     found = read_offsets(away, cluster.config.offsets_topic, C, Deadline.after(30))

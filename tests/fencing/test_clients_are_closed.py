@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,16 @@ from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.groups import group_members
 from ringfence.fencing.kafka.hanging import HangingProber
+from ringfence.fencing.kafka.idempotent import IdempotentProducer
 from ringfence.fencing.kafka.membership import GroupMembership
+from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.probes import Prober
 from ringfence.fencing.kafka.producer import TransactionalProducer
+from ringfence.fencing.kafka.report_producer import ReportProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.process import free_port
 from tests.support.broker import Broker
+from tests.support.leftovers import native_clients
 from tests.support.waiting import eventually
 
 
@@ -140,6 +145,25 @@ def test_nothing_is_left(caller: Callable[[Connection], None], there: bool, brok
         return True
 
     eventually(as_before, 30, f"no more than {before}")
+
+
+PRODUCERS: list[Callable[[Connection], Any]] = [
+    lambda connection: TransactionalProducer(connection, "closed-4"),
+    PlainProducer,
+    IdempotentProducer,
+    ReportProducer,
+]
+
+
+@pytest.mark.parametrize("make", PRODUCERS, ids=["transactional", "plain", "idempotent", "reports"])
+def test_a_closed_producer_has_no_threads_though_somebody_still_holds_it(make: Callable[[Connection], Any]) -> None:
+    """Such as the frames of an error, or a thread that waits for a commit that was given up."""
+    before = native_clients()
+    producer = make(Connection(f"127.0.0.1:{free_port()}"))
+    assert native_clients() > before, "else this shows nothing"
+    producer.close()
+    eventually(lambda: native_clients() <= before, 20, "the end of its threads")
+    producer.close()
 
 
 def test_an_idle_client_is_closed_though_nobody_asks_again(broker: Broker) -> None:

@@ -126,14 +126,17 @@ class Copy:
         }
         place = stage.place(attempt)
         spec = TaskSpec(stage.connection, stage.group, stage.topics, stage.task, place, "", config, config, worker)
-        reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
+        self._reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
         self.outcome: Outcome | None = None
-        self.run = SourceTaskRun(spec, Plugin(kind, config, Plain(raw)), reporter)
+        self.run = SourceTaskRun(spec, Plugin(kind, config, Plain(raw)), self._reporter)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
-        self.outcome = self.run.run()
+        try:
+            self.outcome = self.run.run()
+        finally:
+            self._reporter.close()
 
     def end(self) -> Outcome:
         self.run.end()

@@ -222,13 +222,16 @@ class Attempt:
         self._script = script
         made = type("Scripted", (kind,), {"script": script})
         plugin = Plugin(made, config, convert)
-        reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
-        self.run = SourceTaskRun(spec, plugin, reporter, new_producer=new_producer)
+        self._reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
+        self.run = SourceTaskRun(spec, plugin, self._reporter, new_producer=new_producer)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
-        self.outcome = self.run.run()
+        try:
+            self.outcome = self.run.run()
+        finally:
+            self._reporter.close()
 
     def finish_after(self, number: int) -> None:
         """Let it read up to `number`, commit and end."""

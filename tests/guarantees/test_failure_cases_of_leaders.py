@@ -178,6 +178,7 @@ class Worker:
         if self._thread.ident is not None:
             self._thread.join(30)
         self._plugins.close()
+        self._reporter.close()
 
 
 @pytest.fixture

@@ -103,6 +103,7 @@ def test_an_attempt_that_starts_late_ends_where_the_new_topic_says_the_same(stag
     reporter = Reporter(stage.connection, stage.topics.status, stage.topics.events)
     plugin = Plugin(type("Scripted", (Counting,), {"script": Script(limit=50)}), config, Plain(raw=True))
     assert SourceTaskRun(spec, plugin, reporter).run().reason == "superseded"
+    reporter.close()
     assert stage.visible() == []
 
 

@@ -217,6 +217,7 @@ def test_a_task_tells_its_topics_once_and_again_after_a_reset(stage: Stage) -> N
     stage.write(TopicsResetRecord(stage.connector, 1))
     records.status(Removed(key_of(stage.connector, stage.data)))
     records.flush(10)
+    records.close()
     assert told() == set(), "nothing was written since the reset"
     script.limit = 200
     eventually(lambda: told() == {stage.data}, 30, "the topic is told again", pause=0.1)

@@ -97,5 +97,6 @@ def test_what_a_task_logs_is_told_at_the_level_of_the_config_topic(stage: Stage,
     eventually(lambda: not log.isEnabledFor(logging.DEBUG), 60, "the level is taken back", pause=0.2)
     stage.configure({**config, "throughput": "1"})  # another generation: the attempt ends
     thread.join(60)
+    reporter.close()
     assert not thread.is_alive()
     assert logging.getLogger().level == logging.WARNING

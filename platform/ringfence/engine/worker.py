@@ -248,6 +248,7 @@ class Worker:
         plugins.close()
         reporter.flush(5)
         log.info("Worker %s has ended", self._id)
+        reporter.close()
 
 
 def _follow_grants(leader: Leader, stop: threading.Event) -> None:

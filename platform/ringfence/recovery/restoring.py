@@ -289,5 +289,8 @@ class Restore:
 
     def _tell_status(self, ids: TopicIds) -> None:
         reporter = Reporter(self._connection, self._config.status_topic, self._config.events_topic)
-        reporter.status(ids)
-        reporter.flush(10)
+        try:
+            reporter.status(ids)
+            reporter.flush(10)
+        finally:
+            reporter.close()

@@ -33,6 +33,8 @@ from ringfence.memory_limit import explain, limit_memory, memory_limit
 
 log = logging.getLogger(__name__)
 
+_LAST_SECONDS = 5.0
+
 
 class Configured(Protocol):
     """What says which converters and transforms a connector has, as a `TaskSpec` does."""
@@ -119,8 +121,12 @@ def run_task(text: str) -> str:
         spec.topics.events,
     )
     size = memory_limit(spec.worker_settings)
-    with limit_memory(size):
-        outcome = run_spec(spec, reporter, tell_logs=True)
+    try:
+        with limit_memory(size):
+            outcome = run_spec(spec, reporter, tell_logs=True)
+        reporter.flush(_LAST_SECONDS)
+    finally:
+        reporter.close()  # this process may run other tasks
     trace = None if outcome.trace is None else explain(outcome.trace, size)
     told = {"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open}
     return json.dumps(told | ({"failure": outcome.failure.fields()} if outcome.failure is not None else {}))
