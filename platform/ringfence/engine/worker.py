@@ -20,6 +20,7 @@ from ringfence.connectors import worker_limits
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.runtime import JavaRuntime
+from ringfence.engine import clock_watch
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
 from ringfence.engine.leader.command_service import CommandService
@@ -114,6 +115,7 @@ class Worker:
     def run(self) -> int:
         """Until a signal ends Celery's worker; the process's exit code, 1 where the Spark driver died."""
         config = self._config
+        self._thread("clock", lambda: clock_watch.watch(self._stop, _end_at_once))
         # Spark needs seconds to start, and so may the wait for a dead namesake's session: both at once.
         starting = ThreadPoolExecutor(1, thread_name_prefix="spark")
         spark_to_be = starting.submit(self._start_spark)
@@ -249,6 +251,11 @@ class Worker:
         reporter.flush(5)
         log.info("Worker %s has ended", self._id)
         reporter.close()
+
+
+def _end_at_once() -> None:
+    """Without a word to threads that may stand still; Spark, tasks and plugin processes end with their parent."""
+    os._exit(1)
 
 
 def _follow_grants(leader: Leader, stop: threading.Event) -> None:
