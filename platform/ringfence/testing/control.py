@@ -1,8 +1,7 @@
 """The config topic of one connector, written as a leader writes it: for attempts without leader, worker or Spark."""
 
 from collections.abc import Mapping, Sequence
-
-from confluent_kafka import KafkaError, Message
+from typing import Any
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
@@ -50,7 +49,7 @@ class ConfigTopic:
         """
         last = -1
 
-        def note(error: KafkaError | None, message: Message) -> None:
+        def note(error: object, message: Any) -> None:  # confluent-kafka's, which only fencing.kafka imports
             nonlocal last
             assert error is None, error
             last = max(last, message.offset() or 0)
