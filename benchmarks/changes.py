@@ -46,19 +46,25 @@ class Changes:
     def make(self, what: str) -> frozenset[str]:
         """Of whom it is."""
         from ringfence.projection.change_notifications import Notice
-        from ringfence.projection.models import Connector, Task
+        from ringfence.projection.models import Connector
 
         self._count += 1
         name = self._names[self._count % len(self._names)]
         match what:
             case "numbers":  # a progress report
-                Task.objects.filter(connector=name, number=0).update(records_total=self._count)
+                self._count_records([name])
                 self._tell(Notice(moved=(name,)))
             case "every number":
-                Task.objects.filter(connector__in=self._names, number=0).update(records_total=self._count)
+                self._count_records(self._names)
                 self._tell(Notice(moved=tuple(self._names)))
                 return frozenset(self._names)
             case "state":  # which may change the order of the list
                 Connector.objects.filter(name=name).update(since_ms=int(time.time() * 1000))
                 self._tell(Notice(changed=(name,)))
         return frozenset((name,))
+
+    def _count_records(self, names: Sequence[str]) -> None:
+        from ringfence.projection.models import Connector, Task
+
+        Task.objects.filter(connector__in=names, number=0).update(records=self._count)
+        Connector.objects.filter(name__in=names).update(records_total=self._count)

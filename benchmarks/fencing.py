@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.machine import describe, foot, load
+from benchmarks.numbers import yes_or_no
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.producer import TransactionalProducer
@@ -66,7 +67,7 @@ def table(found: Mapping[str, Sequence[float]], count: int) -> str:
     """Medians and the longest, beside the target."""
     rows = [f"| {count:,} ids | median | longest | below {TARGET_S:g} s |", "|---|--:|--:|---|"]
     for what, each in found.items():
-        reached = "yes" if median(each) < TARGET_S else "no"
+        reached = yes_or_no(median(each) < TARGET_S)
         rows.append(f"| {what} | {median(each):.2f} s | {max(each):.2f} s | {reached} |")
     return "\n".join(rows)
 

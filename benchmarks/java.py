@@ -22,7 +22,7 @@ import psycopg
 from benchmarks import lines
 from benchmarks.connect import FILE, JSON_CONVERTER, STRING_CONVERTER
 from benchmarks.machine import describe, foot, load
-from benchmarks.numbers import Numbers, medians, numbers
+from benchmarks.numbers import Numbers, medians, numbers, yes_or_no
 from benchmarks.processes import MIB, Tree, memory_of
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
@@ -279,23 +279,21 @@ def targets(found: Results, starts: Sequence[Start], java_mib: Mapping[str, floa
         speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
         rows += [
             f"| {job.title}: at least {job.least:g} x Connect's records/s | {speed:.2f} x "
-            f"| {_yes(speed >= job.least)} |",
-            f"| {job.title}: at most {job.most:g} x its CPU | {cpu:.2f} x | {_yes(cpu <= job.most)} |",
+            f"| {yes_or_no(speed >= job.least)} |",
+            f"| {job.title}: at most {job.most:g} x its CPU | {cpu:.2f} x | {yes_or_no(cpu <= job.most)} |",
         ]
     for start in starts:
         if start.name == "FileStreamSource":
             reached = start.seconds < SMALL_SECONDS
-            rows.append(f"| a small task is ready in {SMALL_SECONDS:g} s | {start.seconds:.2f} s | {_yes(reached)} |")
+            rows.append(
+                f"| a small task is ready in {SMALL_SECONDS:g} s | {start.seconds:.2f} s | {yes_or_no(reached)} |"
+            )
         most = SMALL_MIB if start.name == "FileStreamSource" else DEBEZIUM_MIB
         mib = max(
             [start.mib, *(size for name, size in java_mib.items() if (name in ("file", "poll")) == (most == SMALL_MIB))]
         )
-        rows.append(f"| {start.name}: its JVM stays below {most} MiB RSS | {mib:.0f} MiB | {_yes(mib < most)} |")
+        rows.append(f"| {start.name}: its JVM stays below {most} MiB RSS | {mib:.0f} MiB | {yes_or_no(mib < most)} |")
     return "\n".join(rows)
-
-
-def _yes(reached: bool) -> str:
-    return "yes" if reached else "no"
 
 
 def page(

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.connect import MIRROR
 from benchmarks.jobs import BYTES, Job
 from benchmarks.machine import describe, foot, load
+from benchmarks.numbers import yes_or_no
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
 from ringfence.fencing.clock import Deadline
@@ -117,7 +118,7 @@ def table(found: Mapping[str, Sequence[Sequence[float]]]) -> str:
     rows += ["", "| target | measured | reached |", "|---|--:|---|"]
     for what, place, factor in (("median", 0, MEDIAN_FACTOR), ("99 %", 1, HIGH_FACTOR)):
         ratio = ours[place] / theirs[place]
-        reached = "yes" if ratio <= factor else "no"
+        reached = yes_or_no(ratio <= factor)
         rows.append(f"| {what}: at most {factor:g} x Connect's | {ratio:.2f} x | {reached} |")
     return "\n".join(rows)
 

@@ -83,6 +83,7 @@ def fill(connectors: int, tasks: int) -> None:
                     worker="w1",
                     version="1.0.0",
                     state_generation=number,
+                    records_total=number * 1000 * tasks,
                     since_ms=now_ms - number * 1000,
                 )
                 for number, name in enumerate(names)
@@ -102,7 +103,7 @@ def fill(connectors: int, tasks: int) -> None:
                     version="1.0.0",
                     generation=at,
                     reported_ms=now_ms + 3_600_000,  # so that none of them ages while it is measured
-                    records_total=at * 1000,
+                    records=at * 1000,
                     rate=float(at % 500),
                     last_commit_ms=now_ms,
                     recent=recent,
@@ -219,6 +220,10 @@ def _django(database: Path) -> None:
         import django
 
         django.setup()
+    from django.conf import settings as django_settings
     from django.core.management import call_command
 
+    from ringfence.environment import NoLogin
+
+    django_settings.NO_LOGIN = NoLogin.MACHINE  # as under `ringfence up --no-login`
     call_command("migrate", verbosity=0)

@@ -64,3 +64,8 @@ def medians(runs: Sequence[Numbers]) -> Numbers:
     """Of each number by itself."""
     each = [asdict(run) for run in runs]
     return Numbers(**{name: median(one[name] for one in each) for name in each[0]})
+
+
+def yes_or_no(reached: bool) -> str:
+    """What a table says of a target."""
+    return "yes" if reached else "no"

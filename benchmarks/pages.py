@@ -22,6 +22,7 @@ from benchmarks.changes import Changes, fill
 from benchmarks.machine import describe, foot, load
 from benchmarks.processes import Tree
 from benchmarks.rest import BenchmarkError
+from ringfence.environment import NoLogin
 from ringfence.local.errors import LocalError
 from ringfence.local.process import GuardedProcess, accepts, free_port, wait_until
 from ringfence.local.valkey import EmbeddedValkey
@@ -207,7 +208,8 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[s
     web: GuardedProcess | None = None
     try:
         valkey.start()
-        command = [sys.executable, "-m", "ringfence.cli", "web", "--http", f"127.0.0.1:{port}"]
+        without_login = ["--no-login", NoLogin.MACHINE]
+        command = [sys.executable, "-m", "ringfence.cli", "web", "--http", f"127.0.0.1:{port}", *without_login]
         web = process = GuardedProcess.start("web", command, log=scratch / "web.log", cwd=scratch, env=environment)
         wait_until(lambda: accepts("127.0.0.1", port) or process.poll() is not None, 60)
         tree = Tree(process.pid)

@@ -18,7 +18,7 @@ from benchmarks import lines
 from benchmarks.connect import MIRROR, TRANSFORMS
 from benchmarks.jobs import INTERVAL_MS, JOBS, SIDES, Job
 from benchmarks.machine import describe, foot, load
-from benchmarks.numbers import Numbers, medians, numbers
+from benchmarks.numbers import Numbers, medians, numbers, yes_or_no
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
 from benchmarks.watch import Observation, observe
@@ -138,16 +138,12 @@ def targets(found: Results) -> str:
         speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
         rows += [
             f"| {job.title}: at least {job.least:g} x Connect's records/s | {speed:.2f} x "
-            f"| {_yes(speed >= job.least)} |",
-            f"| {job.title}: less CPU a record than Connect | {cpu:.2f} x | {_yes(cpu < 1)} |",
+            f"| {yes_or_no(speed >= job.least)} |",
+            f"| {job.title}: less CPU a record than Connect | {cpu:.2f} x | {yes_or_no(cpu < 1)} |",
             f"| {job.title}: a task's process below {TASK_MIB} MiB RSS | {one.task_rss_mib:.0f} MiB "
-            f"| {_yes(one.task_rss_mib < TASK_MIB)} |",
+            f"| {yes_or_no(one.task_rss_mib < TASK_MIB)} |",
         ]
     return "\n".join(rows)
-
-
-def _yes(reached: bool) -> str:
-    return "yes" if reached else "no"
 
 
 def page(found: Results, machine: Mapping[str, str], rounds: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 from ringfence.connectors.api import SourceRecord, Struct
 from ringfence.connectors.api.schemas import INT32, STRING, struct
 from ringfence.engine.plugins.errors import BadRequest
-from ringfence.engine.plugins.replay import Settings, again
+from ringfence.engine.plugins.replay import Settings, convert_letters
 from ringfence.fencing.records.dead_letter import PREFIX, record_text
 from ringfence.fencing.records.errors import as_bytes
 
@@ -28,7 +28,7 @@ def letter(record: SourceRecord, kept: str = "") -> dict[str, Any]:
 
 
 def made(config: dict[str, str], *letters: dict[str, Any], refused: frozenset[str] = frozenset()) -> Any:
-    return again(Settings(config, {}), letters, refused, lambda text: text.replace("hunter2", "[hidden]"))
+    return convert_letters(Settings(config, {}), letters, refused, lambda text: text.replace("hunter2", "[hidden]"))
 
 
 VALUE = Struct(ROW, {"id": 7, "pin": "hunter2"})

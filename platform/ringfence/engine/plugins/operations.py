@@ -160,7 +160,7 @@ class Operations:
 
         resolved = self._resolve(config)
         hide = self._scrubber(config, resolved, secret).text
-        return replay.again(replay.Settings(resolved.config, worker), letters, frozenset(refused), hide)
+        return replay.convert_letters(replay.Settings(resolved.config, worker), letters, frozenset(refused), hide)
 
     def record_positions(self, config: Mapping[str, str]) -> dict[str, object] | None:
         """Where the connector's records name their place in the source; None where they do not."""

@@ -29,7 +29,7 @@ class Settings:
     worker_settings: Mapping[str, str]
 
 
-def again(
+def convert_letters(
     settings: Settings, letters: Sequence[Mapping[str, Any]], refused: Collection[str], hide: Callable[[str], str]
 ) -> list[dict[str, object]]:
     """`{"call", "why"}` for each: what to produce, null where a transform dropped it; `why` is not "" where it failed.
