@@ -92,7 +92,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    """One broker for the whole run that lets transactions hang: `tests.support.hanging`."""
+    """One broker for the whole run that lets transactions hang: `support.hanging`. Who stops it starts it again."""
     with trusting_kafka(tmp_path_factory.mktemp("trusting")) as kafka:
         yield kafka
 

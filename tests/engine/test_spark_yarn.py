@@ -7,7 +7,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from pyspark import SparkContext
 
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.fencing.kafka.settings import Connection
@@ -17,6 +16,7 @@ from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
 from tests.support.compose import ROOT
 from tests.support.spark_cluster import Runs, peers, seen
+from tests.support.spark_jvm import end_jvm
 from tests.support.waiting import eventually
 from tests.support.yarn_cluster import JARS
 
@@ -34,15 +34,6 @@ def yarn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuardedPro
         yield running
     finally:
         running.kill()
-
-
-def end_jvm() -> None:
-    """The driver's JVM outlives its application, and has the environment that it was started in."""
-    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
-    if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(60)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConnectorRecord, encode
 from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
 from ringfence.local.kafka import EmbeddedKafka
-from tests.support.broker import Broker, new_kafka
+from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 NOBODYS = 987_654_321
@@ -275,18 +275,6 @@ def test_a_key_is_looked_for_where_producers_put_it(
     found = {record.key: record.partition for record in log.catch_up(Deadline.after(20))}
     log.close()
     assert found == {key: partition_of(key, partitions) for key in keys}
-
-
-@pytest.fixture(scope="module")
-def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    """A broker that appends to transactions which no coordinator knows, and compacts at once."""
-    settings = {"transaction_partition_verification_enable": "false", "log_cleaner_backoff_ms": "50"}
-    kafka = new_kafka(tmp_path_factory.mktemp("trusting"), **settings)
-    kafka.start()
-    try:
-        yield kafka
-    finally:
-        kafka.kill()
 
 
 def hang(where: str, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""Kafka clients that a module of tests leaves behind fail it.
+"""Kafka clients that a module of tests leaves behind fail it; the JVM of a Spark that it had is ended.
 
 A client of kafka-python that nobody closes has a thread, which goes on looking for its broker after that has ended, and
 complains to a log that pytest has closed. One of librdkafka has several, which Python does not know: the kernel does.
@@ -13,6 +13,7 @@ import pytest
 
 from ringfence.fencing.kafka.admin import forget_admin_clients
 from ringfence.fencing.kafka.client_pool import close_idle_clients
+from tests.support.spark_jvm import end_jvm
 from tests.support.waiting import eventually
 
 _SECONDS = 15.0
@@ -35,6 +36,7 @@ def native_clients() -> int:
 def _no_clients_left() -> Iterator[None]:
     before = native_clients()
     yield
+    end_jvm()
     close_idle_clients()
     forget_admin_clients()
 
