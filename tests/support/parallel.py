@@ -1,6 +1,7 @@
 """Two processes that share a run: one begins with the tests of a whole platform, the other with all the rest.
 
-Most tests wait for a broker most of their time, so that two of them get on beside each other on two cores.
+The rest begins with the wheel, the next longest part. Most tests wait for a broker most of their time, so that two of
+them get on beside each other on two cores.
 """
 
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 _PLATFORM = "tests/e2e/"
+_LONG = "tests/wheel/"
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -24,5 +26,10 @@ def scope_of(nodeid: str) -> str:
 
 
 def platform_first(items: list[pytest.Item], root: Path) -> None:
-    """The longest part begins at once, or the other process would wait for it at the end."""
-    items.sort(key=lambda item: scope_of(item.path.relative_to(root).as_posix()) != _PLATFORM)
+    """The longest parts begin at once, or the other process would wait for them at the end."""
+
+    def turn(item: pytest.Item) -> int:
+        scope = scope_of(item.path.relative_to(root).as_posix())
+        return 0 if scope == _PLATFORM else 1 if scope.startswith(_LONG) else 2
+
+    items.sort(key=turn)
