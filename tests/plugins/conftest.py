@@ -10,6 +10,10 @@ from ringfence.engine.plugins import PluginError, PluginHost
 ROOT = Path(__file__).resolve().parents[2]
 
 
+PATIENCE = 60.0
+"""Seconds for calls that are meant to be answered: on a busy machine ten are not enough for a process to start."""
+
+
 class Heard:
     """What the host reported."""
 
@@ -41,6 +45,7 @@ def host(environment: dict[str, str], heard: Heard) -> Iterator[PluginHost]:
         heard.reconfigured.append,
         lambda name, error: heard.failed.append((name, error)),
         environment=environment,
+        call_seconds=PATIENCE,
     )
     yield host
     host.close()

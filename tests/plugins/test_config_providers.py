@@ -9,7 +9,7 @@ import pytest
 
 from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.engine.plugins import PluginError, PluginHost
-from tests.plugins.conftest import hostile
+from tests.plugins.conftest import PATIENCE, hostile
 
 CLASS = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
@@ -25,7 +25,9 @@ def secrets(tmp_path: Path) -> Path:
 def host(environment: dict[str, str], secrets: Path) -> Iterator[PluginHost]:
     settings = {"config.providers": "file", "config.providers.file.class": CLASS}
     settings["config.providers.file.param.allowed.paths"] = str(secrets.parent)
-    host = PluginHost(environment={**environment, PROVIDERS: json.dumps(settings)}, call_processes=1)
+    host = PluginHost(
+        environment={**environment, PROVIDERS: json.dumps(settings)}, call_processes=1, call_seconds=PATIENCE
+    )
     yield host
     host.close()
 

@@ -7,6 +7,7 @@ import pytest
 
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins import UnknownPlugin as Unknown
+from tests.plugins.conftest import PATIENCE
 
 CODE = """
 from ringfence.connectors.api import ConfigDef, SourceConnector, SourceTask
@@ -49,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def host(folder: Path) -> Iterator[PluginHost]:
-    host = PluginHost(environment={"PYTHONPATH": str(folder)})
+    host = PluginHost(environment={"PYTHONPATH": str(folder)}, call_seconds=PATIENCE)
     yield host
     host.close()
 

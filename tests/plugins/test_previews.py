@@ -11,7 +11,7 @@ import pytest
 
 from ringfence.connectors.config_providers import PROVIDERS
 from ringfence.engine.plugins import BadRequest, PluginError, PluginHost, PluginTimeout
-from tests.plugins.conftest import hostile
+from tests.plugins.conftest import PATIENCE, hostile
 
 Config = dict[str, str]
 BOUNDS = {"records": 5, "bytes": 1_000_000, "seconds": 5.0}
@@ -33,7 +33,7 @@ def provided(environment: dict[str, str], tmp_path: Path) -> Iterator[PluginHost
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
         "config.providers.file.param.allowed.paths": str(tmp_path),
     }
-    host = PluginHost(environment={**environment, PROVIDERS: json.dumps(providers)})
+    host = PluginHost(environment={**environment, PROVIDERS: json.dumps(providers)}, call_seconds=PATIENCE)
     yield host
     host.close()
 
