@@ -77,6 +77,17 @@ def idle_minutes(given: str) -> int:
     return int(given)
 
 
+def session_hours(given: str) -> int:
+    """RINGFENCE_SESSION_HOURS. Raises ImproperlyConfigured."""
+    if not given:
+        return 14 * 24
+    if not given.isdecimal() or not 0 < int(given) <= 10_000:
+        raise ImproperlyConfigured(
+            f"RINGFENCE_SESSION_HOURS={given}: an integer from 1 to 10000 is expected, such as 12"
+        )
+    return int(given)
+
+
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
     """What accounts may have under way at the workers, for each web process; see `ringfence.quotas`."""

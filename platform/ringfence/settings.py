@@ -8,7 +8,10 @@ RINGFENCE_TOKEN          a token that may do everything, to begin with; at least
 RINGFENCE_BEHIND_PROXY   1 where a proxy stands before it: its X-Forwarded-For and X-Forwarded-Proto are believed
 RINGFENCE_SECURE_COOKIES 1 where browsers come over TLS only: cookies are never sent in clear then
 RINGFENCE_ALLOWED_HOSTS  comma separated host names to answer to; needed only behind a name of its own
-RINGFENCE_SESSION_IDLE_MINUTES  a session that nobody has used for so long ends; 720 by default, 0: after two weeks
+RINGFENCE_SESSION_IDLE_MINUTES  a session that nobody has used for so long ends; 720 by default, 0: no such limit
+RINGFENCE_SESSION_HOURS  a session ends so long after its login, however much it is used; 336 by default
+RINGFENCE_OIDC_ISSUER, RINGFENCE_OIDC_…  single sign-on; see docs/access.md
+RINGFENCE_PASSWORD_LOGIN 0 where accounts log in by single sign-on only
 RINGFENCE_QUERIES_PER_ACCOUNT, RINGFENCE_QUERIES_TOTAL, RINGFENCE_COMMANDS_PER_ACCOUNT, RINGFENCE_COMMANDS_TOTAL,
 RINGFENCE_REQUESTS_PER_SECOND, RINGFENCE_REQUESTS_BURST   how much may be under way; see ringfence/environment.py
 RINGFENCE_SECRET_KEY     signs sessions; without it a random one, so that sessions end with the process
@@ -24,7 +27,16 @@ import secrets
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ringfence.environment import database, host_of, idle_minutes, is_loopback, request_limits, server_token
+from ringfence.access.oidc.settings import oidc_settings, password_login
+from ringfence.environment import (
+    database,
+    host_of,
+    idle_minutes,
+    is_loopback,
+    request_limits,
+    server_token,
+    session_hours,
+)
 
 PACKAGE = Path(__file__).resolve().parent  # holds templates/ and static/: in a checkout as links to the top folders
 
@@ -133,6 +145,10 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 REQUEST_LIMITS = request_limits(os.environ)
 SESSION_IDLE_MINUTES = idle_minutes(os.environ.get("RINGFENCE_SESSION_IDLE_MINUTES", ""))
+SESSION_HOURS = session_hours(os.environ.get("RINGFENCE_SESSION_HOURS", ""))
+SESSION_COOKIE_AGE = SESSION_HOURS * 3600
+OIDC = oidc_settings(os.environ)
+PASSWORD_LOGIN = password_login(os.environ.get("RINGFENCE_PASSWORD_LOGIN", "").strip(), OIDC)
 CSRF_COOKIE_NAME = "ringfence_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_FAILURE_VIEW = "ringfence.http.error_pages.csrf_failure"

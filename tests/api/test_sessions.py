@@ -1,15 +1,18 @@
 """Sessions end when nobody uses them, are listed for their owner, and can be ended."""
 
+import json
 import time
 from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
 from django.test import Client, override_settings
 
 from ringfence.access.logins import BACKGROUND
 from ringfence.access.models import Grant, LoginSession
 from ringfence.audit.models import AuditEntry
+from ringfence.environment import session_hours
 
 PASSWORD = "a long enough password"
 HOUR_MS = 3_600_000
@@ -48,6 +51,38 @@ def test_an_idle_session_ends() -> None:
     assert not LoginSession.objects.exists()
     grow_idle(0)
     assert browser.get("/connectors").status_code == 401, "it came back"
+
+
+def test_a_session_ends_however_much_it_is_used() -> None:
+    browser = log_in("ann")
+    with override_settings(SESSION_HOURS=8, SESSION_IDLE_MINUTES=0):
+        for hours, status in ((7.9, 200), (8.1, 401)):
+            LoginSession.objects.update(created_ms=int(time.time() * 1000 - hours * HOUR_MS))
+            assert browser.get("/connectors").status_code == status
+    assert not LoginSession.objects.exists()
+    assert browser.get("/connectors").status_code == 401, "it came back"
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "1.5", "12h", "10001"])
+def test_a_limit_that_cannot_be_meant_is_refused(given: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="RINGFENCE_SESSION_HOURS"):
+        session_hours(given)
+    assert (session_hours(""), session_hours("12")) == (336, 12)
+
+
+def test_one_ends_all_ones_other_sessions_at_once() -> None:
+    ann, other, bob = log_in("ann"), log_in("ann"), log_in("bob")
+    assert "End my others" in ann.get("/console/sessions/").content.decode()
+    assert "two weeks" not in ann.get("/console/sessions/").content.decode()
+    token = {"X-CSRFToken": ann.cookies["ringfence_csrf"].value}
+    assert ann.delete("/api/v1/sessions/others", headers=token).json() == {"ended": 1}
+    assert other.get("/connectors").status_code == 401
+    assert [one.get("/connectors").status_code for one in (ann, bob)] == [200, 200]
+    entry = AuditEntry.objects.get(action="end sessions")
+    assert json.loads(entry.before) == {"account": "ann", "sessions": 1}
+    assert "End my others" not in ann.get("/console/sessions/").content.decode()
+    done = ann.post("/console/sessions/others/end/", {"reason": "left a machine unlocked"})
+    assert "0 other sessions of yours ended" in done.content.decode()
 
 
 def test_what_an_open_page_asks_by_itself_is_no_use() -> None:

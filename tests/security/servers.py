@@ -50,15 +50,16 @@ def migrate(root: Path) -> None:
 
 
 @contextlib.contextmanager
-def serving(root: Path, command: list[str], more: Mapping[str, str] | None = None) -> Iterator[Web]:
-    """`command` holds `PORT` and `ADDRESS` where they belong; the process is gone after the block."""
-    port = free_port()
+def serving(root: Path, command: list[str], more: Mapping[str, str] | None = None, port: int = 0) -> Iterator[Web]:
+    """`command` and `more` hold `PORT` and `ADDRESS` where they belong; the process is gone after the block."""
+    port = port or free_port()
     address = f"127.0.0.1:{port}"
     filled = [word.replace("ADDRESS", address).replace("PORT", str(port)) for word in command]
+    given = {name: value.replace("ADDRESS", address) for name, value in (more or {}).items()}
     log = root / f"web-{port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", *filled], env=clean_environment(root, more), stdout=output, stderr=output, cwd=root
+            [sys.executable, "-m", *filled], env=clean_environment(root, given), stdout=output, stderr=output, cwd=root
         )
     try:
 

@@ -13,11 +13,14 @@ from django.http import HttpRequest
 from ringfence.access import logins, throttle, tokens
 from ringfence.access.address import address_of
 from ringfence.access.local import needs_no_login
-from ringfence.access.models import Grant, Token
+from ringfence.access.models import Grant, OidcIdentity, Token
 from ringfence.access.principal import ALL_RIGHTS, EVERYBODY_HERE, Principal, Right
 
 TOKEN_KEY = "ringfence_token"  # noqa: S105 - names a session's entry
 MASTER_KEY = "ringfence_master"
+ISSUER_KEY = "ringfence_issuer"
+"""In a session that single sign-on began: the identity provider's issuer."""
+BY_SINGLE_SIGN_ON = "session by single sign-on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ def identify(request: HttpRequest) -> Principal | Nobody:
     who = _by_session(request)
     if isinstance(who, Nobody):
         return who
-    if logins.is_idle(request):
+    if logins.has_ended(request):
         return Nobody()
     logins.note_use(request, who)
     return who
@@ -111,6 +114,16 @@ def _by_session(request: HttpRequest) -> Principal | Nobody:
         row = Token.objects.select_related("user").filter(pk=number).first()
         return of_token(row, "session by token") if row is not None and tokens.usable(row) else Nobody()
     user = request.user
-    if isinstance(user, User) and user.is_active:
-        return Principal(user.get_username(), "session", rights_of(user))
-    return Nobody()
+    if not isinstance(user, User) or not user.is_active:
+        return Nobody()
+    if issuer := request.session.get(ISSUER_KEY):
+        return (
+            Principal(user.get_username(), BY_SINGLE_SIGN_ON, rights_of(user)) if _is_linked(user, issuer) else Nobody()
+        )
+    return Principal(user.get_username(), "session", rights_of(user)) if settings.PASSWORD_LOGIN else Nobody()
+
+
+def _is_linked(user: User, issuer: str) -> bool:
+    """Whether that provider still counts, and still says who this account is."""
+    trusted = settings.OIDC is not None and settings.OIDC.issuer == issuer
+    return trusted and OidcIdentity.objects.filter(issuer=issuer, user_id=user.pk).exists()

@@ -1,4 +1,4 @@
-"""Who is logged in: a row for each session, with its last use, so that an idle session ends and each can be ended.
+"""Who is logged in: a row for each session, with its last use, so that a session ends and each can be ended.
 
 Django keeps what a session holds; this table keeps what people need to know to tell one session from another.
 """
@@ -28,11 +28,15 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def is_idle(request: HttpRequest, now_ms: int | None = None) -> bool:
-    """Whether this request's session was unused for longer than RINGFENCE_SESSION_IDLE_MINUTES. Then it is ended."""
+def has_ended(request: HttpRequest, now_ms: int | None = None) -> bool:
+    """Whether this request's session was unused for longer than RINGFENCE_SESSION_IDLE_MINUTES, or began more than
+    RINGFENCE_SESSION_HOURS ago. Then it is ended."""
     row = LoginSession.objects.filter(key_hash=hash_key(request.session.session_key or "")).first()
-    limit_ms = settings.SESSION_IDLE_MINUTES * 60_000
-    if row is None or not limit_ms or (now_ms or _now_ms()) - row.seen_ms <= limit_ms:
+    if row is None:
+        return False
+    now, idle_ms = now_ms or _now_ms(), settings.SESSION_IDLE_MINUTES * 60_000
+    idle = bool(idle_ms) and now - row.seen_ms > idle_ms
+    if not idle and now - row.created_ms <= settings.SESSION_HOURS * 3_600_000:
         return False
     end(row)
     request.session.flush()
@@ -85,6 +89,14 @@ def end(row: LoginSession) -> None:
     """From the next request on nobody is logged in with it; its open pages notice within seconds."""
     Session.objects.filter(session_key=row.key_hash).delete()
     row.delete()
+
+
+def end_others(who: Principal, request: HttpRequest) -> int:
+    """End the sessions of whoever asks, but for the one that the request was sent with; how many."""
+    others = [row for row in visible_to(who, everybody=False) if not is_current(row, request)]
+    for row in others:
+        end(row)
+    return len(others)
 
 
 def is_current(row: LoginSession, request: HttpRequest) -> bool:

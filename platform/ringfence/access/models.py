@@ -1,4 +1,4 @@
-"""What only Django owns about access: grants, tokens, and the count of failed tries."""
+"""What only Django owns about access: grants, identities, tokens, sessions, and the count of failed tries."""
 
 import time
 from typing import ClassVar
@@ -25,16 +25,34 @@ class Grant(models.Model):
     pattern = models.TextField(default=EVERYTHING)
     topics = models.TextField(default=EVERYTHING)
     """Patterns of topics, separated by spaces: where those connectors may write to."""
+    by_groups = models.BooleanField(default=False)
+    """Of the identity provider's groups: each login writes these again. The others are administrators'."""
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["user", "what", "pattern"], name="one_grant")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["user", "what", "pattern", "by_groups"], name="one_grant_each")
+        ]
 
     @property
     def right(self) -> Right:
         return Right(verbs_of(self.what.split()), self.pattern, tuple(self.topics.split()))
 
     def __str__(self) -> str:
-        return describe(self.what, self.pattern, self.topics)
+        return describe(self.what, self.pattern, self.topics) + (" (by groups)" if self.by_groups else "")
+
+
+class OidcIdentity(models.Model):
+    """Who an account is at an identity provider. Issuer and subject never change hands there, as names do."""
+
+    issuer = models.TextField()
+    subject = models.TextField()
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="identities")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="one_identity"),
+            models.UniqueConstraint(fields=["issuer", "user"], name="one_identity_each"),
+        ]
 
 
 class Token(models.Model):

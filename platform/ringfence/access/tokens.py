@@ -1,7 +1,6 @@
 """Tokens: made once, shown once, kept as a digest."""
 
 import hashlib
-import re
 import secrets
 import time
 from collections.abc import Iterable
@@ -10,12 +9,12 @@ from django.contrib.auth.models import User
 
 from ringfence.access import notes
 from ringfence.access.models import Token
+from ringfence.access.topic_patterns import topics_of
 from ringfence.access.verbs import verbs_of
 from ringfence.fencing.name_patterns import EVERYTHING
 
 PREFIX = "rf_"
 _USED_EVERY_MS = 60_000
-_TOPICS = re.compile(r"[a-zA-Z0-9._*?-]+")
 
 
 def digest(text: str) -> str:
@@ -47,18 +46,6 @@ def create(
         expires_ms=now + int(seconds * 1000) if seconds else 0,
     )
     return row, text
-
-
-def topics_of(patterns: Iterable[str]) -> str:
-    """As grants and tokens keep them. Raises ValueError where there is none, or what no topic's name could match."""
-    told = [part for pattern in patterns for part in pattern.split()]
-    wrong = [pattern for pattern in told if not _TOPICS.fullmatch(pattern)]
-    if not told or wrong:
-        raise ValueError(
-            f"{wrong[0] if wrong else 'nothing'!r} matches no topic: names have a-z, A-Z, 0-9, '.', '_' and '-'; "
-            "* stands for any characters, ? for one"
-        )
-    return " ".join(dict.fromkeys(told))
 
 
 def find(text: str) -> Token | None:

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from ringfence.access import tokens
 from ringfence.access.models import Grant, Token
+from ringfence.access.topic_patterns import topics_of
 from ringfence.access.verbs import verbs_of
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
@@ -22,7 +23,7 @@ class AuditCallback(Protocol):
     def __call__(self, action: str, account: str, *, before: object = None, after: object = None) -> None: ...
 
 
-def _by_command_line(action: str, account: str, *, before: object = None, after: object = None) -> None:
+def by_command_line(action: str, account: str, *, before: object = None, after: object = None) -> None:
     """By whom: the machine's account that runs the command."""
     try:
         by = getpass.getuser()
@@ -39,7 +40,7 @@ def create(
     pattern: str = EVERYTHING,
     topics: Iterable[str] = (EVERYTHING,),
     *,
-    tell: AuditCallback = _by_command_line,
+    tell: AuditCallback = by_command_line,
 ) -> User:
     """None for a password: nobody can log in as this account. ValueError or ValidationError say what is wrong."""
     with transaction.atomic():
@@ -51,11 +52,11 @@ def create(
         user.save()
         if what:
             _add_grant(user, what, pattern, topics)
-        tell("create account", name, after=_grants(user))
+        tell("create account", name, after=grants_of(user))
     return user
 
 
-def set_password(name: str, password: str, *, tell: AuditCallback = _by_command_line) -> None:
+def set_password(name: str, password: str, *, tell: AuditCallback = by_command_line) -> None:
     user = find(name)
     _put_password(user, password)
     with transaction.atomic():
@@ -69,26 +70,31 @@ def grant(
     pattern: str = EVERYTHING,
     topics: Iterable[str] = (EVERYTHING,),
     *,
-    tell: AuditCallback = _by_command_line,
+    tell: AuditCallback = by_command_line,
 ) -> None:
     """The same roles and verbs on the same pattern again: the topics are replaced."""
     user = find(name)
     with transaction.atomic():
-        before = _grants(user)
+        before = grants_of(user)
         _add_grant(user, what, pattern, topics)
-        tell("grant", name, before=before, after=_grants(user))
+        tell("grant", name, before=before, after=grants_of(user))
 
 
-def ungrant(name: str, pattern: str, *, tell: AuditCallback = _by_command_line) -> None:
+def ungrant(name: str, pattern: str, *, tell: AuditCallback = by_command_line) -> None:
     user = find(name)
     with transaction.atomic():
-        before = _grants(user)
-        if not Grant.objects.filter(user=user, pattern=pattern).delete()[0]:
+        before = grants_of(user)
+        if not Grant.objects.filter(user=user, pattern=pattern, by_groups=False).delete()[0]:
+            if before:
+                raise ValueError(
+                    f"{name} has no grant on {pattern} that an administrator gave: what comes by groups is changed in "
+                    "RINGFENCE_OIDC_GROUPS_FILE or at the identity provider. See `ringfence users list`"
+                )
             raise ValueError(f"{name} has no grant on {pattern}: see `ringfence users list`")
-        tell("ungrant", name, before=before, after=_grants(user))
+        tell("ungrant", name, before=before, after=grants_of(user))
 
 
-def set_active(name: str, active: bool, *, tell: AuditCallback = _by_command_line) -> None:
+def set_active(name: str, active: bool, *, tell: AuditCallback = by_command_line) -> None:
     """A disabled account's sessions and tokens are worth nothing from the next request on."""
     user = find(name)
     with transaction.atomic():
@@ -105,7 +111,7 @@ def create_token(
     seconds: float,
     topics: Iterable[str] = (EVERYTHING,),
     *,
-    tell: AuditCallback = _by_command_line,
+    tell: AuditCallback = by_command_line,
 ) -> str:
     """The token's text, which is shown this once."""
     with transaction.atomic():
@@ -115,7 +121,7 @@ def create_token(
     return text
 
 
-def revoke_token(number: int, *, tell: AuditCallback = _by_command_line) -> None:
+def revoke_token(number: int, *, tell: AuditCallback = by_command_line) -> None:
     row = Token.objects.select_related("user").filter(pk=number).first()
     if row is None:
         raise ValueError(f"There is no token {number}: see `ringfence tokens list`")
@@ -143,10 +149,13 @@ def _add_grant(user: User, what: Iterable[str], pattern: str, topics: Iterable[s
     wanted = list(what)
     if not verbs_of(wanted):
         raise ValueError("Name at least one role or verb")
-    limit = {"topics": tokens.topics_of(topics)}
-    Grant.objects.update_or_create(user=user, what=" ".join(wanted), pattern=pattern, defaults=limit)
+    limit = {"topics": topics_of(topics)}
+    Grant.objects.update_or_create(user=user, what=" ".join(wanted), pattern=pattern, by_groups=False, defaults=limit)
 
 
-def _grants(user: User) -> list[dict[str, str]]:
+def grants_of(user: User) -> list[dict[str, str]]:
     rows = Grant.objects.filter(user=user).order_by("id")
-    return [{"what": row.what, "pattern": row.pattern, "topics": row.topics} for row in rows]
+    return [
+        {"what": row.what, "pattern": row.pattern, "topics": row.topics} | ({"by": "groups"} if row.by_groups else {})
+        for row in rows
+    ]

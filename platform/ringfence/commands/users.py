@@ -2,6 +2,7 @@
 
 import argparse
 import getpass
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -34,9 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     enable = actions.add_parser("enable", help="let a disabled account in again")
     for action in (grant, ungrant, disable, enable):
         action.add_argument("name")
+    link = actions.add_parser("link", help="let a person of the identity provider log in as an account that is there")
+    link.add_argument("name")
+    link.add_argument("--subject", required=True, help="the provider's `sub`: a refused login's audit entry has it")
+    unlink = actions.add_parser("unlink", help="let nobody of the identity provider log in as this account any more")
+    unlink.add_argument("name")
     _add_grant(grant, required=True)
     ungrant.add_argument("--pattern", default="*", metavar="GLOB", help="the grant's pattern (default: *)")
-    for action in (listing, create, password, grant, ungrant, disable, enable):
+    for action in (link, unlink):
+        action.add_argument(
+            "--issuer",
+            default=os.environ.get("RINGFENCE_OIDC_ISSUER", ""),
+            help="the provider (default: $RINGFENCE_OIDC_ISSUER)",
+        )
+    for action in (listing, create, password, grant, ungrant, disable, enable, link, unlink):
         add_data_argument(action)
 
 
@@ -74,12 +86,25 @@ def run(args: argparse.Namespace) -> int:
             accounts.grant(args.name, args.allow, args.pattern, args.topics)
         elif args.action == "ungrant":
             accounts.ungrant(args.name, args.pattern)
+        elif args.action in ("link", "unlink"):
+            _link(args)
         else:
             accounts.set_active(args.name, args.action == "enable")
     except (ValueError, ValidationError) as error:
         raise LocalError(" ".join(error.messages) if isinstance(error, ValidationError) else str(error)) from error
     print(f"{args.name}: {args.action} done.")
     return 0
+
+
+def _link(args: argparse.Namespace) -> None:
+    from ringfence.audit import sign_on
+
+    if not args.issuer:
+        raise LocalError("Name the provider: --issuer URL, or RINGFENCE_OIDC_ISSUER as the web process has it")
+    if args.action == "link":
+        sign_on.link(args.name, args.issuer, args.subject)
+    else:
+        sign_on.unlink(args.name, args.issuer)
 
 
 def _password(from_stdin: bool) -> str:

@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     os.environ["RINGFENCE_HTTP"] = f"{host}:{port}"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     _open_door(args.no_login, args.login_link, f"{host}:{port}")
+    _check_sign_on()
     server = uvicorn.Server(
         uvicorn.Config(
             "ringfence.asgi:application",
@@ -56,6 +57,24 @@ def run(args: argparse.Namespace) -> int:
     )
     server.run()
     return 0 if server.started else 1
+
+
+def _check_sign_on() -> None:
+    """Raises LocalError where single sign-on cannot work: better now than at somebody's login."""
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+
+    from ringfence.access.oidc.groups import WrongGroups, read_groups
+
+    oidc = settings.OIDC
+    if oidc is None:
+        return
+    try:
+        oidc.client_secret()
+        if oidc.groups_file is not None:
+            read_groups(oidc.groups_file)
+    except (ImproperlyConfigured, WrongGroups) as error:
+        raise LocalError(str(error)) from error
 
 
 def _open_door(no_login: str, login_link: Path | None, address: str) -> None:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from ringfence.access.models import Grant, Token
 from ringfence.access.routes import everywhere, requires
-from ringfence.access.tokens import topics_of
+from ringfence.access.topic_patterns import topics_of
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit import accounts
 from ringfence.audit.accounts import AuditCallback
@@ -189,9 +189,9 @@ def grant(request: HttpRequest, name: str) -> HttpResponse:
 @_both
 def take(request: HttpRequest, number: int) -> HttpResponse:
     """A right less: all that an account may on this pattern."""
-    row = Grant.objects.select_related("user").filter(pk=number).first()
+    row = Grant.objects.select_related("user").filter(pk=number, by_groups=False).first()
     if row is None:
-        raise Http404("This grant is gone")
+        raise Http404("This grant is gone, or comes by groups of the identity provider")
     user, pattern = row.user, row.pattern
     effects = [Impact(_may(user), "is what it may do now"), _admins_left(user)]
     says = [f"Everything that {user.username} may do on {pattern} is taken away, from the next request on."]

@@ -77,12 +77,13 @@ def grants(request: HttpRequest) -> HttpResponse:
         ("Account", "Roles and permissions", "On connectors", "Topics", "Change"),
         [
             (row.user.get_username(), row.what, row.pattern, row.topics,
-             links((f"/console/grants/{row.pk}/take/", "Take away")))
+             "by groups" if row.by_groups else links((f"/console/grants/{row.pk}/take/", "Take away")))
             for row in shown
         ],
     )  # fmt: skip
     says = (
-        "A grant gives roles or permissions on the connectors whose names match a pattern. Django's staff and "
+        "A grant gives roles or permissions on the connectors whose names match a pattern. What comes by groups of the "
+        "identity provider is set again at each login. Django's staff and "
         "superuser flags, groups and permissions have no effect here."
     )
     more: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from django.views.decorators.http import require_http_methods, require_safe
@@ -27,10 +28,22 @@ def sessions(request: HttpRequest) -> HttpResponse:
     rows = logins.visible_to(who, who.may_everywhere(Verb.ADMIN))[:_SHOWN]
     headers = ("Account", "By", "Address", "Browser", "Since", "Last used", "Act")
     table = Table(headers, [_row(request, row) for row in rows])
-    says = "A session ends by itself after two weeks, or when nobody has used it for the time that the server allows."
-    return page(
-        request, "console/table.html", "Sessions", table=table, says=says, empty="Nobody is logged in with a session."
-    )
+    more: dict[str, Any] = {"says": _says(), "empty": "Nobody is logged in with a session."}
+    if any(row.account == who.name and not logins.is_current(row, request) for row in rows):
+        more["new"] = (f"{_LIST}others/end/", "End my others")
+    return page(request, "console/table.html", "Sessions", table=table, **more)
+
+
+def _says() -> str:
+    idle = settings.SESSION_IDLE_MINUTES
+    unused = f" or has not been used for {_span(idle)}" if idle else ""
+    return f"A session ends by itself when it is {_span(settings.SESSION_HOURS * 60)} old{unused}."
+
+
+def _span(minutes: int) -> str:
+    size, word = next(unit for unit in ((1440, "day"), (60, "hour"), (1, "minute")) if minutes % unit[0] == 0)
+    count = minutes // size
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _row(request: HttpRequest, row: LoginSession) -> list[Any]:
@@ -59,4 +72,23 @@ def end(request: HttpRequest, number: int) -> HttpResponse:
     return run(request, ConfirmPage("End a session", "End it", _LIST, says), act)
 
 
-urls = [path("sessions/", sessions), path("sessions/<int:number>/end/", end)]
+@requires(GET=ANYONE, POST=ANYONE.writing())
+@require_http_methods(["GET", "POST"])
+def end_others(request: HttpRequest) -> HttpResponse:
+    """Log oneself out everywhere else."""
+    who = principal_of(request)
+    says = ["Every other session of yours is worth nothing then: other browsers and machines have to log in again."]
+
+    def act(_values: dict[str, Any]) -> ActionResult:
+        count = logins.end_others(who, request)
+        tell(request, before={"account": who.name, "sessions": count}, after=None, action="end sessions")
+        return ActionResult(f"{count} other session{'' if count == 1 else 's'} of yours ended.")
+
+    return run(request, ConfirmPage("End your other sessions", "End them", _LIST, says), act)
+
+
+urls = [
+    path("sessions/", sessions),
+    path("sessions/others/end/", end_others),
+    path("sessions/<int:number>/end/", end),
+]

@@ -1,6 +1,7 @@
 """The login page, for where others can reach the server: an account's name and password, or a token."""
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.conf import settings
@@ -30,6 +31,7 @@ _OLD_LINK = (
     "token that is in the file `token` of its data folder."
 )
 _WRONG = "This is not right. Check the name and the password, or leave the name empty and enter a token."
+_NO_PASSWORDS = "Accounts log in by single sign-on here. Only a token is taken below, without a name."
 
 
 class LoginForm(forms.Form):
@@ -67,6 +69,9 @@ class Login(RedirectURLMixin, _LoginView):
     next_page = "/ui/connectors"
     extra_context = {"section": "login"}
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs, **ways_in(self.get_redirect_url()))
+
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         code = request.GET.get("link", "")
         if not code:
@@ -83,6 +88,9 @@ class Login(RedirectURLMixin, _LoginView):
     def form_valid(self, form: LoginForm) -> HttpResponse:
         name, secret = form.cleaned_data["name"], form.cleaned_data["secret"]
         try:
+            if name and not settings.PASSWORD_LOGIN:
+                form.add_error(None, _NO_PASSWORDS)
+                return self.form_invalid(form)
             user = _with_password(self.request, name, secret) if name else _with_token(self.request, secret)
         except TooMany as many:
             form.add_error(None, f"Too many wrong tries: wait {many.wait} s, then try again.")
@@ -96,6 +104,16 @@ class Login(RedirectURLMixin, _LoginView):
         return super().form_valid(form)
 
 
+def ways_in(next_page: str) -> dict[str, object]:
+    """What the login page offers. `next_page`: where it leads, already checked, or ""."""
+    oidc = settings.OIDC
+    return {
+        "sign_on": oidc.label if oidc else "",
+        "sign_on_at": f"/ui/login/sso?{urlencode({'next': next_page})}" if next_page else "/ui/login/sso",
+        "passwords": settings.PASSWORD_LOGIN,
+    }
+
+
 def _with_password(request: HttpRequest, name: str, password: str) -> str | None:
     """Log an account in; its name. A locked account's password is not even looked at. Raises TooMany."""
     limits = throttle.keys(address_of(request), name)
@@ -106,6 +124,7 @@ def _with_password(request: HttpRequest, name: str, password: str) -> str | None
         throttle.record_failure(limits)
         return None
     throttle.record_success(limits)
+    request.session.flush()  # or what a token's session holds would go on in the account's
     login(request, user)
     return user.get_username()
 

@@ -1,10 +1,8 @@
 """The routes of the pages, below `/ui`; trailing slashes are taken off before they are matched."""
 
-from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from ringfence.access.routes import ANYONE, requires
-from ringfence.web import actions, login, views, vital_signs
+from ringfence.web import actions, login, sign_on, views, vital_signs
 from ringfence.web.connector import config as connector_config
 from ringfence.web.connector import dead_letters as connector_dead_letters
 from ringfence.web.connector import delete as connector_delete
@@ -91,5 +89,8 @@ urlpatterns = [
     path("/events", events),
     path("/vital-signs", vital_signs.vital_signs),
     path("/login", login.Login.as_view()),
-    path("/logout", requires(POST=ANYONE)(LogoutView.as_view(next_page="/ui/login"))),
+    path("/login/sso", sign_on.begin),
+    path("/login/sso/callback", sign_on.callback),
+    path("/login/sso/ended", sign_on.offer_logout_there),
+    path("/logout", sign_on.Logout.as_view()),
 ]

@@ -71,3 +71,23 @@ class SessionOf(V1View):
         tell(request._request, before=before, after=None, action="end session")
         logins.end(row)
         return Response(status=204)
+
+
+class EndedShape(serializers.Serializer[Any]):
+    """How many sessions were ended."""
+
+    ended = serializers.IntegerField()
+
+
+class OtherSessions(V1View):
+    """End all of one's own sessions but the one that the request is sent with; with a token, all of them."""
+
+    access = {"DELETE": ANYONE.writing()}
+    shape = EndedShape
+
+    def delete(self, request: Request) -> Response:
+        self.parse_parameters()
+        count = logins.end_others(self.principal, request._request)
+        before = {"account": self.principal.name, "sessions": count}
+        tell(request._request, before=before, after=None, action="end sessions")
+        return Response({"ended": count})

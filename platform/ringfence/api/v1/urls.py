@@ -72,6 +72,7 @@ urlpatterns = [
     _route("api/v1/events", history.Events),
     _route("api/v1/audit", history.Audit),
     _route("api/v1/sessions", sessions.Sessions),
+    _route("api/v1/sessions/others", sessions.OtherSessions),
     _route("api/v1/sessions/<int:number>", sessions.SessionOf),
     _route("api/v1/share-groups", share_groups.ShareGroups),
     _route("api/v1/share-groups/<name:name>", share_groups.ShareGroup),

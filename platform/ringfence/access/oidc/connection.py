@@ -1,0 +1,88 @@
+"""A short conversation with an OpenID provider: under `egress.allow`, bounded in time and bytes, without redirects."""
+
+import json
+import ssl
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import httpx
+
+from ringfence.connectors import egress
+
+SECONDS: Final = 10.0
+_MOST_BYTES: Final = 1024 * 1024
+
+
+class Unavailable(Exception):
+    """The provider does not answer, or not as one. The message is for people, and ends with the remedy."""
+
+
+class _Answer:
+    """As much of an answer as Authlib's client asks for."""
+
+    def __init__(self, status: int, content: bytes) -> None:
+        self.status_code, self._content = status, content
+
+    def json(self) -> Any:
+        return json.loads(self._content)
+
+    def raise_for_status(self) -> None:
+        if self.status_code >= 400:
+            raise Unavailable(f"HTTP {self.status_code}")
+
+
+class Connection:
+    """A short conversation with the provider; Authlib takes it for a session."""
+
+    def __init__(self, policy: egress.Policy) -> None:
+        self._client = httpx.Client(timeout=SECONDS, verify=_create_context())
+        egress.guard(self._client, policy)
+
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """A JSON object. Raises Unavailable."""
+        answer = self._send("GET", url, dict(headers or {}), b"")
+        if answer.status_code != 200:
+            raise Unavailable(f"{_place(url)} answered HTTP {answer.status_code}")
+        try:
+            found = answer.json()
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise Unavailable(f"{_place(url)} answered with something other than a JSON object")
+        return found
+
+    def post(self, url: str, *, data: Mapping[str, str], headers: Mapping[str, str], auth: Any) -> _Answer:
+        """`auth`: Authlib's way to show the client's secret."""
+        _, sent, body = auth.prepare("POST", url, dict(headers), urlencode(data))
+        return self._send("POST", url, sent, body.encode())
+
+    def _send(self, method: str, url: str, headers: dict[str, str], body: bytes) -> _Answer:
+        deadline, content = time.monotonic() + SECONDS, b""
+        try:
+            with self._client.stream(method, url, headers=headers, content=body or None) as answer:
+                for part in answer.iter_bytes():
+                    content += part
+                    if len(content) > _MOST_BYTES or time.monotonic() > deadline:
+                        raise Unavailable(f"the answer of {_place(url)} is too long or too slow")
+                return _Answer(answer.status_code, content)
+        except egress.Refused as refused:
+            raise Unavailable(str(refused)) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unavailable(f"{_place(url)} cannot be reached ({type(error).__name__})") from None
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@lru_cache(maxsize=1)
+def _create_context() -> ssl.SSLContext:
+    """Who signs the provider's certificate; made once, since reading them all takes a while."""
+    return httpx.create_ssl_context()
+
+
+def _place(url: str) -> str:
+    """A URL without its query, for people."""
+    return url.partition("?")[0]

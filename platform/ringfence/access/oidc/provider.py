@@ -1,0 +1,241 @@
+"""Talking with an OpenID provider: discovery, the code's exchange, and what an ID token must stand up to.
+
+Authlib makes the requests of the code flow and judges claims, joserfc judges signatures; connections are ours. Nothing
+that a provider sends is logged but its error codes.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from authlib.common.errors import AuthlibBaseError
+from authlib.oauth2.client import OAuth2Client
+from authlib.oidc.core import CodeIDToken
+from authlib.oidc.discovery import get_well_known_url
+from django.core.exceptions import ImproperlyConfigured
+from joserfc import jwt
+from joserfc.errors import BadSignatureError, InvalidClaimError, InvalidKeyIdError, JoseError
+from joserfc.jwk import KeySet
+from joserfc.jws import JWSRegistry
+
+from ringfence.access.oidc.connection import Connection, Unavailable
+from ringfence.access.oidc.groups import claim_of
+from ringfence.access.oidc.settings import OidcSettings, may_be_called
+from ringfence.connectors import egress
+
+SIGNED_BY: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+"""Signatures by a key that the provider alone has: never `none`, never one under the client's secret."""
+_KEPT_SECONDS: Final = 3600.0
+_AGAIN_SECONDS: Final = 5.0
+_LEEWAY_SECONDS: Final = 60
+_AT_ONCE: Final = 4
+_WAIT_SECONDS: Final = 1.0
+_slots = threading.BoundedSemaphore(_AT_ONCE)
+
+log = logging.getLogger(__name__)
+
+
+class NotProven(Exception):
+    """What came back proves nothing. The message is for people, and ends with the remedy."""
+
+
+class Provider:
+    """One provider for one web process: what it says of itself and its keys are kept for an hour."""
+
+    def __init__(self, settings: OidcSettings, policy: egress.Policy) -> None:
+        self.settings = settings
+        self._policy = policy
+        self._metadata: dict[str, Any] = {}
+        self._metadata_until = 0.0
+        self._away, self._away_until = "", 0.0
+        self._keys: KeySet | None = None
+        self._keys_until = 0.0
+
+    def authorization_url(self, state: str, nonce: str, verifier: str) -> str:
+        """Where the person logs in. Raises Unavailable."""
+        metadata = self._discover()
+        client = OAuth2Client(
+            None,
+            self.settings.client_id,
+            scope=" ".join(self.settings.scopes),
+            redirect_uri=self.settings.redirect_uri,
+            code_challenge_method="S256",
+        )
+        url, _ = client.create_authorization_url(
+            metadata["authorization_endpoint"], state=state, code_verifier=verifier, nonce=nonce
+        )
+        return str(url)
+
+    def end_session_url(self, back: str) -> str:
+        """Where the person's session at the provider ends, "" where it has no such place. Raises Unavailable.
+
+        By the client's id and not by `id_token_hint`: a token would stand in the address.
+        """
+        endpoint = self._discover().get("end_session_endpoint")
+        if not may_be_called(endpoint):
+            return ""
+        query = urlencode({"client_id": self.settings.client_id, "post_logout_redirect_uri": back})
+        return f"{endpoint}{'&' if '?' in str(endpoint) else '?'}{query}"
+
+    def exchange(self, code: str, nonce: str, verifier: str, *, issuer: str = "") -> dict[str, Any]:
+        """The claims of whoever logged in. `code` and `issuer` (`iss`, RFC 9207): what they came back with, after its
+        `state` was compared. Raises Unavailable, NotProven, and ImproperlyConfigured for an unreadable secret."""
+        metadata = self._discover()
+        named = bool(issuer) or metadata.get("authorization_response_iss_parameter_supported") is True
+        if named and issuer != self.settings.issuer:
+            raise NotProven("This answer is not of the provider that was asked. Log in again")
+        with self._connect() as connection:
+            token = self._fetch_token(connection, metadata, code, verifier)
+            claims = self._judge(connection, metadata, token, nonce)
+            return self._with_userinfo(connection, metadata, token, claims)
+
+    @contextmanager
+    def _connect(self) -> Iterator[Connection]:
+        try:
+            if not _slots.acquire(timeout=_WAIT_SECONDS):
+                raise Unavailable("too many logins are under way, and it is slow")
+            try:
+                connection = Connection(self._policy)
+                try:
+                    yield connection
+                finally:
+                    connection.close()
+            finally:
+                _slots.release()
+        except Unavailable as error:
+            log.warning("Single sign-on with %s: %s", self.settings.host, error)
+            raise Unavailable(
+                f"The identity provider {self.settings.host} does not answer as expected: {error}. Try again; if it "
+                "stays so, an administrator should look at RINGFENCE_OIDC_ISSUER and at the provider"
+            ) from None
+
+    def _discover(self) -> dict[str, Any]:
+        """What the provider says of itself. After a failure nobody asks again for a few seconds. Raises Unavailable."""
+        now = time.monotonic()
+        if now < self._metadata_until:
+            return self._metadata
+        if now < self._away_until:
+            raise Unavailable(self._away)
+        try:
+            with self._connect() as connection:
+                found = connection.get(get_well_known_url(self.settings.issuer, external=True))
+                self._check_metadata(found)
+        except Unavailable as error:
+            self._away, self._away_until = str(error), time.monotonic() + _AGAIN_SECONDS
+            raise
+        self._metadata, self._metadata_until = found, now + _KEPT_SECONDS
+        return found
+
+    def _check_metadata(self, found: Mapping[str, Any]) -> None:
+        if found.get("issuer") != self.settings.issuer:
+            raise Unavailable(
+                f"its configuration is that of the issuer {str(found.get('issuer'))[:200]!r}, which has to be exactly "
+                f"RINGFENCE_OIDC_ISSUER ({self.settings.issuer!r})"
+            )
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+            if not may_be_called(found.get(name)):
+                raise Unavailable(f"its configuration has no https address as {name}")
+
+    def _fetch_token(
+        self, connection: Connection, metadata: Mapping[str, Any], code: str, verifier: str
+    ) -> dict[str, Any]:
+        secret = self.settings.client_secret()
+        methods = metadata.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        posts = "client_secret_basic" not in methods and "client_secret_post" in methods
+        client = OAuth2Client(
+            connection,
+            self.settings.client_id,
+            secret or None,
+            token_endpoint_auth_method="none" if not secret else "client_secret_post" if posts else None,
+            redirect_uri=self.settings.redirect_uri,
+        )
+        try:
+            token = client.fetch_token(
+                metadata["token_endpoint"], grant_type="authorization_code", code=code, code_verifier=verifier
+            )
+        except AuthlibBaseError as error:
+            reason = str(error.error)[:60]
+            log.warning("Single sign-on with %s: the code was refused: %r", self.settings.host, reason)
+            raise NotProven(
+                f"The identity provider refused to complete the login ({reason}). Log in again; if it stays so, an "
+                "administrator should compare RINGFENCE_OIDC_CLIENT_ID, its secret and the redirect URI "
+                f"{self.settings.redirect_uri} with what is registered there"
+            ) from None
+        except ValueError:
+            raise Unavailable("its token endpoint answered with something other than a token") from None
+        return dict(token)
+
+    def _judge(
+        self, connection: Connection, metadata: Mapping[str, Any], token: Mapping[str, Any], nonce: str
+    ) -> dict[str, Any]:
+        """The ID token's claims: signature, issuer, audience, times, nonce, at_hash."""
+        text = token.get("id_token")
+        if not isinstance(text, str):
+            raise NotProven("The provider sent no ID token. An administrator should have `openid` among the scopes")
+        offered = metadata.get("id_token_signing_alg_values_supported")
+        known = [name for name in SIGNED_BY if not isinstance(offered, list) or name in offered]
+        registry = JWSRegistry(algorithms=known, strict_check_header=False)
+        try:
+            try:
+                parsed = jwt.decode(text, self._key_set(connection, metadata), registry=registry)
+            except (InvalidKeyIdError, BadSignatureError):  # the provider may have changed its keys
+                parsed = jwt.decode(text, self._key_set(connection, metadata, again=True), registry=registry)
+            options: dict[str, Any] = {
+                "iss": {"essential": True, "value": self.settings.issuer},
+                "aud": {"essential": True, "value": self.settings.client_id},
+            }
+            params = {
+                "nonce": nonce,
+                "client_id": self.settings.client_id,
+                "access_token": token.get("access_token"),
+            }
+            claims = CodeIDToken(parsed.claims, parsed.header, options, params)
+            claims.validate(leeway=_LEEWAY_SECONDS)
+            subject = claims["sub"]
+            if not isinstance(subject, str) or not 0 < len(subject) <= 255:
+                raise InvalidClaimError("sub")
+        except (JoseError, ValueError, KeyError, TypeError) as error:
+            kind = getattr(error, "claim", "") or getattr(error, "error", "") or type(error).__name__
+            log.warning("Single sign-on with %s: the ID token was refused: %s", self.settings.host, kind)
+            raise NotProven(
+                f"The provider's ID token is not valid ({kind}). Log in again; if it stays so, an administrator "
+                "should compare this machine's clock and RINGFENCE_OIDC_CLIENT_ID with the provider's"
+            ) from None
+        return dict(claims)
+
+    def _key_set(self, connection: Connection, metadata: Mapping[str, Any], *, again: bool = False) -> KeySet:
+        keys = self._keys
+        if again or keys is None or time.monotonic() >= self._keys_until:
+            found: Any = connection.get(metadata["jwks_uri"])
+            self._keys = keys = KeySet.import_key_set(found)
+            self._keys_until = time.monotonic() + _KEPT_SECONDS
+        return keys
+
+    def _with_userinfo(
+        self, connection: Connection, metadata: Mapping[str, Any], token: Mapping[str, Any], claims: dict[str, Any]
+    ) -> dict[str, Any]:
+        """What the ID token leaves out, where a claim that is needed here is missing; the token's own claims win."""
+        wanted = (self.settings.name_claim, self.settings.groups_claim)
+        endpoint, access = metadata.get("userinfo_endpoint"), token.get("access_token")
+        if all(claim_of(claims, name) is not None for name in wanted) or not may_be_called(endpoint):
+            return claims
+        if not isinstance(access, str):
+            return claims
+        found = connection.get(str(endpoint), {"Authorization": f"Bearer {access}"})
+        if found.get("sub") != claims["sub"]:
+            raise NotProven("The provider's userinfo is about somebody else. Log in again")
+        return {**found, **claims}
+
+
+@lru_cache(maxsize=8)
+def provider(settings: OidcSettings, egress_allow: str) -> Provider:
+    """The provider of these settings, one for each process. Raises ImproperlyConfigured."""
+    try:
+        return Provider(settings, egress.Policy(egress_allow))
+    except ValueError as error:
+        raise ImproperlyConfigured(str(error)) from error

@@ -1,0 +1,128 @@
+"""What is configured of single sign-on: `RINGFENCE_OIDC_*`, as a pure function of the environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+from ringfence.environment import is_loopback
+
+CALLBACK: Final = "/ui/login/sso/callback"
+_PREFIX: Final = "RINGFENCE_OIDC_"
+
+
+@dataclass(frozen=True, slots=True)
+class OidcSettings:
+    """One provider. `redirect_uri`: what is registered there. `groups_file`: None where groups give no rights."""
+
+    issuer: str
+    client_id: str
+    redirect_uri: str
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    name_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+    label: str = "single sign-on"
+    groups_file: Path | None = None
+    secret_file: Path | None = field(default=None, repr=False)
+
+    @property
+    def host(self) -> str:
+        """The provider, for people."""
+        return urlsplit(self.issuer).netloc
+
+    def client_secret(self) -> str:
+        """Read at each use, so that a new one needs no restart; "" for a public client. Raises ImproperlyConfigured."""
+        if self.secret_file is None:
+            return ""
+        try:
+            secret = self.secret_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ImproperlyConfigured(
+                f"{_PREFIX}CLIENT_SECRET_FILE={self.secret_file} cannot be read ({type(error).__name__}): give the "
+                "web process's user the right to read it"
+            ) from None
+        if not secret:
+            raise ImproperlyConfigured(
+                f"{_PREFIX}CLIENT_SECRET_FILE={self.secret_file} is empty: put the client's secret in it, or remove "
+                "the setting for a public client"
+            )
+        return secret
+
+
+def may_be_called(url: object) -> bool:
+    """https, or http to this very machine: nothing else is sent a code or a secret."""
+    if not isinstance(url, str):
+        return False
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 443
+    except ValueError:
+        return False
+    if not parts.hostname or parts.username or parts.password or parts.fragment:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(f"{parts.hostname}:{port}"))
+
+
+def oidc_settings(environment: Mapping[str, str]) -> OidcSettings | None:
+    """None where RINGFENCE_OIDC_ISSUER is not set. Raises ImproperlyConfigured with what to do."""
+    given = {
+        name.removeprefix(_PREFIX): value.strip()
+        for name, value in environment.items()
+        if name.startswith(_PREFIX) and value.strip()
+    }
+    issuer = given.pop("ISSUER", "")
+    if not issuer:
+        if given:
+            raise ImproperlyConfigured(
+                f"{_PREFIX}{min(given)} is set, and {_PREFIX}ISSUER is not: name the provider, or remove the setting"
+            )
+        return None
+    if not may_be_called(issuer) or urlsplit(issuer).query:
+        raise ImproperlyConfigured(
+            f"{_PREFIX}ISSUER={issuer}: the provider's issuer is expected, such as "
+            "https://login.example.org/realms/main (http:// only for this machine)"
+        )
+    public = environment.get("RINGFENCE_PUBLIC_URL", "").strip().rstrip("/")
+    if urlsplit(public).scheme not in ("http", "https") or not urlsplit(public).hostname:
+        raise ImproperlyConfigured(
+            f"{_PREFIX}ISSUER needs RINGFENCE_PUBLIC_URL, such as https://ringfence.example.org: the provider sends "
+            f"people back to {CALLBACK} there"
+        )
+    client_id = given.pop("CLIENT_ID", "")
+    if not client_id:
+        raise ImproperlyConfigured(f"{_PREFIX}ISSUER needs {_PREFIX}CLIENT_ID: the client's id at the provider")
+    known = OidcSettings(issuer, client_id, f"{public}{CALLBACK}")
+    scopes = tuple(given.pop("SCOPES", " ".join(known.scopes)).replace(",", " ").split())
+    if "openid" not in scopes:
+        raise ImproperlyConfigured(f"{_PREFIX}SCOPES={' '.join(scopes)}: `openid` must be among them")
+    groups_file, secret_file = given.pop("GROUPS_FILE", ""), given.pop("CLIENT_SECRET_FILE", "")
+    found = OidcSettings(
+        issuer,
+        client_id,
+        known.redirect_uri,
+        scopes,
+        given.pop("NAME_CLAIM", known.name_claim),
+        given.pop("GROUPS_CLAIM", known.groups_claim),
+        given.pop("LABEL", known.label)[:60],
+        Path(groups_file) if groups_file else None,
+        Path(secret_file) if secret_file else None,
+    )
+    if given:
+        hint = " (a secret comes from a file: CLIENT_SECRET_FILE)" if "CLIENT_SECRET" in given else ""
+        raise ImproperlyConfigured(f"{_PREFIX}{min(given)} is no setting{hint}: see docs/access.md")
+    return found
+
+
+def password_login(given: str, oidc: OidcSettings | None) -> bool:
+    """RINGFENCE_PASSWORD_LOGIN: whether accounts log in with passwords. Raises ImproperlyConfigured."""
+    if given not in ("", "0", "1"):
+        raise ImproperlyConfigured(f"RINGFENCE_PASSWORD_LOGIN={given}: 1 or 0 is expected")
+    if given == "0" and oidc is None:
+        raise ImproperlyConfigured(
+            "RINGFENCE_PASSWORD_LOGIN=0 without RINGFENCE_OIDC_ISSUER: nobody could log in with an account. Set up "
+            "single sign-on first"
+        )
+    return given != "0"

@@ -1,0 +1,195 @@
+"""Single sign-on: the way to the identity provider and back, and the end of a session there."""
+
+import logging
+import secrets
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib.auth import login
+from django.contrib.auth.views import LogoutView
+from django.core import signing
+from django.core.exceptions import ImproperlyConfigured
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET
+
+from ringfence.access import throttle
+from ringfence.access.address import address_of
+from ringfence.access.identify import ISSUER_KEY
+from ringfence.access.oidc.connection import Unavailable
+from ringfence.access.oidc.groups import Refused, WrongGroups, read_groups
+from ringfence.access.oidc.provider import NotProven, Provider, provider
+from ringfence.access.oidc.settings import CALLBACK, OidcSettings
+from ringfence.access.routes import ANYONE, PUBLIC, requires
+from ringfence.audit.models import Outcome
+from ringfence.audit.sign_on import VIA, account_for
+from ringfence.audit.trail import record
+from ringfence.connectors.egress import EGRESS_ALLOW
+from ringfence.fencing.errors import Invalid
+from ringfence.web.login import Login, LoginForm, ways_in
+from ringfence.worker_config import WorkerConfig
+
+_COOKIE: Final = "ringfence_sso"
+_SALT: Final = "ringfence.single-sign-on"
+_SECONDS: Final = 900
+"""How long somebody may take to log in at the provider."""
+_BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
+_LONGEST_NEXT: Final = 1500
+
+_LOST = (
+    "This login was not begun in this browser, or more than {minutes} minutes ago, or another one was begun since. Log "
+    "in again, at {start}"
+)
+
+log = logging.getLogger(__name__)
+
+
+def _provider() -> Provider:
+    oidc: OidcSettings | None = settings.OIDC
+    if oidc is None:
+        raise Http404("Single sign-on is not set up here")
+    try:
+        return provider(oidc, WorkerConfig.from_environment().settings[EGRESS_ALLOW])
+    except Invalid as error:
+        raise ImproperlyConfigured(str(error)) from error
+
+
+@requires(GET=PUBLIC)
+@require_GET
+def begin(request: HttpRequest) -> HttpResponse:
+    """To the provider: `?next=` is where it leads in the end. What this browser has to know again is in a cookie."""
+    there = _provider()
+    state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+    try:
+        url = there.authorization_url(state, nonce, verifier)
+    except Unavailable as error:
+        return _refuse(request, str(error), 503)
+    note = {"state": state, "nonce": nonce, "verifier": verifier, "next": _own_page(request, request.GET.get("next"))}
+    response = HttpResponseRedirect(url)
+    response.set_cookie(
+        _COOKIE,
+        signing.dumps(note, salt=_SALT),
+        max_age=_SECONDS,
+        path=CALLBACK,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+    return response
+
+
+@requires(GET=PUBLIC)
+@require_GET
+def callback(request: HttpRequest) -> HttpResponse:
+    """Back from the provider, with a code or with an error."""
+    there = _provider()
+    response = _come_back(request, there)
+    response.delete_cookie(_COOKIE, path=CALLBACK, samesite="Lax")
+    return response
+
+
+def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
+    note = _read_note(request)
+    state = request.GET.get("state", "")
+    if note is None or not secrets.compare_digest(note["state"].encode(), state.encode()):
+        start = there.settings.redirect_uri.removesuffix(CALLBACK) + "/ui/login"
+        return _refuse(request, _LOST.format(minutes=_SECONDS // 60, start=start), 400)
+    if error := request.GET.get("error", ""):
+        return _refuse(request, _explain(error), 403)
+    limits = throttle.keys(address_of(request))
+    if wait := throttle.wait_seconds(limits):
+        return _refuse(request, f"Too many wrong tries: wait {wait} s, then try again.", 429, wait)
+    address, who, message = address_of(request), "", ""
+    try:
+        claims = there.exchange(
+            request.GET.get("code", ""), note["nonce"], note["verifier"], issuer=request.GET.get("iss", "")
+        )
+        message = f"subject {claims['sub']} of {there.settings.issuer}"
+        name = claims.get(there.settings.name_claim)
+        who = name if isinstance(name, str) else ""
+        groups = read_groups(there.settings.groups_file) if there.settings.groups_file else {}
+        user = account_for(claims, there.settings, groups, address)
+    except Unavailable as error:
+        return _refuse(request, str(error), 503)
+    except (ImproperlyConfigured, WrongGroups) as error:
+        log.error("Single sign-on: %s", error)  # noqa: TRY400 - the message says it all
+        return _refuse(request, "Single sign-on is not set up rightly here: an administrator finds why in the log", 503)
+    except (NotProven, Refused) as error:
+        if isinstance(error, NotProven):
+            throttle.record_failure(limits)
+        message = ". ".join(filter(None, (message, str(error))))
+        record("login", user=who, via=VIA, address=address, outcome=Outcome.REFUSED, message=message[:1000])
+        return _refuse(request, str(error), 403)
+    request.session.flush()
+    login(request, user, backend=_BACKEND)
+    request.session[ISSUER_KEY] = there.settings.issuer
+    record("login", user=user.username, via=VIA, address=address, outcome=Outcome.DONE, message=message[:1000])
+    return HttpResponseRedirect(_own_page(request, note["next"]) or Login.next_page)
+
+
+def _read_note(request: HttpRequest) -> dict[str, str] | None:
+    try:
+        found: Any = signing.loads(request.COOKIES.get(_COOKIE, ""), salt=_SALT, max_age=_SECONDS)
+    except signing.BadSignature:
+        return None
+    return {key: str(value) for key, value in found.items()}
+
+
+def _explain(error: str) -> str:
+    """An error of the provider's. Its description is left out: whoever makes the link writes that."""
+    if error == "access_denied":
+        return (
+            "The identity provider did not let you in: you cancelled, or you are not assigned to this application "
+            "there. Log in again, or ask an administrator of the provider to assign you"
+        )
+    code = "".join(each for each in error if each.isascii() and (each.isalnum() or each == "_"))[:40]
+    return (
+        f"The identity provider answered with the error {code or 'unknown'}. Log in again; if it stays so, an "
+        "administrator should compare client id, redirect URI and scopes with what is registered there"
+    )
+
+
+def _own_page(request: HttpRequest, given: str | None) -> str:
+    """A page of this server's, "" for anything else."""
+    allowed = url_has_allowed_host_and_scheme(given, {request.get_host()}, require_https=request.is_secure())
+    return given if given and allowed and given.startswith("/") and len(given) <= _LONGEST_NEXT else ""
+
+
+def _refuse(request: HttpRequest, message: str, status: int, wait: int = 0) -> HttpResponse:
+    """The login page, with what went wrong."""
+    form = LoginForm(data={})
+    form.errors.clear()
+    form.add_error(None, message.rstrip(".") + ".")
+    context = {"section": "login", "form": form, **ways_in(""), "form_at": settings.LOGIN_URL}
+    response = render(request, Login.template_name, context, status=status)
+    if wait:
+        response["Retry-After"] = str(wait)
+    return response
+
+
+class Logout(LogoutView):
+    """Ends the session here. One that single sign-on began has another at the provider, which a page leads to."""
+
+    access = {"POST": ANYONE}
+    http_method_names = ["post", "options"]
+    next_page = "/ui/login"
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        by_provider = ISSUER_KEY in request.session and settings.OIDC is not None
+        response = super().post(request, *args, **kwargs)
+        return HttpResponseRedirect("/ui/login/sso/ended") if by_provider else response
+
+
+@requires(GET=PUBLIC)
+@require_GET
+def offer_logout_there(request: HttpRequest) -> HttpResponse:
+    """Where a logout ends. A page of its own with a link: a form here may lead to no other site."""
+    there = _provider()
+    back = there.settings.redirect_uri.removesuffix(CALLBACK) + "/ui/login"
+    try:
+        url = there.end_session_url(back)
+    except Unavailable:
+        url = ""
+    context = {"section": "login", "provider": there.settings.host, "end_url": url}
+    return render(request, "ringfence/logged_out.html", context)
