@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
     "few",
     [
         ("lists", "--connectors", "20", "--rounds", "1"),
-        ("pages", "--connectors", "20", "--pages", "2", "--seconds", "1", "--rounds", "1"),
+        ("pages", "--connectors", "20", "--pages", "3", "--seconds", "3", "--rounds", "2"),
     ],
     ids=lambda few: few[0],
 )
