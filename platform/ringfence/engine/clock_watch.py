@@ -15,8 +15,8 @@ from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 
 log = logging.getLogger(__name__)
 
-MOST_SECONDS: Final = 3.0
-"""What a step back may be: with waits that last longer by so much, a member keeps its seat."""
+MOST_SECONDS: Final = 15.0
+"""What a step back may be: a start anew would stop the tasks for about as long as the clients stand still."""
 _LOOK_SECONDS: Final = 0.5
 
 
