@@ -16,7 +16,7 @@ from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 log = logging.getLogger(__name__)
 
 MOST_SECONDS: Final = 15.0
-"""What a step back may be: a start anew would stop the tasks for about as long as the clients stand still."""
+"""What a step back may be: starting again would stop the tasks for about as long as the clients stand still."""
 _LOOK_SECONDS: Final = 0.5
 
 
