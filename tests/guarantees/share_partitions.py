@@ -161,7 +161,7 @@ class Lab:
 
     def _answer(self, holder: Holder) -> None:
         """Each record in its own way, all in one request."""
-        kinds = self._rng.choices(list(Acknowledgement), [6, 4, 1], k=len(holder.held))
+        kinds = self._rng.choices(list(_SAID), [6, 4, 1], k=len(holder.held))
         if self._rng.random() < 0.5:
             kinds = [kinds[0]] * len(kinds)
         answers = []

@@ -10,14 +10,17 @@ from ringfence.fencing.share.share_partition.history import StateTable, find_fir
 from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_partitions import Lab
+from tests.guarantees.share_seed import run_the_table
+from tests.guarantees.share_transactions import TransactionLab
 from tests.guarantees.shares import FLOORS
 from tests.support.broker import Broker, new_kafka
 
 _LONG_LOCK_MS = 15_000
+_LONGEST_LOCK_MS = 60_000
 
 
 def test_a_broker_persists_what_the_module_says(broker: Broker, unique: Callable[[str], str]) -> None:
-    """Accepted, released, rejected; with the shortest lock that any broker allows."""
+    """Accepted, released, rejected by our tasks' own client, with the shortest lock that any broker allows."""
     lab = Lab(Connection(broker.bootstrap), unique("share-partition"), 932, _LONG_LOCK_MS, everything=False)
     try:
         while lab.done.count("acquire") < 12:
@@ -25,6 +28,19 @@ def test_a_broker_persists_what_the_module_says(broker: Broker, unique: Callable
     finally:
         lab.close()
     assert {"accept", "release", "reject"} <= set(lab.done)
+
+
+@pytest.mark.slow
+def test_a_broker_treats_aborted_records_and_markers_as_the_module(
+    broker: Broker, unique: Callable[[str], str]
+) -> None:
+    """Each fetch acquires what the module says, and each answer persists it, to the offset."""
+    lab = TransactionLab(Connection(broker.bootstrap), unique("share-transactions"), 1, _LONGEST_LOCK_MS)
+    try:
+        while lab.done.count("aborted") < 3 or not {"gap", "accept", "release"} <= set(lab.done):
+            lab.step()
+    finally:
+        lab.close()
 
 
 @pytest.fixture
@@ -36,6 +52,38 @@ def kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
         yield made
     finally:
         made.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_table_of_the_kip_on_a_broker(kafka: EmbeddedKafka, unique: Callable[[str], str]) -> None:
+    run_the_table(Connection(kafka.bootstrap), unique("share-table"), 10_000)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_aborted_records_over_expired_locks_and_a_killed_broker(
+    kafka: EmbeddedKafka, unique: Callable[[str], str], seed: int
+) -> None:
+    """Nothing is persisted of aborted records: after the broker is back they are read and archived again."""
+    lab = TransactionLab(Connection(kafka.bootstrap), unique("share-partition"), seed, 20_000, expires=True, updates=10)
+    try:
+        while lab.done.count("fetch") < 25 or "expire" not in lab.done:
+            lab.step()
+        kept = list(lab.history)
+        kafka.kill()
+        lab.close()
+        kafka.start()
+        lab.read()
+        assert lab.history[: len(kept)] == kept
+        lab.recover()
+        while lab.done.count("fetch") < 35:
+            lab.step()
+    finally:
+        lab.close()
+    assert {"aborted", "gap", "accept", "release", "renew", "leave", "expire"} <= set(lab.done)
+    assert any(isinstance(one.record, ShareSnapshot) for one in lab.history[len(kept) :])
 
 
 @pytest.mark.slow

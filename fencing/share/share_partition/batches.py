@@ -29,6 +29,7 @@ class Batch:
     """Offsets from `first` to `last`, both included.
 
     member, locked_until: of acquired records only; the time is that of the clock that the caller goes by, in seconds.
+    aborted: archived as records of an aborted transaction, which is persisted nowhere.
     """
 
     first: int
@@ -37,6 +38,7 @@ class Batch:
     delivery_count: int = 0
     member: str = ""
     locked_until: float = 0.0
+    aborted: bool = False
 
     @property
     def size(self) -> int:

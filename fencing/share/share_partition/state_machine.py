@@ -4,6 +4,10 @@ A record is Available until somebody acquires it, which counts a delivery and lo
 released, rejected, or its lock expires. Released or expired as often as the limit allows, it is archived. The
 share-partition start offset (SPSO) goes past what is acknowledged or archived; the end offset (SPEO) is the first one
 that was never acquired.
+
+Offsets without a record (transaction markers, compacted records) are acquired like the others, and the member answers
+GAP for them. Records of an aborted transaction are archived as they are acquired where the group reads read_committed:
+no member hears of them, and nothing is persisted of it (Kafka 4.3).
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,8 +18,9 @@ from ringfence.fencing.share.share_partition.batches import Batch, Batches, Reco
 
 
 class Acknowledgement(IntEnum):
-    """What a member says of a record it has acquired, under Kafka's numbers."""
+    """What a member says of an offset it has acquired, under Kafka's numbers. GAP: there is no record."""
 
+    GAP = 0
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
@@ -39,7 +44,8 @@ class Change:
     """What an operation did, and what is persisted of it.
 
     written: the ranges that changed, none of them acquired. start_offset: the SPSO *before* it went on, as the leader
-    persists first. delivery_complete_count: acknowledged and archived records at or above that (KIP-1226).
+    persists first. delivery_complete_count: acknowledged and archived records at or above that (KIP-1226), those of
+    aborted transactions, too.
     """
 
     partition: "SharePartition"
@@ -74,10 +80,23 @@ class SharePartition:
 
     # What members do.
 
-    def acquire(self, first: int, last: int, member: str, now: float = 0.0) -> "SharePartition":
+    def find_available(self, limit: int, log_end: int) -> list[tuple[int, int]]:
+        """The ranges that a fetch of exactly `limit` offsets acquires: the earliest ones, before `log_end`."""
+        found: list[tuple[int, int]] = []
+        for one in fill(self.batches, self.start, log_end - 1):
+            if limit > 0 and one.state is RecordState.AVAILABLE:
+                last = min(one.last, one.first + limit - 1)
+                limit -= last - one.first + 1
+                found.append((one.first, last))
+        return found
+
+    def acquire(
+        self, first: int, last: int, member: str, now: float = 0.0, aborted: Iterable[tuple[int, int]] = ()
+    ) -> "SharePartition":
         """Lock available records, or the next ones. Nothing is persisted of it.
 
-        Offsets between the end and `first` hold no record. Raises `InvalidTransition`.
+        Offsets between the end and `first` hold no record. aborted: first and last offsets of records that no reader
+        shall see, which are archived; the start stays until the next change. Raises `InvalidTransition`.
         """
         found = find(self.batches, first, last)
         if first < self.start or first > last:
@@ -96,10 +115,16 @@ class SharePartition:
             for one in found
         ]
         whole = Batch(first, last, RecordState.ACQUIRED, 1, member, until)
+        acquired = overlay((whole,), known)
+        hidden = [
+            Batch(part.first, part.last, RecordState.ARCHIVED, part.delivery_count, aborted=True)
+            for low, high in aborted
+            for part in find(acquired, low, high)
+        ]
         return replace(
             self,
             end=max(self.end, last + 1),
-            batches=overlay(self.batches, overlay((whole,), known)),
+            batches=overlay(self.batches, overlay(acquired, hidden)),
         )
 
     def acknowledge(self, member: str, answers: Sequence[Answer]) -> Change:
@@ -139,7 +164,7 @@ class SharePartition:
         return replace(self, start=start, end=max(self.end, start), batches=prune(self.batches, start))._advance()
 
     def fold(self) -> Batches:
-        """All of it as it may be persisted: a delivery that is not over is not counted."""
+        """All of it as it may be persisted: neither a delivery that is not over, nor records that were aborted."""
         return overlay((), (_fold(one) for one in self.batches))
 
     def missing(self, first: int, last: int) -> Batches:
@@ -175,10 +200,13 @@ _AFTER = {
     Acknowledgement.ACCEPT: RecordState.ACKNOWLEDGED,
     Acknowledgement.RELEASE: RecordState.AVAILABLE,
     Acknowledgement.REJECT: RecordState.ARCHIVED,
+    Acknowledgement.GAP: RecordState.ARCHIVED,
 }
 
 
 def _fold(batch: Batch) -> Batch:
+    if batch.aborted:  # a leader that recovers reads them again, and archives them again
+        return Batch(batch.first, batch.last)
     if batch.state is not RecordState.ACQUIRED:
         return batch
     return Batch(batch.first, batch.last, RecordState.AVAILABLE, batch.delivery_count - 1)
