@@ -58,7 +58,7 @@ def test_without_the_check_the_same_troubles_find_records_twice(
         folder.mkdir()
         queue = Queue(Connection(brokers[0].bootstrap), unique("share"), folder)
         try:
-            missing, twice = chaos(queue, "nocheck", seed, CONTROL, 2, Troubles(queue, brokers, seed).run)
+            missing, twice = chaos(queue, "nocheck", seed, CONTROL, 2, Troubles(queue, brokers, seed, whole=True).run)
         finally:
             queue.close()
         assert not missing, "the check has nothing to do with that"

@@ -27,7 +27,10 @@ from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.reporter import Reporter
+from tests.guarantees.shares import BEGUN
 from tests.guarantees.stage import Plain
+
+log = logging.getLogger(__name__)
 
 
 class Stalling(TransactionalProducer):
@@ -49,11 +52,15 @@ class Slow(ShareGroupSourceTask):
     def start(self, config: Mapping[str, str]) -> None:
         deleted_topics.AFTER_S = float(config.get("forget.ms", "600000")) / 1000
         super().start(config)
+        self._begun = False
         self._slow_s = float(config.get("slow.ms", "0")) / 1000
         self._kills = config.get("kill.value", "").encode()
 
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
         batch = super().poll()
+        if batch and not self._begun:
+            self._begun = True
+            log.info(BEGUN)
         if batch is not None and self._kills:
             values = batch.values if isinstance(batch, RecordBatch) else [record.value for record in batch]
             if any(isinstance(value, bytes) and value.endswith(self._kills) for value in values):

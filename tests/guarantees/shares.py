@@ -34,6 +34,10 @@ FLOORS = {
 """Of a broker whose locks expire soon enough for a test."""
 
 
+BEGUN = "The first records are here"
+"""What an attempt logs of them."""
+
+
 class Queue(ConfigTopic):
     """One connector and its input."""
 
@@ -57,6 +61,7 @@ class Queue(ConfigTopic):
         create_topics(connection, [TopicSpec(self.target, partitions, replicas)], Deadline.after(30))
         create_topics(self.input, [TopicSpec(self.source, partitions, replicas)], Deadline.after(30))
         self.attempts: Counter[int] = Counter()
+        self._logs: dict[int, Path] = {}
         self.processes: list[subprocess.Popen[str]] = []
         self.config: dict[str, str] = {}
         self.fed = 0
@@ -97,11 +102,17 @@ class Queue(ConfigTopic):
     def start(self, task: int, mode: str = "exact", stalled: float = 0.0) -> "subprocess.Popen[str]":
         """An attempt in a process of its own; its log is `<task>-<attempt>.log`."""
         spec = self.spec(task)
-        log = (self.folder / f"{task}-{self.attempts[task]}.log").open("w")
+        path = self.folder / f"{task}-{self.attempts[task]}.log"
+        log = path.open("w")
         command = [sys.executable, "-m", "tests.guarantees.share_worker", mode, spec.dumps(), str(stalled)]
         made = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True)
         self.processes.append(made)
+        self._logs[made.pid] = path
         return made
+
+    def has_begun(self, process: "subprocess.Popen[str]") -> bool:
+        """Whether this attempt has had a record."""
+        return BEGUN in self._logs[process.pid].read_text()
 
     def feed(
         self, numbers: range, *, pause_s: float = 0.0, aborted: int = 0, enough: threading.Event | None = None

@@ -16,7 +16,7 @@ from tests.guarantees.shares import FLOORS, Queue
 from tests.support.broker import Broker, new_kafka
 from tests.support.waiting import eventually
 
-SHORT = 12.0
+SHORT = 20.0
 
 
 @pytest.fixture(scope="module")
