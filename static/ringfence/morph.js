@@ -1,8 +1,10 @@
 // Brings a part of the page to what the server says and touches only what differs: focus, open details, ticked boxes,
-// selected text and scroll positions stay, and whatever is in a node that is marked `data-kept`. Nodes are told apart by their ids; nodes without one by their place.
+// selected text and scroll positions stay, and whatever is in a node that is marked `data-kept`. Nodes are told apart by their ids; nodes without one by their place,
+// where white space is none: a part inside of its page is indented, and by itself it is not.
 (() => {
   "use strict";
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
+  const blank = (one) => one?.nodeType === Node.TEXT_NODE && !one.data.trim();
   // What the reader has opened, and what a script has shut, is not the server's to say.
   const theirs = (node, name) => (name === "open" && node.matches("details, dialog")) || (name === "checked" && node.matches("input"));
 
@@ -19,6 +21,8 @@
     const known = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
     let at = old.firstChild;
     for (const next of [...now.childNodes]) {
+      if (blank(next) && !blank(at)) { old.insertBefore(next, at); continue; }
+      while (blank(at) && !blank(next)) { const gone = at; at = at.nextSibling; gone.remove(); }
       const found = next.id ? known.get(next.id) : null;
       if (found && alike(found, next)) {
         if (found === at) at = at.nextSibling; else old.insertBefore(found, at);
@@ -48,6 +52,11 @@
     children(old, now);
   };
 
+  // Its equal in what was made anew: the link of a row, not the box before it.
+  const twin = (again, focused) => {
+    if (again.matches("a, button, input, summary, [tabindex]")) return again;
+    return [...again.querySelectorAll(focused.localName)].find((one) => one.isEqualNode(focused)) || again.querySelector("a, button, input");
+  };
   // A row that moves takes the focus with it; where it is gone, the heading gets it.
   const keepingFocus = (part, work) => {
     const focused = document.activeElement;
@@ -57,8 +66,7 @@
     if (!inside || document.activeElement === focused) return;
     if (part.contains(focused)) { focused.focus({ preventScroll: true }); return; }
     const again = id && document.getElementById(id);
-    const to = again && part.contains(again) ? (again.matches("a, button, input, summary, [tabindex]") ? again : again.querySelector("a, button, input")) : null;
-    (to || heading()).focus({ preventScroll: true });
+    (again && part.contains(again) && twin(again, focused) || heading()).focus({ preventScroll: true });
   };
   const heading = () => {
     const found = document.querySelector("main h1") || document.getElementById("main");

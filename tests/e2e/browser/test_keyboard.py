@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.browser import axe
 from tests.e2e.browser.scene import Scene
@@ -43,16 +43,31 @@ def test_a_dialog_takes_the_focus_and_gives_it_back(visitor: Visitor, scene: Sce
 
 
 def test_rows_are_walked_and_opened_by_keys(visitor: Visitor, scene: Scene) -> None:
+    visitor.page.route("**/ui/events*", lambda _: None)  # nothing refreshes the list but the test
     page = visitor.go("/ui/connectors?sort=name&q=" + scene.names["running"].removeprefix("running"))
     names = page.locator("[data-row] th a")
     first = names.first.inner_text()
     page.keyboard.press("j")
+    expect(names.first).to_be_focused()
+    fetch_the_list_anew(page)
     expect(names.first).to_be_focused()
     page.keyboard.press("j")
     page.keyboard.press("k")
     expect(names.first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(first)
+
+
+def fetch_the_list_anew(page: Page) -> None:
+    """As a change of any connector does, at any moment. The row must be the same one afterwards, not one like it."""
+    page.evaluate("document.querySelector('[data-row]').sameRow = true")
+    page.evaluate(
+        "new Promise((done) => {"
+        "  document.body.addEventListener('htmx:afterSettle', () => done(true), { once: true });"
+        "  document.body.dispatchEvent(new CustomEvent('ringfence-refresh'));"
+        "})"
+    )
+    assert page.evaluate("document.querySelector('[data-row]').sameRow === true")
 
 
 def test_a_question_mark_lists_the_keys_and_they_can_be_switched_off(visitor: Visitor, scene: Scene) -> None:
