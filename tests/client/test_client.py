@@ -18,6 +18,7 @@ from ringfence.commands.completion import SCRIPTS, following
 from ringfence.dispatch import Refused
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.topics.status import State
+from ringfence.projection.models import Connector, Worker
 from tests.support.leader import FakeLeader
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
@@ -78,6 +79,10 @@ def test_every_account_of_a_connector_says_the_same(two: FakeLeader, capsys: Cap
     metrics = pages.get("/metrics").content.decode()
     assert 'ringfence_connector_health{connector="b c",health="unhealthy"} 1' in metrics
     assert 'ringfence_connector_records_total{connector="b c"} 1500' in metrics
+    Worker.objects.create(worker="w9", incarnation="i", mode="disabled", slots=1, version="1", since_ms=0)
+    Connector.objects.filter(name="b c").update(aborted_records_total=4)
+    assert cli.main(["connectors", "status", "b c"]) == 0
+    assert "1,500 committed (reported), 1 as dead letters, 2 skipped, 4 aborted (reported)" in capsys.readouterr().out
 
 
 def test_get_tasks_and_plugins(two: FakeLeader, capsys: Captured) -> None:

@@ -8,6 +8,7 @@ from ringfence.projection import bad_records
 from ringfence.projection.health import refresh
 from ringfence.projection.minutes import EVERYTHING, minute_of
 from ringfence.projection.models import Connector, Minute, RecordTotals, Task
+from ringfence.projection.record_totals import find_reported
 from tests.mirror.test_projection import project, running
 from tests.support.topics import Topic, connector_status
 
@@ -56,6 +57,50 @@ def test_topics_read_in_any_order_count_each_record_once() -> None:
     assert total() == (100, 2, 3)
     assert sum(Minute.objects.filter(connector="c").values_list("records", flat=True)) == 100
     assert sum(Minute.objects.filter(connector=EVERYTHING).values_list("records", flat=True)) == 100
+
+
+def aborted() -> int:
+    return Connector.objects.get().aborted_records_total
+
+
+def test_what_a_killed_task_had_open_counts_as_aborted_once_the_next_has_committed() -> None:
+    running(1)
+    events, offsets = Topic(), Topic()
+    events.event(**report(1, [50, 2, 1], records=90, open_records=34, aborted_records=5, producer_id=7))
+    project("events", events)
+    offsets.offset("c", {"file": "x"}, {"at": 60}, counts(1, 60, 2, 1))  # committed after its last report
+    project("offsets", offsets)
+    assert aborted() == 5, "it still runs: what is open may be committed"
+    events.event(**report(2, [0, 0, 0], records=3, open_records=3, producer_id=7))
+    project("events", events)
+    assert aborted() == 5, "what the first one has committed may still come"
+    offsets.offset("c", {"file": "x"}, {"at": 63}, counts(2, 3))
+    project("offsets", offsets)
+    assert aborted() == 5 + (90 - 60 - 1 - 5)
+    events.event(**report(2, [3, 0, 0], records=3, producer_id=7))
+    project("events", events)
+    assert aborted() == 29, "and once"
+    offsets.offset("c", {"file": "y"}, {"at": 70}, counts(1, 70, 2, 1))
+    project("offsets", offsets)
+    assert (aborted(), total()) == (19, (73, 2, 1)), "a commit that was read late was none of them"
+
+
+def test_nothing_counts_as_aborted_of_tasks_without_transactions_or_counts_in_them() -> None:
+    running(1)
+    events, offsets = Topic(), Topic()
+    events.event(**report(1, [50, 0, 0], records=90, producer_id=-1))  # at least once: no producer id, no transaction
+    events.event(**report(2, [10, 0, 0], records=20, producer_id=7))  # of a group: its commits are in no source offset
+    events.event(**report(3, [5, 0, 0], records=5, producer_id=7))
+    project("events", events)
+    assert aborted() == 0
+    assert find_reported(["c"]) == {"c"}
+    offsets.offset("c", {"file": "x"}, {"at": 9}, counts(2, 10))
+    offsets.offset("c", {"file": "x"}, {"at": 9}, counts(3, 5))
+    project("offsets", offsets)
+    assert (aborted(), find_reported(["c"])) == (10, set())
+    offsets.offset("c", {"file": "x"}, None)
+    project("offsets", offsets)
+    assert find_reported(["c"]) == set(), "a reset of its offsets does not make the count a report"
 
 
 def test_a_stop_keeps_the_totals_and_another_generation_goes_on() -> None:

@@ -1,5 +1,7 @@
 """The Overview: the last hour of each task as strips with ticks, in words, and as a table."""
 
+import csv
+import io
 import json
 import re
 import time
@@ -11,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ringfence.fencing.topics.status import State
 from ringfence.projection.minutes import Cell
-from ringfence.projection.models import Connector, Minute, SourceOffset, Task, Worker
+from ringfence.projection.models import Connector, Minute, RecordTotals, SourceOffset, Task, Worker
 from ringfence.web.connector.task_heatmap import WIDTH, strip
 from ringfence.web.state_badges import Severity
 from tests.support.leader import FakeLeader
@@ -103,4 +105,15 @@ def test_a_count_that_only_reports_tell_is_called_so(
     Worker.objects.create(worker="w1", incarnation="i", mode=mode, slots=1, version="1", since_ms=0)
     assert "(reported)" not in text(client.get(PAGE))  # there is nothing yet that could be
     Connector.objects.filter(name="flights").update(records_total=3)
-    assert ("(reported)" in text(client.get(PAGE))) is reported
+    RecordTotals.objects.create(connector="flights", task=0, records=3)
+    for page in (PAGE, f"{PAGE}/tasks", "/ui/connectors"):
+        assert ("(reported)" in text(client.get(page))) is reported, page
+    [row] = csv.DictReader(io.StringIO(client.get("/ui/connectors.csv").content.decode()))
+    assert (row["records"], row["records_reported"]) == ("3", str(reported).lower())
+    for path in ("", "/tasks"):
+        told = client.get(f"/api/v1/connectors/flights{path}").json()
+        first = told["results"][0] if path else told
+        assert (first["records_total"], first["records_reported"]) == (3, reported)
+    assert "aborted" not in text(client.get(PAGE)).partition('id="records-in-all"')[2][:400]
+    Connector.objects.filter(name="flights").update(aborted_records_total=2)
+    assert "2 aborted" in text(client.get(PAGE)).partition('id="records-in-all"')[2][:400]

@@ -12,7 +12,11 @@ from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import Rest, segment
 
 _MOST = 10_000
-_BAD = {"dead_letters_total": "as dead letters", "skipped_total": "skipped", "aborted_records_total": "aborted"}
+_BAD = {
+    "dead_letters_total": "as dead letters",
+    "skipped_total": "skipped",
+    "aborted_records_total": "aborted (reported)",
+}
 
 
 def of_all(rest: Rest) -> dict[str, Any]:
@@ -76,6 +80,6 @@ def _record(failed: dict[str, Any]) -> str:
 
 
 def _records(own: dict[str, Any]) -> str:
-    words = [f"{own['records_total']:,} committed"]
+    words = [f"{own['records_total']:,} committed" + (" (reported)" if own.get("records_reported") else "")]
     words += [f"{own[name]:,} {word}" for name, word in _BAD.items() if own[name]]
     return ", ".join(words)

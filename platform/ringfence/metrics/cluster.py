@@ -166,7 +166,7 @@ _RECORDS: Final = (
     (
         "aborted_records_total",
         _C,
-        "Records of transactions that a running task aborted; they are read again, unless the connector aborted them.",
+        "Records of aborted transactions, at least: what a killed task sent after its last report is missing.",
         "it grows steadily",
         "aborted_records_total",
     ),

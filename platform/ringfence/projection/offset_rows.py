@@ -40,7 +40,8 @@ def write(records: Sequence[Record]) -> set[str]:
         if key is None:
             continue
         if (told := decode(record.headers)) is not None:
-            all_told.append(Told(key[0], *told.key, told.counts._asdict(), record.timestamp_ms, record.timestamp_ms))
+            at_ms = record.timestamp_ms
+            all_told.append(Told(key[0], *told.key, told.counts._asdict(), at_ms, at_ms, in_offsets=True))
         try:
             value = json.loads(record.value or b"null")
         except ValueError:

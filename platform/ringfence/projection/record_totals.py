@@ -4,6 +4,10 @@ They come from two topics that are read side by side: the headers of source offs
 which are there exactly when the records are, and progress reports, which alone tell of tasks without such offsets and
 of aborted records. Both are cumulative within an attempt, so the larger word counts, and each attempt is remembered for
 a while: a word that comes late adds nothing twice.
+
+A killed task reports no abort: the next attempt's producer, or the leader, ends its transaction. Of an attempt that a
+later one has replaced, whatever it had sent by its last report and Kafka does not have as committed is counted as
+aborted. What it sent after that report is missing, so aborted records are at least as many as said here.
 """
 
 import json
@@ -11,14 +15,18 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Max, Sum
+from django.db.models import Exists, Max, OuterRef, Sum
 
+from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection.minutes import Minutes, minute_of
-from ringfence.projection.models import Connector, RecordTotals, Task, pack
+from ringfence.projection.models import Connector, RecordTotals, SourceOffset, Task, Worker, pack
 
 COUNTS = ("records", "skipped", "dead_letters", "aborted_records")
 _REMEMBERED = 8
+_SENT, _LOST, _IN_OFFSETS = "sent", "lost", "in_offsets"
+"""Of a remembered attempt: what it had sent; what of it counts as aborted though no report says so; 1 where source
+offsets told of it."""
 _FIELDS = (*COUNTS, "last_commit_ms", "attempts")
 _SUMS = {
     "records_total": "records",
@@ -30,7 +38,11 @@ _SUMS = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an attempt says that it has done so far, and when. commit_ms: its newest commit; 0 for none."""
+    """What an attempt says that it has done so far, and when.
+
+    commit_ms: its newest commit; 0 for none. sent: in transactions, committed or not. in_offsets: a source offset says
+    it, which is there if and only if the records are.
+    """
 
     connector: str
     task: int
@@ -39,6 +51,8 @@ class Told:
     counts: Mapping[str, int]
     time_ms: int
     commit_ms: int
+    sent: int = 0
+    in_offsets: bool = False
 
 
 def read_report(report: Report) -> Told | None:
@@ -52,7 +66,9 @@ def read_report(report: Report) -> Told | None:
     named = zip(COUNTS, [*committed[:3], *([None] * (3 - len(committed))), report.get("aborted_records")], strict=True)
     counts = {each: count for each, value in named if (count := _count(value)) is not None}
     time_ms, commit_ms = (_count(report.get(each)) or 0 for each in ("time_ms", "last_commit_ms"))
-    return Told(name, task, generation, attempt, counts, time_ms, commit_ms)
+    transactional = _count(report.get("producer_id")) is not None
+    sent = (_count(report.get("records")) or 0) if transactional else 0
+    return Told(name, task, generation, attempt, counts, time_ms, commit_ms, sent)
 
 
 def _count(value: object) -> int | None:
@@ -102,16 +118,39 @@ def _gain(row: RecordTotals, told: Told) -> dict[str, int] | None:
         return None  # of long ago: whatever it says was counted
     known = attempts.get(key, {})
     gained = {name: max(0, count - known.get(name, 0)) for name, count in told.counts.items()}
-    later = told.commit_ms > row.last_commit_ms
-    if not any(gained.values()) and not later:
+    later = told.commit_ms > row.last_commit_ms or told.sent > known.get(_SENT, 0)
+    first = told.in_offsets and _IN_OFFSETS not in known
+    if not (any(gained.values()) or later or first):
         return None
     for name, count in gained.items():
         setattr(row, name, getattr(row, name) + count)
     row.last_commit_ms = max(row.last_commit_ms, told.commit_ms)
     attempts[key] = {**known, **{name: max(count, known.get(name, 0)) for name, count in told.counts.items()}}
+    if told.sent > known.get(_SENT, 0):
+        attempts[key][_SENT] = told.sent
+    if told.in_offsets:
+        attempts[key][_IN_OFFSETS] = 1
+    row.aborted_records += _count_lost(attempts)
     kept = sorted(attempts, key=_order)[-_REMEMBERED:]
     row.attempts = pack({each: attempts[each] for each in kept})
     return gained
+
+
+def _count_lost(attempts: dict[str, dict[str, int]]) -> int:
+    """Bring what killed attempts lost up to date; returns the difference, below 0 where a commit was read late.
+
+    An attempt is over once a later one has committed: it was fenced before.
+    """
+    last = max((_order(key) for key, each in attempts.items() if _IN_OFFSETS in each), default=(-1, -1))
+    difference = 0
+    for key, each in attempts.items():
+        if _order(key) >= last or _SENT not in each:
+            continue
+        known = sum(each.get(name, 0) for name in ("records", "dead_letters", "aborted_records"))
+        lost = max(0, each[_SENT] - known)
+        difference += lost - each.get(_LOST, 0)
+        each[_LOST] = lost
+    return difference
 
 
 def _order(key: str) -> tuple[int, int]:
@@ -128,6 +167,19 @@ def _sum_up(names: Collection[str]) -> None:
     for row in found:
         counts = {name: row[name] for name in _SUMS}
         Connector.objects.filter(name=row["connector"]).update(**counts, last_commit_ms=row["last"])
+
+
+def find_reported(connectors: Collection[str]) -> set[str]:
+    """Those of which only their tasks' reports tell how many records they have committed: no source offset does.
+
+    What such a task committed after its last report and before a kill is missing. Two queries.
+    """
+    found = Connector.objects.filter(name__in=connectors, records_total__gt=0)
+    if Worker.objects.exclude(mode=Mode.ENABLED).exists():
+        return set(found.values_list("name", flat=True))
+    offsets = SourceOffset.objects.filter(connector=OuterRef("name"))
+    told = RecordTotals.objects.filter(connector=OuterRef("name"), attempts__contains=f'"{_IN_OFFSETS}"')
+    return set(found.filter(~Exists(offsets), ~Exists(told)).values_list("name", flat=True))
 
 
 def of_tasks(connectors: Collection[str]) -> dict[tuple[str, int], RecordTotals]:

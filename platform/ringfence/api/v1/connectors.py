@@ -19,6 +19,7 @@ from ringfence.http.masking import Masker
 from ringfence.projection.health_reasons import reason
 from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector, GenerationRow
+from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import MAY_WAIT, find_waiting
 
 
@@ -43,6 +44,7 @@ class ConnectorShape(serializers.Serializer[Any]):
     since_ms = serializers.IntegerField()
     reason = serializers.CharField(source="now_reason")
     records_total = serializers.IntegerField()
+    records_reported = serializers.BooleanField()
     skipped_total = serializers.IntegerField()
     dead_letters_total = serializers.IntegerField()
     aborted_records_total = serializers.IntegerField()
@@ -53,7 +55,9 @@ def as_known(rows: Iterable[Connector]) -> list[Connector]:
     """With the health that may be claimed now, and why it is so."""
     found, known = list(rows), known_health()
     waiting = find_waiting([row.name for row in found if row.health in MAY_WAIT])
+    reported = find_reported([row.name for row in found])
     for row in found:
+        row.records_reported = row.name in reported  # type: ignore[attr-defined]
         row.now_health = known.health_of(row)  # type: ignore[attr-defined]
         row.now_reason = reason(row, known, waiting.get(row.name, ""))  # type: ignore[attr-defined]
     return found

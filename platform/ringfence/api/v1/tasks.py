@@ -64,6 +64,7 @@ class TaskShape(serializers.Serializer[Any]):
     open_since_ms = serializers.IntegerField()
     last_commit_ms = serializers.IntegerField()
     records_total = serializers.IntegerField()
+    records_reported = serializers.BooleanField()
     rate = serializers.FloatField()
     transactions = serializers.IntegerField()
     aborted = serializers.IntegerField()
@@ -83,8 +84,9 @@ class Tasks(OfConnector):
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         found, recorded = list(rows), record_totals.of_tasks([self.connector.name])
-        now = int(time.time() * 1000)
+        now, reported = int(time.time() * 1000), bool(record_totals.find_reported([self.connector.name]))
         for row in found:
+            row.records_reported = reported
             row.trace, row.why = self.scrub(row.trace), self.scrub(row.why)
             totals = recorded.get((row.connector, row.number)) or RecordTotals()
             row.records_total, row.last_commit_ms = totals.records, totals.last_commit_ms

@@ -155,7 +155,8 @@ class RecordTotals(models.Model):
     """What a task number of a connector has committed over all of its attempts, also those of tasks that are gone.
 
     `attempts`: JSON of what each of the newest attempts said, {"generation.attempt": {name: count}}: counts come from
-    two topics, and each is counted once (`projection.record_totals`). Kept until the connector is gone.
+    two topics, and each is counted once (`projection.record_totals`). `aborted_records`: at least so many. Kept until
+    the connector is gone.
     """
 
     connector = models.TextField()

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ringfence.alerts.models import Incident
-from ringfence.fencing.modes import Mode
 from ringfence.http.masking import Masker
 from ringfence.projection.health import is_past
 from ringfence.projection.health_reasons import bad_records
 from ringfence.projection.known_health import known_health, leader_of
-from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task, Worker
+from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
+from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import REMEDY, waits_for_slot
 from ringfence.web.connector.traces import Failure, cause_of, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
@@ -61,7 +61,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "failures": failures([task for task in tasks if not is_past(connector, task)], masker, config),
         "rate": None if known.vitals.stale else rate_of(tasks, now),
         "records": connector.records_total,
-        "reported": bool(connector.records_total) and _is_reported(offset_count),
+        "reported": bool(find_reported([connector.name])),
         "bad_records": bad_records(connector.dead_letters_total, connector.skipped_total),
         "recent_bad_records": bad_records(connector.recent_dead_letters, connector.recent_skipped),
         "open_count": sum(open_now(task) for task in tasks),
@@ -73,11 +73,6 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "incidents": list(Incident.objects.filter(connector=connector.name, resolved_ms=0).order_by("pk")[:5]),
         "now_ms": now,
     }
-
-
-def _is_reported(offset_count: int) -> bool:
-    """Whether the count of records is what tasks report: only transactions with source offsets carry it."""
-    return not offset_count or Worker.objects.exclude(mode=Mode.ENABLED).exists()
 
 
 def wish(connector: Connector) -> str:

@@ -61,6 +61,7 @@ def tasks(request: HttpRequest, row: Connector) -> dict[str, Any]:
             for task in page
         ],
         "attempts": _attempts(row, masker, config),
+        "reported": bool(record_totals.find_reported([row.name])),
     }
 
 

@@ -30,7 +30,8 @@ from ringfence.web.views import is_fragment, with_token
 FOUND = 12
 _CSV_COLUMNS = (
     "name", "class", "health", "reason", "state", "target", "tasks", "tasks_running", "tasks_failed",
-    "records_per_second", "records", "dead_letters", "skipped", "last_commit_ms", "generation",
+    "records_per_second", "records", "records_reported", "dead_letters", "skipped", "aborted_records_reported",
+    "last_commit_ms", "generation",
 )  # fmt: skip
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -104,7 +105,7 @@ def table(request: HttpRequest) -> HttpResponse:
         values = [one.name, one.class_name, known.health_of(one), row.reason, one.state, one.target]
         rate = "" if row.rate is None else round(row.rate, 1)
         numbers = [one.task_count, one.tasks_running, one.tasks_failed, rate, one.records_total]
-        numbers += [one.dead_letters_total, one.skipped_total]
+        numbers += [str(row.reported).lower(), one.dead_letters_total, one.skipped_total, one.aborted_records_total]
         writer.writerow([*(_harmless(value) for value in values), *numbers, one.last_commit_ms, one.generation])
     headers = {"Content-Disposition": 'attachment; filename="connectors.csv"'}
     return HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers)

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import KnownHealth, known_health
 from ringfence.projection.minutes import hours
 from ringfence.projection.models import Connector, Task
+from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import MAY_WAIT, find_waiting
 from ringfence.web.connector.heatmap import Strip, strip
 from ringfence.web.sparklines import Line, line, rates
@@ -21,7 +22,10 @@ LIVE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One connector in the list. `records`: all that it committed, and in words what it skipped or set aside."""
+    """One connector in the list. `records`: all that it committed, and in words what it skipped or set aside.
+
+    `reported`: its tasks' reports alone tell how many.
+    """
 
     connector: Connector
     look: Badge
@@ -29,12 +33,13 @@ class Row:
     rate: float | None
     """None where nobody knows what it is now."""
     records: SafeString
+    reported: bool
     picture: Line
     hour: Strip
 
 
 def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
-    """The connectors with what their tasks report, in four more queries."""
+    """The connectors with what their tasks report, in six more queries."""
     connectors, known = list(page), known_health()
     of: dict[str, list[Task]] = {connector.name: [] for connector in connectors}
     tasks = Task.objects.filter(connector__in=of, known=True)
@@ -42,27 +47,41 @@ def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
         of[task.connector].append(task)
     drawn = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
     waiting = find_waiting([one.name for one in connectors if one.health in MAY_WAIT])
-    return [_row(one, of[one.name], drawn[one.name], now_ms, known, waiting.get(one.name, "")) for one in connectors]
+    reported = find_reported(of)
+    return [
+        _row(one, of[one.name], drawn[one.name], now_ms, known, waiting.get(one.name, ""), one.name in reported)
+        for one in connectors
+    ]
 
 
-def _row(connector: Connector, tasks: list[Task], hour: Strip, now_ms: int, known: KnownHealth, waits: str) -> Row:
+def _row(
+    connector: Connector,
+    tasks: list[Task],
+    hour: Strip,
+    now_ms: int,
+    known: KnownHealth,
+    waits: str,
+    reported: bool,
+) -> Row:
     rate = rate_of(tasks, now_ms)
     return Row(
         connector=connector,
         look=look_of(connector, known),
         reason=reason(connector, known, waits),
         rate=None if known.vitals.stale else rate,
-        records=_records(connector),
+        records=_records(connector, reported),
+        reported=reported,
         picture=line([*rates(tasks, now_ms)[1:], rate]),
         hour=hour,
     )
 
 
-def _records(connector: Connector) -> SafeString:
+def _records(connector: Connector, reported: bool) -> SafeString:
     """Not a template's work: its white space alone would be much of a page of fifty rows."""
     bad = bad_records(connector.dead_letters_total, connector.skipped_total)
     link = format_html('<a class="sub warn-text" href="/ui/connectors/{}/dead-letters">{}</a>', connector.path, bad)
-    return format_html("{}{}", f"{connector.records_total:,}", link if bad else "")
+    told = mark_safe(' <span class="sub">(reported)</span>') if reported else ""
+    return format_html("{}{}{}", f"{connector.records_total:,}", told, link if bad else "")
 
 
 def rate_of(tasks: list[Task], now_ms: int) -> float:
