@@ -20,6 +20,7 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_ids
 from ringfence.fencing.kafka.client_pool import close_idle_clients
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.share_groups import share_group_admin
 from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, alter_share_group
 from ringfence.fencing.offsets.source_offsets import SourceOffset
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
@@ -68,6 +69,11 @@ class Stage:
         self, name: ConnectorName, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Any]
     ) -> None:
         self.ledger.append((name, decide([])))
+
+    def state(self) -> str | None:
+        """None: there is no such group."""
+        with share_group_admin(self.where) as admin:
+            return admin.names().get(self.group)
 
     def starts(self) -> list[tuple[int, int]]:
         found = describe(self.worker, self.group, Deadline.after(20))
@@ -219,8 +225,9 @@ def test_what_the_broker_has_persisted_is_told_as_a_strip_and_step_by_step(
     [
         ({"kind": "alter", "topics": None, "to": {"offset": 50}}, 50),
         ({"kind": "delete_offsets"}, 0),
+        ({"kind": "delete"}, 0),
     ],
-    ids=["altered", "offsets deleted"],
+    ids=["altered", "offsets deleted", "deleted"],
 )
 def test_the_leader_forgets_where_a_group_was_that_no_connector_reads(
     stage: Stage, act: dict[str, Any], offset: int
@@ -229,9 +236,37 @@ def test_the_leader_forgets_where_a_group_was_that_no_connector_reads(
     with frozen_reader(stage) as member:
         expire(stage.where, stage.group, member)
         assert stage.act(ClusterState(), **act, **more)["unsure"] == []
-        if act["kind"] != "alter":
+        if act["kind"] == "delete_offsets":
             assert stage.starts() == []
+        if act["kind"] == "delete":
+            assert stage.state() is None
         following = stage.join()
         first = stage.take(following)
         following.close()
     assert first[0].offset() == offset  # without the flush: 5, of what the partition's leader had in memory
+
+
+def test_who_joins_while_a_group_is_deleted_is_named_and_its_group_left(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = stage.join()
+    stage.accept(member, stage.take(member))
+    member.close()
+    late: list[ShareMember] = []
+
+    def join(*_: object) -> list[tuple[str, int]]:
+        late.append(stage.join())
+        stage.take(late[0])
+        return []
+
+    monkeypatch.setattr(share_group_acts, "flush", join)
+    monkeypatch.setattr(share_group_acts, "_LEAVE_S", 0.5)
+    with pytest.raises(
+        Refused, match=r"offsets .* are deleted, the group is not: 1 member has joined it since: reader"
+    ):
+        stage.act(ClusterState(), kind="delete")
+    assert stage.state() == "Stable"
+    late[0].close()
+    monkeypatch.setattr(share_group_acts, "flush", lambda *_: [])
+    stage.act(ClusterState(), kind="delete")
+    assert stage.state() is None

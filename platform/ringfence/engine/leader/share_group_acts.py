@@ -3,11 +3,14 @@
 A group with members is left alone. One that a connector reads is moved with the connector's ledger: 1 the connector is
 STOPPED, and its fencing round over; 2 nobody is a member; 3 the ledger is written as by any change of source offsets;
 4 the group is altered; 5 the leaders of its partitions are made to forget where it was (`fencing.share.flush`), whoever
-reads it; deleted offsets are deleted once more, since that takes a member. A deleted group is left alone, as a member
-would make it again. What fails after step 3 loses nothing: the ledger alone says which records are done.
+reads it; deleted offsets are deleted once more, since that takes a member. A group is deleted last, after its offsets
+and the flush: one that is made again under its name counts its epochs from the beginning, so the leaders would take
+their memory for the new group's (measured with Kafka 4.3), and no flush would tell them. What fails after step 3 loses
+nothing: the ledger alone says which records are done.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +44,8 @@ WriteLedger = Callable[[ConnectorName, ConnectorState, Callable[[list[SourceOffs
 
 _NAMED = 10
 _FLUSH_S = 30.0
+_LEAVE_S = 10.0
+_PAUSE_S = 0.2
 
 
 def owners(state: ClusterState, group: str, worker: WorkerConfig) -> list[ConnectorState]:
@@ -130,12 +135,12 @@ class ShareGroupAct:
                 f"The offsets of connector {self._owners[0].name} are changed, share group {self._group} is not: "
                 f"{error}. Nothing is lost, the sweep reads what the group does not deliver. Repeat the request",
             ) from error
-        if self._act["kind"] == "delete":  # a member of ours would make it again
-            unsure = [(move.topic, move.partition) for move in moves]
-        else:
-            unsure = self._flush(moves)
-        if self._act["kind"] == "delete_offsets":
-            self._forget_again(admin)
+        unsure = self._flush(moves) if moves else []
+        match self._act["kind"]:
+            case "delete_offsets":
+                self._forget_again(admin)
+            case "delete":
+                self._delete(admin, offsets=bool(moves))
         done = [share_groups.as_json(move) for move in moves]
         return {"moves": done, "unsure": [{"topic": topic, "partition": number} for topic, number in unsure]}
 
@@ -185,8 +190,8 @@ class ShareGroupAct:
                     admin.alter(self._group, {(move.topic, move.partition): move.to for move in moves})
                 case "delete_offsets":
                     admin.delete_offsets(self._group, self._act["topics"])
-                case _:
-                    admin.delete(self._group)
+                case _ if moves:
+                    admin.delete_offsets(self._group, {move.topic for move in moves})
         except Conflict:
             self._require_empty(admin)  # which says who it was
             raise
@@ -197,6 +202,37 @@ class ShareGroupAct:
             admin.delete_offsets(self._group, self._act["topics"])
         except FencingError as error:
             log.info("%s", error)
+
+    def _delete(self, admin: ShareGroupAdmin, *, offsets: bool) -> None:
+        """The group itself, as soon as the flush's member has left it. offsets: they are deleted already."""
+        leaving = Deadline.after(self._limit.slice(_LEAVE_S))
+        while True:
+            try:
+                return admin.delete(self._group)
+            except NotThere:
+                return None
+            except Conflict as error:
+                if leaving.expired:
+                    raise self._remains(admin, offsets, str(error)) from error
+            except FencingError as error:
+                raise self._remains(admin, offsets, str(error)) from error
+            time.sleep(_PAUSE_S)
+
+    def _remains(self, admin: ShareGroupAdmin, offsets: bool, why: str) -> Refused:
+        try:
+            group = admin.describe([self._group]).get(self._group)
+        except FencingError:
+            group = None
+        members = group.members if group is not None else []
+        if members:
+            count = "1 member has" if len(members) == 1 else f"{len(members)} members have"
+            why = f"{count} joined it since: {describe_members(members)}. Stop them"
+        done = (
+            f"The offsets of share group {self._group} are deleted, the group is not"
+            if offsets
+            else (f"Share group {self._group} is not deleted")
+        )
+        return Refused(409 if members else 500, f"{done}: {why}. Repeat the request", retry=True)
 
     def _flush(self, moves: Sequence[PartitionMove]) -> list[tuple[str, int]]:
         altered = {(move.topic, move.partition): Altered(move.to, move.end) for move in moves}
