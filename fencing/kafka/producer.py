@@ -9,11 +9,13 @@ import logging
 import re
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from ringfence.fencing.kafka.call_limits import Unanswered, call_within
 from ringfence.fencing.kafka.closing import drop
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.pacing import Pause
@@ -27,6 +29,8 @@ _END_TXN = re.compile(r"EndTxn returned (\S+)")
 _ANSWERED = {"NO_ERROR", "CONCURRENT_TRANSACTIONS"}
 _REFUSED = "AddPartitionsToTxn response"  # said only where the answer is an error: "concurrent transactions"
 _LAST_SECONDS = 0.2
+_OFFSETS_SECONDS = 5.0
+_GRACE_SECONDS = 5.0
 # Where a commit met the fence, librdkafka holds it for unfinished, and says so to each abort at once: to ask again
 # would only keep a core busy until the deadline.
 _COMMIT_UNFINISHED = "_CONFLICT"
@@ -157,13 +161,22 @@ class TransactionalProducer:
         self._began = True
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
-        """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447)."""
+        """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447).
+
+        librdkafka keeps no time here while nobody tells it the group's coordinator: ten minutes were seen, after a cut
+        connection. Such a call is given up, and this life with it; `Retriable` then, too.
+        """
         positions = [TopicPartition(topic, partition, offset) for topic, partition, offset in offsets]
+        send, doing = self._producer.send_offsets_to_transaction, "sending offsets to the transaction"
         while True:
+            seconds = max(0.1, deadline.slice(_OFFSETS_SECONDS))
             try:
-                with kafka_errors("sending offsets to the transaction"):
-                    self._producer.send_offsets_to_transaction(positions, group_metadata, max(0.1, deadline.remaining))
+                with kafka_errors(doing):
+                    call_within(seconds + _GRACE_SECONDS, partial(send, positions, group_metadata, seconds), doing)
                 return
+            except Unanswered:
+                self.spent = True
+                raise
             except Retriable:
                 if deadline.expired:
                     raise

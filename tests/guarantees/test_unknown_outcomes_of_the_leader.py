@@ -1,5 +1,6 @@
 """Requests of the leader that get lost or come late: what was acknowledged stands there once (invariant 11)."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -8,6 +9,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Conflict, Retriable
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
+from ringfence.fencing.kafka import producer
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.kafka.producer import TransactionalProducer
@@ -226,3 +228,32 @@ def test_a_claim_that_could_not_take_the_id_is_made_again_before_the_next_write(
     trap.left = 0
     leader.write(2)
     assert leader.written() == leader.acknowledged == [wish(2)]
+
+
+def test_a_lookup_that_nobody_answers_does_not_hold_the_leader(
+    leader: LateLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka's own limit does not count there: without ours the claim takes half a minute, and took ten."""
+    monkeypatch.setattr(producer, "_OFFSETS_SECONDS", 1.0)
+    monkeypatch.setattr(producer, "_GRACE_SECONDS", 1.0)
+
+    own_id = leader_transactional_id(leader.group)
+    lives: list[TransactionalProducer] = []
+
+    def live(*args: object, **more: object) -> TransactionalProducer:
+        lives.append(TransactionalProducer(*args, **more))  # type: ignore[arg-type]
+        return lives[-1]
+
+    def looks_up_the_group(request: Request) -> bool:
+        asks = request.api == Api.FIND_COORDINATOR and request.names(leader.group) and not request.names(own_id)
+        return asks and len(lives) == 1
+
+    monkeypatch.setattr(leadership, "TransactionalProducer", live)
+    trap = leader.proxied.proxy.set_trap(looks_up_the_group, Fate.SILENCE, times=99)
+    began = time.monotonic()
+    leader.term.claim(Deadline.after(60))
+    took = time.monotonic() - began
+    assert trap.caught
+    assert took < 20, f"{took:.1f} s"
+    leader.write(1)
+    assert leader.written() == leader.acknowledged

@@ -23,6 +23,7 @@ class Api(IntEnum):
     """The requests of a transaction."""
 
     PRODUCE = 0
+    FIND_COORDINATOR = 10
     INIT_PRODUCER_ID = 22
     ADD_PARTITIONS = 24
     ADD_OFFSETS = 25
