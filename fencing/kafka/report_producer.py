@@ -1,8 +1,10 @@
 """A producer for reports: best effort, never in the way of the data."""
 
 import logging
+import threading
+from typing import Final
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ringfence.fencing.kafka.closing import Closed, drop
 from ringfence.fencing.kafka.settings import Connection
@@ -10,17 +12,42 @@ from ringfence.fencing.kafka.translation import kafka_errors
 
 log = logging.getLogger(__name__)
 
+_OVER: Final = frozenset(
+    {
+        KafkaError._FATAL,
+        KafkaError._PURGE_QUEUE,
+        KafkaError._PURGE_INFLIGHT,
+        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    }
+)
+"""After one of these an idempotent producer sends nothing any more. Brokers that are killed are the usual reason."""
+_LAST_SECONDS: Final = 1.0
+_MOST_KEPT: Final = 1000
+
+Report = tuple[str, bytes | None, bytes | None]
+
 
 class ReportProducer:
     """Idempotent and non-transactional. Thread-safe.
 
-    A report that cannot be queued or delivered is logged and dropped: the data does not wait for it.
+    A report that cannot be queued or delivered is logged and dropped: the data does not wait for it. A client that can
+    send no more is replaced, and the new one sends what the old one had queued, in that order.
     """
 
     def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.RLock()
+        self._over = False
+        self._returned: list[Report] = []
+        self._refused: list[Report] = []
+        self._producer: Producer | Closed = self._create()
+
+    def _create(self) -> Producer:
         with kafka_errors("creating the reports' producer"):
-            self._producer: Producer | Closed = Producer(
-                connection.librdkafka(
+            return Producer(
+                self._connection.librdkafka(
                     enable_idempotence=True,
                     linger_ms=2,
                     queue_buffering_max_kbytes=2048,
@@ -32,28 +59,63 @@ class ReportProducer:
 
     def send(self, topic: str, key: bytes, value: bytes | None) -> None:
         """Queue one report."""
-        producer = self._producer  # another thread may close it in the meantime
-        if isinstance(producer, Closed):
-            log.debug("A report to %s is dropped: it comes after the end of reporting", topic)
-            return
+        with self._lock:
+            if isinstance(self._producer, Closed):
+                log.debug("A report to %s is dropped: it comes after the end of reporting", topic)
+                return
+            self._queue((topic, key, value))
+            self._producer.poll(0)
+            if self._over:
+                self._replace()
+
+    def _queue(self, report: Report) -> None:
+        topic, key, value = report
         try:
-            producer.produce(topic, value, key, on_delivery=_on_delivery)
+            self._producer.produce(topic, value, key, on_delivery=self._note_delivery)
         except BufferError:
             log.warning("A report to %s is dropped: the queue is full because Kafka does not answer", topic)
-        producer.poll(0)
+        except KafkaException as error:
+            self._keep(report, error.args[0], self._refused)
+
+    def _note_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._keep((message.topic() or "", message.key(), message.value()), error, self._returned)
+
+    def _keep(self, report: Report, error: KafkaError, reports: list[Report]) -> None:
+        """For the next client, where this one can send no more; it may have sent it, and then it is there twice."""
+        if error.code() in _OVER and len(reports) < _MOST_KEPT:
+            self._over = True
+            reports.append(report)
+        else:
+            log.warning("A report to %s is lost: %s", report[0], error)
+
+    def _replace(self) -> None:
+        old, self._producer = self._producer, Closed()
+        try:
+            old.purge()
+            old.flush(_LAST_SECONDS)  # each report that is left comes back, in its order
+        except KafkaException as error:
+            log.debug("The end of a producer of reports: %s", error)
+        kept = [*self._returned, *self._refused]  # what was refused is newer than all that was queued
+        self._returned, self._refused, self._over = [], [], False
+        log.warning("The producer of reports could send no more, and is replaced; %d reports are sent again", len(kept))
+        self._producer = self._create()
+        for report in kept:
+            self._queue(report)
 
     def flush(self, seconds: float) -> None:
         """Wait for what is queued, at most `seconds`."""
-        producer = self._producer
-        if not isinstance(producer, Closed):
-            with kafka_errors("sending reports"):
-                producer.flush(seconds)
+        producer = self._producer  # another thread may close it in the meantime
+        if isinstance(producer, Closed):
+            return
+        with kafka_errors("sending reports"):
+            producer.flush(seconds)
+        with self._lock:
+            if self._over and not isinstance(self._producer, Closed):
+                self._replace()
+                self._producer.flush(seconds)
 
     def close(self) -> None:
         """Drop what is queued (`flush` first), and let the client go. Later reports are dropped."""
-        self._producer = drop(self._producer, log)
-
-
-def _on_delivery(error: KafkaError | None, message: Message) -> None:
-    if error is not None:
-        log.warning("A report to %s is lost: %s", message.topic(), error)
+        with self._lock:
+            self._producer = drop(self._producer, log)
