@@ -28,8 +28,21 @@ def test_the_same_in_many_and_longer_runs() -> None:
         (Rules(one_log=False), "twice"),
         (Rules(read_again=False), "twice"),
         (Rules(sweep=False), "lost"),
+        (Rules(whole=False), "lost"),
+        (Rules(counts=False), "twice"),
     ],
-    ids=["check", "tail", "undecided", "marker", "same-transaction", "one-log", "read-again", "sweep"],
+    ids=[
+        "check",
+        "tail",
+        "undecided",
+        "marker",
+        "same-transaction",
+        "one-log",
+        "read-again",
+        "sweep",
+        "whole",
+        "counts",
+    ],
 )
 def test_without_a_rule_the_model_finds_what_it_is_for(rules: Rules, found: str) -> None:
     assert found in (walk(rules, seed) for seed in range(10 * RUNS))

@@ -15,6 +15,7 @@ from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.share.claims import SlotClaims
 from ringfence.fencing.share.ledger import Ledger
 from ringfence.fencing.share.ledger_records import claim_key, encode_claim
+from ringfence.fencing.share.ranges import Ranges
 
 QUEUE = ConnectorName("queue")
 TP = InputPartition("topic", 0)
@@ -40,6 +41,10 @@ class Rules:
     """After a doubt, the ledger is read to its end before anything else is claimed."""
     sweep: bool = True
     """What the group does not deliver any more is read from its topic."""
+    whole: bool = True
+    """What is claimed is in the output, or the transaction is aborted."""
+    counts: bool = True
+    """No delivery count is believed: a first delivery is checked like any other."""
 
 
 @dataclass
@@ -90,6 +95,8 @@ class World:
         self.attempts: list[Attempt] = []
         self.outputs: Counter[int] = Counter()
         self.archived: set[int] = set()
+        self.delivered: set[int] = set()
+        """As the share group counts, which forgets."""
         for slot in range(slots):
             self.begin(slot)
 
@@ -181,7 +188,9 @@ class World:
         attempt.claim_at = len(self.log)
         if self.rules.same_transaction:
             self.put(attempt, claim_key(QUEUE, attempt.slot), encode_claim(attempt.claims.take_claim()))
-        attempt.phase = "claimed"
+        trusted = not self.rules.counts and not self.delivered & attempt.batch
+        self.delivered |= attempt.batch
+        attempt.phase = "ready" if trusted else "claimed"
 
     def look(self, attempt: Attempt) -> None:
         if self.rules.tail:
@@ -189,6 +198,9 @@ class World:
         rivals = attempt.ledger.find_rivals(attempt.claims.wanted, attempt.claim_at)
         undecided = rivals.undecided if self.rules.undecided else frozenset()
         if not self.rules.check:
+            attempt.phase = "ready"
+        elif not self.rules.whole and (rivals.committed or undecided):
+            attempt.batch = frozenset(one for one in attempt.batch if self.is_first(attempt, one))
             attempt.phase = "ready"
         elif rivals.committed:
             self.attempts.remove(attempt)
@@ -202,6 +214,10 @@ class World:
                     attempt.believed.add(slot)
         else:
             self.read(attempt, min(len(self.log), attempt.position + 1))
+
+    def is_first(self, attempt: Attempt, offset: int) -> bool:
+        rivals = attempt.ledger.find_rivals({TP: Ranges([(offset, offset)])}, attempt.claim_at)
+        return not (rivals.committed or rivals.undecided)
 
     def state(self, attempt: Attempt) -> None:
         for partition, offset in attempt.claims.states():
@@ -235,7 +251,7 @@ class World:
 
     def trouble(self) -> None:
         slot = self.rng.randrange(len(self.coordinated))
-        match self.rng.choice(["marker", "marker", "read", "attempt", "kill", "timeout", "archive"]):
+        match self.rng.choice(["marker", "marker", "read", "attempt", "kill", "timeout", "archive", "failover"]):
             case "marker":
                 if self.coordinated[slot].decided:
                     self.mark(slot, committed=True)
@@ -253,6 +269,8 @@ class World:
                     self.end_transaction(slot, fence=True)
             case "archive":
                 self.archived.add(self.rng.choice(self.records))
+            case "failover":
+                self.delivered.clear()
 
     def calm(self) -> None:
         """The old processes are gone; fresh ones do what is left, of what they are given."""
