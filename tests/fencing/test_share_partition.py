@@ -342,3 +342,23 @@ def test_the_coordinator_keeps_the_greater_count_and_a_leader_the_newer_word() -
     assert merge(old, [Batch(3, 12, ACKNOWLEDGED, 2)]) == (Batch(0, 2, AVAILABLE, 2), Batch(3, 12, ACKNOWLEDGED, 2))
     assert overlay(old, [Batch(3, 4, ACKNOWLEDGED, 1)])[1] == Batch(3, 4, ACKNOWLEDGED, 1)
     assert fill((Batch(2, 3, ARCHIVED, 5),), 0, 5) == (Batch(0, 1), Batch(2, 3, ARCHIVED, 5), Batch(4, 5))
+
+
+def test_a_recovered_leader_goes_no_further_than_it_has_read_again() -> None:
+    """As a broker that had forgotten aborted records did, offset by offset."""
+    persisted = [
+        Batch(45, 45, AVAILABLE, 1),
+        Batch(46, 47, ACKNOWLEDGED, 1),
+        Batch(50, 50, ARCHIVED, 1),
+        Batch(51, 51, AVAILABLE, 1),
+        Batch(57, 57, ARCHIVED, 1),
+    ]
+    partition = SharePartition.recover(45, persisted)
+    assert (partition.start, partition.end, partition.gap) == (45, 58, 48)
+    partition = partition.acquire(45, 45, "A").acquire(48, 49, "A", aborted=[(48, 49)])
+    partition = partition.acquire(51, 51, "A").acquire(52, 56, "A", aborted=[(52, 56)])
+    change = partition.acknowledge("A", [*answer(ACCEPT, 45), *answer(ACCEPT, 51)])
+    assert (change.start_offset, change.delivery_complete_count) == (45, 13)
+    assert (change.partition.start, change.partition.batches) == (57, (Batch(57, 57, ARCHIVED, 1),))
+    change = change.partition.acquire(58, 60, "A").acknowledge("A", answer(ACCEPT, 58))
+    assert (change.start_offset, change.delivery_complete_count, change.partition.start) == (57, 2, 59)

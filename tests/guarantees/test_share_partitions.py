@@ -31,13 +31,20 @@ def test_a_broker_persists_what_the_module_says(broker: Broker, unique: Callable
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 12])
 def test_a_broker_treats_aborted_records_and_markers_as_the_module(
-    broker: Broker, unique: Callable[[str], str]
+    broker: Broker, unique: Callable[[str], str], seed: int
 ) -> None:
-    """Each fetch acquires what the module says, and each answer persists it, to the offset."""
-    lab = TransactionLab(Connection(broker.bootstrap), unique("share-transactions"), 1, _LONGEST_LOCK_MS)
+    """Each fetch acquires what the module says, and each answer persists it, to the offset.
+
+    Seed 12 soon has a leader forget the share-partition, and read again only what was persisted.
+    """
+    lab = TransactionLab(Connection(broker.bootstrap), unique("share-transactions"), seed, _LONGEST_LOCK_MS)
+    wanted = {"gap", "accept", "release"} | ({"forgotten"} if seed == 12 else set())
     try:
-        while lab.done.count("aborted") < 3 or not {"gap", "accept", "release"} <= set(lab.done):
+        while lab.done.count("aborted") < 5 or not wanted <= set(lab.done):
+            lab.step()
+        for _ in range(20):
             lab.step()
     finally:
         lab.close()

@@ -56,13 +56,19 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SharePartition:
-    """start: SPSO. end: SPEO. batches: all of what is known between them. lock_s: how long a record stays acquired."""
+    """start: SPSO. end: SPEO. batches: all of what is known between them. lock_s: how long a record stays acquired.
+
+    gap: a leader that has recovered, and found offsets of which nothing was persisted, does not move the start past
+    this one. It begins at the first of them, follows the last offset that is acquired, and ends as soon as something at
+    or after the recovered end is (Kafka 4.3). None: there is no such limit.
+    """
 
     start: int
     end: int
     batches: Batches = ()
     delivery_limit: int = 5
     lock_s: float = 30.0
+    gap: int | None = None
 
     @classmethod
     def begin(cls, offset: int, delivery_limit: int = 5, lock_s: float = 30.0) -> "SharePartition":
@@ -76,7 +82,13 @@ class SharePartition:
         """From what was persisted. Offsets before the last batch of which nothing is said are available."""
         batches = prune(overlay((), persisted), start)
         end = batches[-1].last + 1 if batches else start
-        return cls(start, end, fill(batches, start, end - 1), delivery_limit, lock_s)._advance()
+        at = start
+        for one in batches:
+            if one.first > at:
+                break
+            at = one.last + 1
+        gap = at if at < end else None
+        return cls(start, end, fill(batches, start, end - 1), delivery_limit, lock_s, gap)._advance()
 
     # What members do.
 
@@ -125,6 +137,7 @@ class SharePartition:
             self,
             end=max(self.end, last + 1),
             batches=overlay(self.batches, overlay(acquired, hidden)),
+            gap=last + 1 if self.gap is not None and last + 1 < self.end else None,
         )
 
     def acknowledge(self, member: str, answers: Sequence[Answer]) -> Change:
@@ -193,7 +206,9 @@ class SharePartition:
         if left == 0:
             return self
         start = self.batches[left].first if left < len(self.batches) else self.end
-        return replace(self, start=start, batches=self.batches[left:])
+        if self.gap is not None:
+            start = max(self.start, min(start, self.gap))
+        return replace(self, start=start, batches=prune(self.batches, start))
 
 
 _AFTER = {

@@ -55,6 +55,11 @@ class RawShareMember:
                 self._heartbeat()
             time.sleep(0.05)
 
+    @property
+    def has_session(self) -> bool:
+        """With the partition's leader, which keeps its state in memory for as long as there is one."""
+        return self._session > 0
+
     def _heartbeat(self) -> None:
         topics = [self._topic] if self._epoch == 0 else None
         answer = self._send(
