@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ringfence.connectors import worker_limits
-from ringfence.connectors.api import RecordBatch, SourceRecord
+from ringfence.connectors.api import RecordBatch, ShareInput, ShareRecord, SourceRecord
 from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.producer import TransactionalProducer
@@ -44,14 +44,40 @@ class Stalling(TransactionalProducer):
         super().commit(deadline)
 
 
+class Choosy:
+    """A share group of which some values are never wanted, and some not when they come for the first time."""
+
+    def __init__(self, source: ShareInput, rejected: str, released: str) -> None:
+        """Values that end so; none by ""."""
+        self._source, self._rejected, self._released = source, rejected.encode(), released.encode()
+        self._seen: set[int] = set()
+        self.accept, self.release, self.reject = source.accept, source.release, source.reject
+
+    def poll(self, seconds: float, limit: int) -> Sequence[ShareRecord]:
+        kept = []
+        for record in self._source.poll(seconds, limit):
+            value = record.value if isinstance(record.value, bytes) else b""
+            if self._rejected and value.endswith(self._rejected):
+                self.reject(record)
+            elif self._released and value.endswith(self._released) and record.offset not in self._seen:
+                self._seen.add(record.offset)
+                log.info("Released %d, delivered %d times", record.offset, record.delivery_count)
+                self.release(record)
+            else:
+                self.accept(record)
+                kept.append(record)
+        return kept
+
+
 class Slow(ShareGroupSourceTask):
     """`slow.ms`: what each record costs; a value that ends with `kill.value` ends the process; `forget.ms`: when the
-    ledger forgets a deleted topic.
+    ledger forgets a deleted topic; `reject.value` and `release.value`: as `Choosy`.
     """
 
     def start(self, config: Mapping[str, str]) -> None:
         deleted_topics.AFTER_S = float(config.get("forget.ms", "600000")) / 1000
         super().start(config)
+        self._input = Choosy(self._input, config.get("reject.value", ""), config.get("release.value", ""))
         self._begun = False
         self._slow_s = float(config.get("slow.ms", "0")) / 1000
         self._kills = config.get("kill.value", "").encode()
