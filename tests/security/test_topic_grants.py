@@ -140,7 +140,7 @@ def test_the_leader_writes_the_grant_with_the_configuration() -> None:
 
 
 def test_internal_topics_are_in_no_grant() -> None:
-    access = TopicAccess(grant=TopicGrantRecord(C, (("__*",),)), offsets=frozenset({"team-b.offsets"}))
+    access = TopicAccess(grant=TopicGrantRecord(C, (("__*", "team-b.*"),)), offsets=frozenset({"team-b.offsets"}))
     for topic in ("__consumer_offsets", "team-b.offsets", "other"):
         with pytest.raises(ConnectorError):
             access.check(topic)
