@@ -143,3 +143,23 @@ def test_a_record_that_ends_its_process_is_tried_again_until_it_does_not(queue: 
     queue.end()
     assert queue.visible() == {b"%d" % number: 1 for number in range(80)}
     assert queue.read(letters) == {}
+
+
+def test_a_partition_that_ends_before_what_was_done_fails_its_task(queue: Queue) -> None:
+    """What stands there from now on may be other records under old offsets."""
+    queue.configure(1, queue.settings(**SOON))
+    queue.feed(range(80))
+    queue.start(0)
+    queue.wait_for(80, 60)
+    eventually(lambda: find_low(queue) >= 80, 60, "the first records in the ledger")
+    queue.end()
+    # As after an unclean election: what the ledger has done is not there any more.
+    told = [(key, json.loads(value or b"{}")) for key, value in read_all(queue, queue.topics.offsets, LEDGER_PARTITION)]
+    key, state = [one for one in told if "low" in one[1]][-1]
+    state |= {"low": 500, "done": []}
+    pen = Producer(queue.connection.librdkafka())
+    pen.produce(queue.topics.offsets, json.dumps(state), key, partition=LEDGER_PARTITION)
+    assert pen.flush(30) == 0
+    queue.start(0)
+    eventually(lambda: queue.states().get(0) == "FAILED", 60, lambda: f"FAILED: {queue.states()}", pause=0.5)
+    eventually(lambda: "it was cut short" in (queue.folder / f"0-{queue.attempts[0]}.log").read_text(), 20)
