@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError, OffsetReader
+from ringfence.connectors.api.errors import BadRecord
 from ringfence.connectors.java.frames import BATCH, HEAD, BatchFrame, decode_batch, encode
 from ringfence.connectors.java.logs import LastLines
 from ringfence.connectors.java.runtime import JavaRuntime
@@ -42,9 +43,10 @@ class JavaEnded(ConnectorError):
 class JavaFailure(ConnectorError):
     """Java code raised an exception; the message is its stack trace, or its message where that says enough."""
 
-    def __init__(self, message: str, kind: str = "") -> None:
+    def __init__(self, message: str, kind: str = "", record: BadRecord | None = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.record = record
 
     @property
     def summary(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from ringfence.connectors.api import ConnectorError, RecordBatch, RecordPosition, RetriableError, SourceTask
+from ringfence.connectors.api.errors import BadRecord
 from ringfence.connectors.java import runtime
 from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.frames import BatchFrame
@@ -169,7 +170,9 @@ class JavaSourceTask(SourceTask):
     def _react(self, event: Event) -> None:
         if event["event"] == "retriable":
             raise RetriableError(str(event["message"]))
-        raise JavaFailure(str(event.get("trace", event["event"])), str(event.get("kind", "")))
+        record = event.get("record")
+        bad = BadRecord(**record) if isinstance(record, dict) else None  # the keys of host/Tolerance.java
+        raise JavaFailure(str(event.get("trace", event["event"])), str(event.get("kind", "")), bad)
 
 
 def java_task_class(name: str) -> type[JavaSourceTask]:

@@ -23,7 +23,7 @@ from ringfence.fencing.ids import TaskId
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import PREFIX, record_text
 from ringfence.fencing.topics import record_failures
-from ringfence.fencing.topics.record_failures import LONGEST, NOTE, RecordFailure
+from ringfence.fencing.topics.record_failures import NOTE, RecordFailure
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +210,6 @@ class RecordErrors:
 
     def _failure(self, record: SourceRecord, stage: Stage, by: str, alias: str) -> RecordFailure:
         value = (as_bytes(record.value) or b"").decode("utf-8", "replace")
-        told = self._redact(value)
         return RecordFailure(
             stage,
             by,
@@ -219,7 +218,7 @@ class RecordErrors:
             record.topic,
             self._redact(_json(record.source_partition)),
             self._redact(_json(record.source_offset)),
-            told if len(told) <= LONGEST else f"{told[:LONGEST]}…",
+            record_failures.shorten(self._redact(value)),
         )
 
     def _say(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> None:

@@ -26,6 +26,7 @@ from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from ringfence.fencing.leader.restarts import why_of
 from ringfence.fencing.modes import Mode
+from ringfence.fencing.records import failed_record
 from ringfence.fencing.task import start_watch
 from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
 from ringfence.fencing.task.clients import transactional_producer
@@ -38,7 +39,6 @@ from ringfence.fencing.task.start_watch import StartWatch, holding_up
 from ringfence.fencing.task.timeouts import TRANSACTION_TIMED_OUT
 from ringfence.fencing.task.transactional_run import NewProducer, TransactionalRun
 from ringfence.fencing.task.view import DesiredState, TaskView
-from ringfence.fencing.topics import record_failures
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import State
@@ -114,10 +114,11 @@ class SourceTaskRun:
         if self._runtime.is_superseded():
             log.info("Task %s is superseded; it met: %s", self._spec.task, self._plugin.redact(str(error)))
             return _SUPERSEDED
+        failure = failed_record.find(error, self._spec.connector_config, self._plugin.redact)
         trace = self._plugin.redact(readable(error))
         log.error("Task %s failed: %s", self._spec.task, trace)
         self._counters.measures.count_failure(error, self._runtime.clock)
-        return Outcome(why_of(error), trace, self._lives.left_open, record_failures.of(error))
+        return Outcome(why_of(error), trace, self._lives.left_open, failure)
 
     def _run_lives(self) -> Outcome:
         run = self._lives.run if self._spec.mode is Mode.ENABLED else AtLeastOnceRun(self._runtime).run

@@ -60,6 +60,11 @@ def of(error: BaseException | None) -> RecordFailure | None:
     return None
 
 
+def shorten(value: str) -> str:
+    """The beginning of a value, as it is told. Without secrets already: a part of one could not be recognized."""
+    return value if len(value) <= LONGEST else f"{value[:LONGEST]}…"
+
+
 def error_of(trace: str) -> str:
     """The last line of a trace that says what went wrong, "" for an empty one."""
     lines = [line.strip() for line in trace.strip().splitlines() if not line.startswith(NOTE)]

@@ -1,5 +1,6 @@
 """Kafka's own FileStreamSource, in Java, under the kernel: each line once, whoever is killed."""
 
+import json
 import random
 from collections.abc import Iterator
 from functools import partial
@@ -16,6 +17,15 @@ from tests.support.names import unique
 from tests.support.waiting import eventually
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
+LONG = "org.apache.kafka.connect.converters.LongConverter"
+CAST = "org.apache.kafka.connect.transforms.Cast$Value"
+TWO_STEPS = {
+    "transforms": "first,to",
+    "transforms.first.type": CAST,
+    "transforms.first.spec": "string",
+    "transforms.to.type": CAST,
+    "transforms.to.spec": "int64",
+}
 
 
 @pytest.fixture
@@ -23,6 +33,46 @@ def stage(broker: Broker) -> Iterator[Stage]:
     made = Stage(Connection(broker.bootstrap), unique("java"))
     yield made
     made.close()
+
+
+@pytest.mark.parametrize("case", ["transform", "converter", "with-retries"])
+def test_the_record_that_java_cannot_take_is_named(stage: Stage, tmp_path: Path, case: str) -> None:
+    worker = {**runtime_of(plugin_path(tmp_path, FILE_STREAM)).as_settings(), "file.roots": str(tmp_path)}
+    source = tmp_path / "lines"
+    source.write_text("no number\n")
+    config = {
+        "name": str(stage.connector),
+        "connector.class": FILE_STREAM_CLASS,
+        "tasks.max": "1",
+        "file": str(source),
+        "topic": stage.data,
+        "key.converter": TEXT,
+        "value.converter": LONG,
+        "exactly.once.support": "required",
+        "errors.retry.timeout": "50" if case == "with-retries" else "0",
+    }
+    if case != "converter":
+        config |= TWO_STEPS
+    stage.configure(config)
+    stage.count()
+    attempt = JavaAttempt(stage, 1, config, FILE_STREAM_TASK, worker)
+    try:
+        outcome = attempt.outcome(240)
+    finally:
+        attempt.close()
+    by, step = (LONG, "VALUE_CONVERTER") if case == "converter" else (CAST, "TRANSFORMATION")
+    assert outcome["reason"] == "failed", outcome["trace"]
+    assert f"Failed on a record: stage {step}, class {by}" in outcome["trace"].splitlines()[-1]
+    status = stage.status()
+    assert status is not None
+    found = status.failure
+    assert found is not None
+    assert (found.stage, found.class_name) == (step, by)
+    named = ("", ("value.converter",)) if case == "converter" else ("to", ("transforms.to.spec",))
+    assert (found.alias, found.settings) == named
+    assert json.loads(found.partition) == {"filename": str(source)}
+    assert json.loads(found.offset) == {"position": len("no number\n")}
+    assert (found.topic, found.value) == (stage.data, "no number")
 
 
 def test_each_line_once_while_python_and_java_are_killed(stage: Stage, tmp_path: Path) -> None:

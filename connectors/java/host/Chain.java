@@ -80,13 +80,25 @@ final class Chain {
 
     private String convert(SourceRecord record, Packer to) {
         SourceRecord out = record;
-        for (TransformationStage<SourceRecord> stage : stages) {
-            out = stage.apply(out);
-            if (out == null) return null;
+        RecordHeaders headers;
+        byte[] k, v;
+        int done = 0;
+        Tolerance.Stage stage = Tolerance.Stage.TRANSFORMATION;
+        try {
+            for (TransformationStage<SourceRecord> each : stages) {
+                out = each.apply(out);
+                if (out == null) return null;
+                done++;
+            }
+            stage = Tolerance.Stage.HEADER_CONVERTER;
+            headers = headers(out);
+            stage = Tolerance.Stage.KEY_CONVERTER;
+            k = key(out, headers);
+            stage = Tolerance.Stage.VALUE_CONVERTER;
+            v = value(out, headers);
+        } catch (Exception error) {
+            throw tolerance.refuse(record, stage, done, className(stage, done), error);
         }
-        RecordHeaders headers = headers(out);
-        byte[] k = key(out, headers);
-        byte[] v = value(out, headers);
         to.add(out.topic(), out.kafkaPartition(), out.timestamp(), k, v, pairs(headers));
         return out.topic();
     }
@@ -110,7 +122,12 @@ final class Chain {
         return value.fromConnectData(out.topic(), headers, out.valueSchema(), out.value());
     }
 
-    String converterClass(Tolerance.Stage stage) {
+    /** Of what a record failed at. done: how many transforms it had passed. */
+    String className(Tolerance.Stage stage, int done) {
+        return stage == Tolerance.Stage.TRANSFORMATION ? stages.get(done).transformClass().getName() : converterClass(stage);
+    }
+
+    private String converterClass(Tolerance.Stage stage) {
         switch (stage) {
             case HEADER_CONVERTER: return header.getClass().getName();
             case KEY_CONVERTER: return key.getClass().getName();

@@ -71,6 +71,10 @@ final class TaskThread {
             frames.send(Map.of("event", "started", "version", String.valueOf(runner.task.version()),
                 "positions", runner.hears() == TaskRunner.Hears.EVERY));
             while (await(runner)) poll(runner);
+        } catch (BadRecord bad) {
+            Throwable error = bad.getCause();
+            frames.send(Map.of("event", "failed", "kind", error.getClass().getName(), "trace", Frames.trace(error),
+                "record", bad.told));
         } catch (Throwable error) {
             frames.send(Map.of("event", "failed", "kind", error.getClass().getName(), "trace", Frames.trace(error)));
             if (error instanceof VirtualMachineError) Runtime.getRuntime().halt(3);

@@ -29,6 +29,8 @@ final class Tolerance {
     private static final String NOT_EXACT =
         "{\"version\":1,\"lost\":\"it was read by a Java connector: let the connector read it from the source again\"}";
     private static final long FIRST_DELAY_MS = 300;
+    /** Of a value that is told of: people see its beginning. */
+    private static final int MOST_BYTES = 1 << 16;
 
     final boolean plain;
     private final boolean tolerant, logs, messages;
@@ -38,7 +40,7 @@ final class Tolerance {
     private final JsonConverter json = new JsonConverter();
     private final OffsetJson offsets = new OffsetJson();
     private Stage stage;
-    private String by;
+    private int done;
 
     Tolerance(Map<String, String> config, ConnectorTaskId id) {
         tolerant = "all".equalsIgnoreCase(config.getOrDefault("errors.tolerance", "none").trim());
@@ -57,30 +59,29 @@ final class Tolerance {
     /** See {@link Chain#pack}. */
     String tryTo(SourceRecord record, Packer to, Chain chain) {
         stage = Stage.TRANSFORMATION;
-        by = "";
+        done = 0;
         try {
             SourceRecord current = record;
             for (TransformationStage<SourceRecord> each : chain.stages()) {
-                by = each.toString();
                 SourceRecord given = current;
                 current = retry(() -> each.apply(given));
                 if (current == null) return null;
+                done++;
             }
             SourceRecord out = current;
-            RecordHeaders headers = retry(() -> chain.headers(out), Stage.HEADER_CONVERTER, chain);
-            byte[] k = retry(() -> chain.key(out, headers), Stage.KEY_CONVERTER, chain);
-            byte[] v = retry(() -> chain.value(out, headers), Stage.VALUE_CONVERTER, chain);
+            RecordHeaders headers = retry(() -> chain.headers(out), Stage.HEADER_CONVERTER);
+            byte[] k = retry(() -> chain.key(out, headers), Stage.KEY_CONVERTER);
+            byte[] v = retry(() -> chain.value(out, headers), Stage.VALUE_CONVERTER);
             to.add(out.topic(), out.kafkaPartition(), out.timestamp(), k, v, Chain.pairs(headers));
             return out.topic();
         } catch (Exception error) {
-            giveUp(record, error, to);
+            giveUp(record, error, to, chain.className(stage, done));
             return null;
         }
     }
 
-    private <T> T retry(Supplier<T> step, Stage next, Chain chain) {
+    private <T> T retry(Supplier<T> step, Stage next) {
         stage = next;
-        by = chain.converterClass(next);
         return retry(step);
     }
 
@@ -108,14 +109,25 @@ final class Tolerance {
         }
     }
 
-    private void giveUp(SourceRecord record, Exception error, Packer to) {
+    /** What fails the task. step: the place of the transform among the connector's; it means nothing elsewhere. */
+    BadRecord refuse(SourceRecord record, Stage stage, int step, String by, Exception error) {
+        byte[] value = part(record, false);
+        return new BadRecord(Map.of(
+            "stage", stage.name(), "step", stage == Stage.TRANSFORMATION ? step : -1, "class_name", by,
+            "topic", String.valueOf(record.topic()),
+            "source_partition", text(offsets.write(record.sourcePartition())),
+            "source_offset", text(offsets.write(record.sourceOffset())),
+            "value", value == null ? "" : new String(value, 0, Math.min(value.length, MOST_BYTES), StandardCharsets.UTF_8)),
+            error);
+    }
+
+    private void giveUp(SourceRecord record, Exception error, Packer to, String by) {
         String partition = text(offsets.write(record.sourcePartition()));
         String offset = text(offsets.write(record.sourceOffset()));
         if (logs)
             LOG.warn("Error in task {} at stage {} in {}: {} (source partition {}, source offset {}{})", id, stage, by,
                 error, partition, offset, messages ? ", with the value " + record.value() + " and the key " + record.key() : "");
-        if (!tolerant)
-            throw new ConnectException("Stage " + stage + ", class " + by + ", source offset " + offset + ": " + error, error);
+        if (!tolerant) throw refuse(record, stage, done, by, error);
         to.skipped++;
         if (deadLetters == null) return;
         to.letters++;
