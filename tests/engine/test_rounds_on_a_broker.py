@@ -36,9 +36,9 @@ def test_a_round_waits_for_old_tasks_though_their_successors_are_announced(
     config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers")}
     cluster.command("create", {"config": config})
     old = at_work(cluster)
-    began = time.monotonic()
     cluster.command("configure", {"config": {**config, "throughput": "9"}})
     eventually(lambda: cluster.status().why == PLACED and cluster.status().generation > old.generation, 30)
+    began = time.monotonic()
     while time.monotonic() - began < 1.5:
         assert cluster.leader.state().connector(C).round_pending
         time.sleep(0.05)

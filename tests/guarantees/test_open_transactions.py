@@ -125,6 +125,7 @@ def foreign_hangs(stage: Stage) -> TransactionalProducer:
             other.epoch,
             int(time.time() * 1000),
             other.transactional_id,
+            key=b"hangs",
             partition=partition,
         )
     producer.begin()

@@ -10,6 +10,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.broker import new_kafka
+from tests.support.waiting import eventually
 
 
 @contextmanager
@@ -65,6 +66,7 @@ def append(
         return int(answer.responses[0].partition_responses[0].error_code)
 
     try:
-        assert admin._manager.run(send) == 0
+        # A partition's leader may be new, and the coordinator busy with the id's last transaction.
+        eventually(lambda: admin._manager.run(send) == 0, 20, "the broker takes the record", pause=0.1)
     finally:
         admin.close()

@@ -93,6 +93,11 @@ NO_PAGES = frozenset(
         "ui/alerts/rules/<int:number>",
         "ui/alerts/destinations/<int:number>",
         "console/sessions/<int:number>/end/",
+        "console/sessions/others/end/",
+        # Of single sign-on: tests/security/test_single_sign_on_in_a_browser.py looks at them.
+        "ui/login/sso",
+        "ui/login/sso/callback",
+        "ui/login/sso/ended",
         "console/accounts/<name:name>/disable/",
         "console/accounts/<name:name>/enable/",
         "console/accounts/<name:name>/grant/",
