@@ -9,7 +9,6 @@ Each lane is a Celery worker with its own connection and threads: what one has f
 
 import logging
 import threading
-from collections.abc import Callable
 from typing import Any, Final
 
 from redis.exceptions import RedisError
@@ -29,8 +28,7 @@ _END_SECONDS = 10.0
 class CeleryHost:
     """Runs the lane of housekeeping in the main thread, where its signal handlers are, and the others beside it."""
 
-    def __init__(self, worker: WorkerRecord, leads: Callable[[], bool]) -> None:
-        """leads: whether commands are for this worker now. A leader that stands still leaves them to the next one."""
+    def __init__(self, worker: WorkerRecord, leads: threading.Event) -> None:
         self._worker = worker
         self._leads = leads
 
@@ -76,10 +74,9 @@ class CeleryHost:
             if consumer is None or tasks is None:
                 continue
             consumes = tasks.consuming_from(queue)
-            leads = self._leads()
-            if leads and not consumes:
+            if self._leads.is_set() and not consumes:
                 consumer.call_soon(consumer.add_task_queue, queue)
-            elif consumes and not leads:
+            elif consumes and not self._leads.is_set():
                 consumer.call_soon(consumer.cancel_task_queue, queue)
 
     def _tell_clock(self, stop: threading.Event) -> None:
