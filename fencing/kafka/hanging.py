@@ -96,6 +96,10 @@ class HangingProber(TransactionProber):
         """Every transaction that is open on these topics, whoever knows of it."""
         return list(self._open(topics).values())
 
+    def open_in(self, places: Collection[tuple[str, int]]) -> list[Hanging]:
+        """Every transaction that is open on these partitions, which are there."""
+        return list(self._open_in([TopicPartition(topic, number) for topic, number in sorted(places)]).values())
+
     def longest_ms(self) -> int:
         """How long a transaction that a coordinator knows may be open at most."""
         told = self.broker_setting(_MAX_TIMEOUT)
@@ -112,10 +116,14 @@ class HangingProber(TransactionProber):
             raise self._error(error, f"Aborting a hanging transaction on {one.told}") from error
 
     def _open(self, topics: Collection[str]) -> dict[Key, Hanging]:
+        return self._open_in(self._partitions_of(topics))
+
+    def _open_in(self, places: Collection[TopicPartition]) -> dict[Key, Hanging]:
         try:
-            found: Mapping[TopicPartition, Any] = self._admin.describe_producers(self._partitions_of(topics))
+            found: Mapping[TopicPartition, Any] = self._admin.describe_producers(places)
         except KafkaError as error:
-            raise self._error(error, "Describing the producers of " + ", ".join(sorted(topics))) from error
+            topics = sorted({each.topic for each in places})
+            raise self._error(error, "Describing the producers of " + ", ".join(topics)) from error
         opened = [
             Hanging(
                 where.topic,

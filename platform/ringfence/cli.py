@@ -54,6 +54,7 @@ COMMANDS = (
     Command("offsets", "ringfence.commands.offsets", "show, set, reset, keep and restore source offsets, over REST"),
     Command("transactions", "ringfence.commands.transactions", "transactional ids as Kafka knows them, over REST"),
     Command("dead-letters", "ringfence.commands.dead_letters", "records that failed, and their replay, over REST"),
+    Command("groups", "ringfence.commands.groups", "consumer groups and their lag behind open transactions, over REST"),
     Command("share", "ringfence.commands.share", "share groups: list, move, configure, delete, over REST"),
     Command("alerts", "ringfence.commands.alerts", "incidents and silences, over REST"),
     Command("workers", "ringfence.commands.workers", "the workers and their leader, over REST"),

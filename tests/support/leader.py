@@ -382,6 +382,38 @@ class FakeLeader:
         place = {"topic": "t", "topic_id": "id-of-t", "partition": 0, "start": 102, "stable": 120}
         return {"worker_group": "g", "places": [{**place, "archived": [[100, 101], [105, 114]]}], "left_out": 0}
 
+    def consumer_groups(self, search: str, topic: str) -> dict[str, Any]:
+        self.asked.append(("consumer_groups", None, {"search": search, "topic": topic}))
+        if self.refusal is not None:
+            raise self.refusal
+
+        def one(name: str, *topics: str) -> dict[str, Any]:
+            row = {"partitions": 2, "lag": 5, "lag_to_end": 12}
+            head = {"group": name, "state": "Stable", "protocol": "classic", "members": 1}
+            return {**head, "topics": [{"topic": each, **row} for each in topics]}
+
+        groups = [one("billing", "payroll", "orders"), one("dash", "team-a.events"), one("w", "connect-configs")]
+        return {"groups": groups, "left_out": 3, "internal": {"connect-configs": "the config topic"}}
+
+    def consumer_group(self, group: str) -> dict[str, Any]:
+        if group == "nobody":
+            raise Refused(404, "There is no consumer group nobody")
+        topics = {"billing": ["payroll", "orders"], "w": ["connect-configs"]}.get(group, ["team-a.events"])
+        holder = {"transactional_id": "connect-cluster-team-a-1", "producer_id": 7, "epoch": 3, "first_offset": 20}
+        places = [{"topic": each, "partition": 0} for each in topics]
+        numbers = {"committed": 15, "stable": 20, "end": 27, "lag": 5, "lag_to_end": 12, "member": "m"}
+        return {
+            "group": group,
+            "state": "Stable",
+            "protocol": "consumer",
+            "members": [{"member": "m", "client": "<b>app</b>", "host": "10.0.0.7", "assigned": places}],
+            "partitions": [{**place, **numbers, "holder": {**holder, "since_ms": 5_000}} for place in places],
+            "left_out": 0,
+            "internal": {"connect-configs": "the config topic"},
+            "problem": "",
+            "worker_group": "connect-cluster",
+        }
+
     def share_timeline(self, group: str, topic: str, partition: int) -> dict[str, Any]:
         if self.refusal is not None:
             raise self.refusal

@@ -11,7 +11,14 @@ from ringfence.engine.plugins.java_permission import check_permission
 from ringfence.engine.preflight import client_overrides, report, topic_rules, validation_errors
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors
-from ringfence.engine.queries import hanging_transactions, share_groups, share_state, topic_tail, transactional_ids
+from ringfence.engine.queries import (
+    consumer_groups,
+    hanging_transactions,
+    share_groups,
+    share_state,
+    topic_tail,
+    transactional_ids,
+)
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.previews import Previews
@@ -19,7 +26,7 @@ from ringfence.engine.queries.proofs import Proofs
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
-from ringfence.requests import questions, topic_questions
+from ringfence.requests import group_questions, questions, topic_questions
 from ringfence.requests.questions import Question
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
@@ -176,6 +183,18 @@ def _find_origin(asked: topic_questions.FindOrigin, services: Services, limit: D
 @_answers(topic_questions.FindRecords)
 def _find_records(asked: topic_questions.FindRecords, services: Services, limit: Deadline) -> object:
     return origins.find_records_of(asked, services.config, services.offsets, limit)
+
+
+@_answers(group_questions.ListConsumerGroups)
+def _list_consumer_groups(asked: group_questions.ListConsumerGroups, services: Services, limit: Deadline) -> object:
+    return consumer_groups.list_all(asked, services.config, services.topics, limit)
+
+
+@_answers(group_questions.DescribeConsumerGroup)
+def _describe_consumer_group(
+    asked: group_questions.DescribeConsumerGroup, services: Services, limit: Deadline
+) -> object:
+    return consumer_groups.describe(asked, services.config, services.topics, limit)
 
 
 @_answers(questions.ListDeadLetters)

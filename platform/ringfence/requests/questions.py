@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.requests.question import READ_EARLY, REPLAY_EARLY, Config, Json
 from ringfence.requests.question import Question as Question
 from ringfence.requests.question import task_of as task_of
@@ -223,5 +224,5 @@ QUESTIONS: Final[tuple[type[Question[Any]], ...]] = (
     ListPlugins, ConfigKeys, Validate, ReadOffsets, Preflight, Preview, TryTransforms, DescribeTransactions,
     FindHanging, ReadLastRecords, ListShareGroups, DescribeShareGroup,
     ShareTimeline, FindArchived, ListDeadLetters, ReplayDeadLetters, StartProof, ReadRecords, FindOrigin, FindRecords,
-    DescribeTopics,
+    DescribeTopics, ListConsumerGroups, DescribeConsumerGroup,
 )  # fmt: skip

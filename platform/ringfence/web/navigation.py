@@ -57,6 +57,7 @@ GROUPS = (
             Link("Overview", "/ui/", "layout-dashboard", _views, "o"),
             Link("Connectors", "/ui/connectors", "plug", _views, "c", ("/ui/new", "/console/connectors")),
             Link("Topics", "/ui/topics", "database", _views, "t"),
+            Link("Consumer groups", "/ui/consumer-groups", "book-open", _views),
             Link("Share groups", "/ui/share-groups", "layers", _views, "s", ("/console/share-groups",)),
             Link("Workers", "/ui/workers", "server", _views, "w", ("/console/workers", "/console/leader")),
             Link("Alerts", "/ui/alerts", "bell", _views, "l"),

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from ringfence.web import actions, login, sign_on, views, vital_signs
+from ringfence.web import actions, consumer_groups, login, sign_on, views, vital_signs
 from ringfence.web.connector import config as connector_config
 from ringfence.web.connector import dead_letters as connector_dead_letters
 from ringfence.web.connector import delete as connector_delete
@@ -81,6 +81,8 @@ urlpatterns = [
     path("/share-groups", share_pages.share_groups),
     path("/share-groups/<name:name>", share_pages.share_group),
     path("/share-groups/<name:name>/timeline", share_pages.timeline),
+    path("/consumer-groups", consumer_groups.groups),
+    path("/consumer-groups/<name:name>", consumer_groups.group),
     path("/topics", topic_pages.topics),
     path("/topics/<name:name>", topic_pages.topic),
     path("/topics/<name:name>/records", topic_pages.records),

@@ -5,6 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from confluent_kafka import Consumer, TopicPartition
+
 from tests.e2e.flow import Flow
 from tests.e2e.rest import Json
 from tests.e2e.up import Up
@@ -37,6 +39,8 @@ class Scene:
         self.names["group"], self.names["queue"] = self._naming("group"), self._naming("queue")
         make_share_group(self.up.connection, self.names["group"], self.names["queue"])
         running, stopped = self._flow("running", tasks=2), self._flow("stopped")
+        self.names["readers"] = self._naming("readers")
+        _commit(self.up, self.names["readers"], running.name)
         self._fail(running.name)
         rest = self.up.rest
         rest.settled(200, "PUT", f"/connectors/{running.name}/config", running.config(throughput="60", **self._more))
@@ -73,6 +77,15 @@ class Scene:
             one.close()
         if "failed" in self.names:
             self.up.rest.settled(204, "DELETE", f"/connectors/{self.names['failed']}")
+
+
+def _commit(up: Up, group: str, topic: str) -> None:
+    """A consumer group that was at the topic's beginning, and left."""
+    reader = Consumer({"bootstrap.servers": up.bootstrap, "group.id": group})
+    try:
+        reader.commit(offsets=[TopicPartition(topic, number, 0) for number in range(3)], asynchronous=False)
+    finally:
+        reader.close()
 
 
 def _failed(status: Json) -> bool:

@@ -50,7 +50,8 @@ class RecordSearch:
     @staticmethod
     def parse(given: Mapping[str, str]) -> "RecordSearch":
         """Raises ConnectError (400) that names the field."""
-        place = given.get("from") or ("offset" if given.get("offset") else "time" if given.get("time") else PLACES[0])
+        usual = "offset" if given.get("offset") else "time" if given.get("time") else PLACES[0]
+        place = given.get("from", usual)
         if place not in PLACES:
             raise bad_request(f"from must be one of {', '.join(PLACES)}.")
         value = 0
@@ -58,7 +59,7 @@ class RecordSearch:
             value = whole(given.get("offset", "").strip(), "offset")
         elif place == "time":
             value = moment(given.get("time", "").strip(), "time")
-        isolation = given.get("isolation") or LEVELS[0]
+        isolation = given.get("isolation", LEVELS[0])
         if isolation not in LEVELS:
             raise bad_request(f"isolation must be one of {', '.join(LEVELS)}.")
         partition = given.get("partition", "").strip()

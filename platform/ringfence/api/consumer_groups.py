@@ -1,0 +1,79 @@
+"""Which consumer groups somebody may see, and what of them: for API and pages alike.
+
+A group is seen by whoever may read one of its topics on the workers' cluster, by `read-topics` or as one that a
+connector writes to; of its partitions and members, those of such topics. Internal topics are for administrators.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ringfence import dispatch
+from ringfence.access.principal import Principal
+from ringfence.access.verbs import Verb
+from ringfence.api.topic_grants import may_look_at
+from ringfence.api.topics.readers import ELSEWHERE, find_writers, is_administrator
+from ringfence.projection.models import Connector
+from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
+
+
+def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, Any]:
+    """`results`, and `left_out`: how many groups were not looked at. Raises Refused."""
+    found = dispatch.ask(ListConsumerGroups(search, topic))
+    may = _readable(who, {each["topic"] for group in found["groups"] for each in group["topics"]}, found["internal"])
+    rows = []
+    for group in found["groups"]:
+        topics = [each for each in group["topics"] if each["topic"] in may]
+        if topics or is_administrator(who):
+            sums = {key: _total(each[key] for each in topics) for key in ("lag", "lag_to_end")}
+            rows.append({**group, "topics": topics, "more_topics": len(topics) < len(group["topics"]), **sums})
+    return {"results": rows, "left_out": found["left_out"]}
+
+
+def describe_group(who: Principal, name: str) -> dict[str, Any] | None:
+    """None where it may not be seen. Raises Refused, with 404 where it is not there."""
+    found = dispatch.ask(DescribeConsumerGroup(name))
+    may = _readable(who, {each["topic"] for each in found["partitions"]}, found["internal"])
+    partitions = [
+        {**each, "holder": _name_task(who, each["holder"], found["worker_group"])}
+        for each in found["partitions"]
+        if each["topic"] in may
+    ]
+    if not partitions and not is_administrator(who):
+        return None
+    members = []
+    for each in found["members"]:
+        assigned = [place for place in each["assigned"] if place["topic"] in may]
+        if assigned or not each["assigned"]:
+            members.append({**each, "assigned": assigned})
+    sums = {key: _total(each[key] for each in partitions) for key in ("lag", "lag_to_end")}
+    more = len(partitions) < len(found["partitions"])
+    shown = {key: found[key] for key in ("group", "state", "protocol", "left_out", "problem")}
+    return {**shown, "members": members, "partitions": partitions, "more_topics": more, **sums}
+
+
+def _name_task(who: Principal, holder: Mapping[str, Any] | None, worker_group: str) -> Mapping[str, Any] | None:
+    """With the connector and the task whose transaction it is, as far as the connector may be seen."""
+    if holder is None:
+        return None
+    name, _, task = holder["transactional_id"].removeprefix(f"{worker_group}-").rpartition("-")
+    ours = holder["transactional_id"] == f"{worker_group}-{name}-{task}" and task.isascii() and task.isdigit()
+    seen = ours and who.may(Verb.VIEW, name) and Connector.objects.filter(name=name, known=True).exists()
+    return {**holder, "connector": name if seen else "", "task": int(task) if seen else -1}
+
+
+def _readable(who: Principal, topics: Iterable[str], internal: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(each for each in topics if _may_read(who, each, each in internal))
+
+
+def _may_read(who: Principal, topic: str, internal: bool) -> bool:
+    if internal:
+        return is_administrator(who)
+    if who.may_read_topic(topic):
+        return True
+    here = [row for row in find_writers(topic) if ELSEWHERE not in row.settings]
+    return any(who.may(Verb.VIEW_DATA, row.name) and may_look_at(topic, row.name, who) for row in here)
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if known else None

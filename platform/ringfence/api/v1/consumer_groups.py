@@ -1,0 +1,123 @@
+"""`/api/v1/consumer-groups`: who consumes the topics that the caller may read, and how far behind they are."""
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import consumer_groups
+from ringfence.api.v1.base import TEXT, V1View
+from ringfence.http.errors import not_found
+
+
+class GroupTopicShape(serializers.Serializer[Any]):
+    """`lag`: offsets between the committed ones and the last stable ones; `lag_to_end`: and the ends. Null: unknown."""
+
+    topic = serializers.CharField()
+    partitions = serializers.IntegerField()
+    lag = serializers.IntegerField(allow_null=True)
+    lag_to_end = serializers.IntegerField(allow_null=True)
+
+
+class ConsumerGroupRowShape(serializers.Serializer[Any]):
+    """`protocol`: classic, or consumer (KIP-848). `more_topics`: it reads topics that you may not read."""
+
+    group = serializers.CharField()
+    state = serializers.CharField(allow_blank=True)
+    protocol = serializers.CharField()
+    members = serializers.IntegerField()
+    topics = GroupTopicShape(many=True)
+    more_topics = serializers.BooleanField()
+    lag = serializers.IntegerField(allow_null=True)
+    lag_to_end = serializers.IntegerField(allow_null=True)
+
+
+class ConsumerGroupListShape(serializers.Serializer[Any]):
+    """`left_out`: groups that match and were not looked at; search for part of their name."""
+
+    results = ConsumerGroupRowShape(many=True)
+    left_out = serializers.IntegerField()
+
+
+class GroupPlaceShape(serializers.Serializer[Any]):
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+
+
+class GroupMemberShape(serializers.Serializer[Any]):
+    member = serializers.CharField()
+    client = serializers.CharField(allow_blank=True)
+    host = serializers.CharField(allow_blank=True)
+    assigned = GroupPlaceShape(many=True)
+
+
+class GroupHolderShape(serializers.Serializer[Any]):
+    """The open transaction that begins at the last stable offset. `transactional_id`: blank where none is known.
+    `connector`, `task`: whose it is, blank and -1 where it is nobody's that you may see."""
+
+    transactional_id = serializers.CharField(allow_blank=True)
+    producer_id = serializers.IntegerField()
+    epoch = serializers.IntegerField()
+    first_offset = serializers.IntegerField()
+    since_ms = serializers.IntegerField()
+    connector = serializers.CharField(allow_blank=True)
+    task = serializers.IntegerField()
+
+
+class GroupPartitionShape(serializers.Serializer[Any]):
+    """`committed`: null where the group has committed none; `stable` and `end`: null where the partition is gone."""
+
+    topic = serializers.CharField()
+    partition = serializers.IntegerField()
+    committed = serializers.IntegerField(allow_null=True)
+    stable = serializers.IntegerField(allow_null=True)
+    end = serializers.IntegerField(allow_null=True)
+    lag = serializers.IntegerField(allow_null=True)
+    lag_to_end = serializers.IntegerField(allow_null=True)
+    member = serializers.CharField(allow_blank=True)
+    holder = GroupHolderShape(allow_null=True)
+
+
+class ConsumerGroupShape(serializers.Serializer[Any]):
+    """`problem`: why the open transactions are not told. `left_out`: partitions beyond the first 2,000."""
+
+    group = serializers.CharField()
+    state = serializers.CharField(allow_blank=True)
+    protocol = serializers.CharField()
+    members = GroupMemberShape(many=True)
+    partitions = GroupPartitionShape(many=True)
+    more_topics = serializers.BooleanField()
+    lag = serializers.IntegerField(allow_null=True)
+    lag_to_end = serializers.IntegerField(allow_null=True)
+    left_out = serializers.IntegerField()
+    problem = serializers.CharField(allow_blank=True)
+
+
+class ConsumerGroups(V1View):
+    """The groups that read a topic that you may read, asked of Kafka now."""
+
+    access = {"GET": somewhere(Verb.VIEW)}
+    shape = ConsumerGroupListShape
+    parameters = {"GET": {"search": TEXT, "topic": TEXT}}
+
+    def get(self, request: Request) -> Response:
+        asked = self.parse_parameters("search", "topic")
+        found = consumer_groups.list_groups(self.principal, asked.get("search", ""), asked.get("topic", ""))
+        return Response(ConsumerGroupListShape(found).data)
+
+
+class ConsumerGroup(V1View):
+    """Members, and for each partition the committed offset, both lags and the open transaction that it waits for."""
+
+    access = {"GET": somewhere(Verb.VIEW)}
+    shape = ConsumerGroupShape
+
+    def get(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        found = consumer_groups.describe_group(self.principal, name)
+        if found is None:
+            raise not_found(f"There is no consumer group {name}, or it reads no topic that you may read.")
+        return Response(ConsumerGroupShape(found).data)

@@ -1,0 +1,61 @@
+"""`ringfence groups`: the consumer groups that read your topics, over REST only."""
+
+import argparse
+
+from ringfence.client import output
+from ringfence.client.arguments import Actions, run
+from ringfence.client.rest import Rest, segment
+
+__all__ = ["add_arguments", "run"]
+
+_PATH = "/api/v1/consumer-groups"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = Actions(parser)
+    listed = actions.add("list", _list, "the groups that read topics that you may read", output="table json yaml")
+    listed.add_argument("--search", default="", metavar="TEXT", help="in the group's name")
+    listed.add_argument("--topic", default="", metavar="TOPIC", help="only those that read this topic")
+    about = "members, offsets and lag of each partition, and the transactions that it waits for"
+    actions.add("describe", _describe, about, output="table json yaml").add_argument("group", metavar="GROUP")
+
+
+def _list(rest: Rest, args: argparse.Namespace) -> int:
+    columns: dict[str, output.Cell] = {
+        "GROUP": lambda row: row["group"],
+        "STATE": lambda row: row["state"],
+        "MEMBERS": lambda row: row["members"],
+        "LAG": lambda row: _number(row["lag"]),
+        "LAG-TO-END": lambda row: _number(row["lag_to_end"]),
+        "TOPICS": lambda row: " ".join(each["topic"] for each in row["topics"]),
+    }
+    found = rest.call("GET", _PATH, search=args.search, topic=args.topic)
+    output.listing(found["results"], args.output, columns)
+    return 0
+
+
+def _describe(rest: Rest, args: argparse.Namespace) -> int:
+    found = rest.call("GET", f"{_PATH}/{segment(args.group)}")
+    if args.output != "table":
+        output.print_structured(found, args.output)
+        return 0
+    print(f"{found['group']}: {found['state']}, {found['protocol']} protocol, members: {len(found['members'])}\n")
+    rows = [
+        (
+            each["topic"],
+            each["partition"],
+            *(_number(each[key]) for key in ("committed", "stable", "end", "lag", "lag_to_end")),
+            _holder(each["holder"]),
+        )
+        for each in found["partitions"]
+    ]
+    output.table(("TOPIC", "PARTITION", "COMMITTED", "LSO", "END", "LAG", "LAG-TO-END", "WAITS-FOR"), rows)
+    return 0
+
+
+def _number(value: int | None) -> object:
+    return "-" if value is None else value
+
+
+def _holder(holder: dict[str, object] | None) -> object:
+    return "-" if holder is None else holder["transactional_id"] or f"producer {holder['producer_id']}"

@@ -1,0 +1,156 @@
+"""The consumer groups of the workers' cluster as a worker sees them: lag up to the last stable offset, and behind it.
+
+A consumer of committed records reads up to the last stable offset (LSO). What lies between it and the end waits for the
+open transaction that begins at the LSO, however fast the consumer is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from ringfence.engine.preflight.topic_rules import TopicRules
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fatal, FencingError
+from ringfence.fencing.kafka.consumer_groups import ConsumerMember, ListedGroup, Where, consumer_group_admin
+from ringfence.fencing.kafka.partition_ends import Ends, Holder, ends_of, find_holders
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
+from ringfence.requests.refused import Refused
+from ringfence.worker_config import WorkerConfig
+
+MOST_GROUPS: Final = 500
+MOST_PARTITIONS: Final = 2000
+
+
+def _connection(worker: WorkerConfig) -> Connection:
+    return worker.connection("ringfence-consumer-groups")
+
+
+def _refuse(error: FencingError) -> Refused:
+    status, again = (500, False) if isinstance(error, Fatal) else (503, True)
+    return Refused(status, f"The consumer groups cannot be read: {error}", retry=again)
+
+
+def lag_of(committed: int | None, ends: Ends | None) -> tuple[int | None, int | None]:
+    """In offsets, markers counted: up to the last stable offset, and up to the end. None where nobody can tell."""
+    if committed is None or ends is None:
+        return None, None
+    return max(0, ends.stable - committed), max(0, ends.end - committed)
+
+
+def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
+    """`groups` by name, each with `topics`; `left_out`: how many match beyond the first `MOST_GROUPS`."""
+    connection, wanted = _connection(worker), asked.search.casefold()
+    try:
+        with consumer_group_admin(connection) as admin:
+            listed = [each for each in admin.groups() if wanted in each.name.casefold()]
+            looked_at = listed[:MOST_GROUPS]
+            members = admin.members(looked_at)
+            committed = admin.committed_offsets([each.name for each in looked_at])
+        places = {each.name: _places(members[each.name], committed.get(each.name, {})) for each in looked_at}
+        if asked.topic:
+            places = {name: {one for one in some if one[0] == asked.topic} for name, some in places.items()}
+            looked_at = [each for each in looked_at if places[each.name]]
+        ends = ends_of(connection, {one for some in places.values() for one in some}, limit)
+    except FencingError as error:
+        raise _refuse(error) from error
+    groups = [
+        {
+            **_head(each),
+            "members": len(members[each.name]),
+            "topics": _by_topic(places[each.name], committed.get(each.name, {}), ends),
+        }
+        for each in looked_at
+    ]
+    names = {topic for some in places.values() for topic, _ in some}
+    return {"groups": groups, "left_out": len(listed[MOST_GROUPS:]), "internal": _internal(names, rules)}
+
+
+def describe(asked: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
+    """`partitions`: the first `MOST_PARTITIONS`; of those that wait for a transaction, its `holder`.
+
+    worker_group: the cluster's `group.id`, with which its tasks' transactional ids begin.
+    """
+    connection = _connection(worker)
+    try:
+        with consumer_group_admin(connection) as admin:
+            group = next((each for each in admin.groups() if each.name == asked.group), None)
+            if group is None:
+                raise Refused(404, f"There is no consumer group {asked.group}")
+            members = admin.members([group])[group.name]
+            committed = admin.committed_offsets([group.name]).get(group.name, {})
+            places = sorted(_places(members, committed))
+            ends = ends_of(connection, places[:MOST_PARTITIONS], limit)
+            problem, holders = "", dict[Where, Holder]()
+            try:
+                holders = find_holders(admin, ends, limit)
+            except FencingError as error:
+                problem = f"Which transactions are open cannot be told: {error}"
+    except FencingError as error:
+        raise _refuse(error) from error
+    by_place = {place: each.member_id for each in members for place in each.assigned}
+    return {
+        **_head(group),
+        "members": [_member(each) for each in members],
+        "partitions": [
+            _partition(place, committed.get(place), ends.get(place), by_place.get(place, ""), holders.get(place))
+            for place in places[:MOST_PARTITIONS]
+        ],
+        "left_out": len(places[MOST_PARTITIONS:]),
+        "internal": _internal({topic for topic, _ in places}, rules),
+        "problem": problem,
+        "worker_group": worker.group_id,
+    }
+
+
+def _head(group: ListedGroup) -> dict[str, Any]:
+    return {"group": group.name, "state": group.state, "protocol": group.protocol}
+
+
+def _places(members: Sequence[ConsumerMember], committed: Mapping[Where, int]) -> set[Where]:
+    """All that the group has to do with: what it has committed, and what its members are assigned."""
+    return {*committed, *(place for each in members for place in each.assigned)}
+
+
+def _by_topic(places: Iterable[Where], committed: Mapping[Where, int], ends: Mapping[Where, Ends]) -> list[Any]:
+    topics: dict[str, dict[str, Any]] = {}
+    for place in sorted(places):
+        one = topics.setdefault(place[0], {"topic": place[0], "partitions": 0, "lag": None, "lag_to_end": None})
+        one["partitions"] += 1
+        for key, value in zip(("lag", "lag_to_end"), lag_of(committed.get(place), ends.get(place)), strict=True):
+            one[key] = value if one[key] is None else one[key] + (value or 0)
+    return list(topics.values())
+
+
+def _partition(
+    place: Where, committed: int | None, ends: Ends | None, member: str, holder: Holder | None
+) -> dict[str, Any]:
+    lag, to_end = lag_of(committed, ends)
+    return {
+        "topic": place[0],
+        "partition": place[1],
+        "committed": committed,
+        "stable": ends.stable if ends else None,
+        "end": ends.end if ends else None,
+        "lag": lag,
+        "lag_to_end": to_end,
+        "member": member,
+        "holder": None
+        if holder is None
+        else {
+            "transactional_id": holder.transactional_id,
+            "producer_id": holder.producer_id,
+            "epoch": holder.epoch,
+            "first_offset": holder.first_offset,
+            "since_ms": holder.since_ms,
+        },
+    }
+
+
+def _member(each: ConsumerMember) -> dict[str, Any]:
+    assigned = [{"topic": topic, "partition": number} for topic, number in each.assigned]
+    return {"member": each.member_id, "client": each.client_id, "host": each.host, "assigned": assigned}
+
+
+def _internal(topics: Iterable[str], rules: TopicRules) -> dict[str, str]:
+    access = rules.access("")
+    return {topic: what for topic in topics if (what := access.internal(topic))}

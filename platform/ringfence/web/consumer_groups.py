@@ -1,0 +1,84 @@
+"""Consumer groups: the list, and one group's partitions with what each waits for. Asked of Kafka for each look."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import consumer_groups
+from ringfence.dispatch import Refused
+from ringfence.web.state_badges import Badge, Severity
+from ringfence.web.views import is_fragment, with_token
+
+_PAGE = 100
+_STATES = {
+    "Stable": Badge("Stable", "circle-check", Severity.OK, "It has members, and each knows its partitions."),
+    "Empty": Badge("Empty", "circle-stop", Severity.REST, "Nobody is a member. Its committed offsets are kept."),
+    "Dead": Badge("Dead", "circle-x", Severity.UNKNOWN, "It is being deleted."),
+}
+_REBALANCING = Badge("Rebalancing", "loader", Severity.MOTION, "Its partitions are being given to its members.")
+_OTHER = Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "Kafka has named a state that is not known here.")
+_MOVING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@with_token
+def groups(request: HttpRequest) -> HttpResponse:
+    """`?search=&topic=`."""
+    search, topic = (request.GET.get(key, "").strip()[:249] for key in ("search", "topic"))
+    shown: dict[str, Any] = {"search": search, "topic": topic, "section": "consumer-groups"}
+    try:
+        found = consumer_groups.list_groups(principal_of(request), search, topic)
+        rows = found["results"]
+        shown |= {"rows": [_row(each) for each in rows[:_PAGE]], "left_out": found["left_out"] + len(rows[_PAGE:])}
+    except Refused as refused:
+        shown |= {"problem": refused.message}
+    template = "ringfence/groups/list.html" if is_fragment(request) else "ringfence/groups/list_page.html"
+    return render(request, template, shown)
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+@with_token
+def group(request: HttpRequest, name: str) -> HttpResponse:
+    """One group."""
+    shown: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "section": "consumer-groups"}
+    try:
+        found = consumer_groups.describe_group(principal_of(request), name)
+        if found is None:
+            raise Http404(f"There is no consumer group {name}, or it reads no topic that you may read")
+        members = {each["member"]: each for each in found["members"]}
+        partitions = [{**each, "reader": members.get(each["member"])} for each in found["partitions"]]
+        waiting = [each for each in partitions if each["lag_to_end"] and each["lag_to_end"] > each["lag"]]
+        shown |= {
+            "found": {**found, "partitions": partitions, "behind": _behind(found)},
+            "look": _look(found["state"]),
+            "waiting": waiting,
+        }
+    except Refused as refused:
+        if refused.status == 404:
+            raise Http404(refused.message) from refused
+        shown |= {"problem": refused.message}
+    template = "ringfence/groups/group.html" if is_fragment(request) else "ringfence/groups/group_page.html"
+    return render(request, template, shown)
+
+
+def _row(each: Mapping[str, Any]) -> dict[str, Any]:
+    path = quote(each["group"], safe="")
+    return {**each, "path": path, "look": _look(each["state"]), "behind": _behind(each)}
+
+
+def _behind(each: Mapping[str, Any]) -> int:
+    """Offsets that wait for open transactions."""
+    return int((each["lag_to_end"] or 0) - (each["lag"] or 0))
+
+
+def _look(state: str) -> Badge:
+    return _REBALANCING if state in _MOVING else _STATES.get(state, _OTHER)
