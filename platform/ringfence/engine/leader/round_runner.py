@@ -59,6 +59,7 @@ class RoundRunner:
         self._wake = wake
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="round")
         self._running: dict[ConnectorName, RunningRound] = {}
+        self._newest: dict[ConnectorName, Generation] = {}
         self._not_before: dict[tuple[ConnectorName, Generation], tuple[int, float]] = {}
 
     def start(self, due: Round, busy: Callable[[Round], bool]) -> bool:
@@ -69,6 +70,7 @@ class RoundRunner:
         _, not_before = self._not_before.get((due.connector, due.generation), (0, 0.0))
         if time.monotonic() < not_before:
             return False
+        self._newest[due.connector] = due.generation  # before its thread begins, which looks there
         result = self._pool.submit(self._carry_out, due, busy)
         self._running[due.connector] = RunningRound(due, result)
         result.add_done_callback(lambda _: self._wake())
@@ -95,14 +97,13 @@ class RoundRunner:
 
     def _is_cancelled(self, due: Round) -> bool:
         """Whether a newer generation's round has taken this one's place."""
-        running = self._running.get(due.connector)
-        return running is not None and running.round.generation != due.generation
+        return self._newest.get(due.connector, due.generation) != due.generation
 
     def take_finished(self) -> list[RunningRound]:
         """Rounds that have come to an end since the last call."""
         done = [running for running in self._running.values() if running.result.done()]
         for running in done:
-            del self._running[running.round.connector]
+            del self._running[running.round.connector], self._newest[running.round.connector]
         return done
 
     def record_failure(self, round_: Round, error: FencingError) -> float:

@@ -1,0 +1,40 @@
+"""Fencing rounds that take each other's place; what they fence is tested on a broker."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from ringfence.engine.leader.round_runner import RoundRunner
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.round_plan import Round
+
+
+class Reached(Exception):
+    """The round got as far as to its fence."""
+
+
+class Inline(ThreadPoolExecutor):
+    """Its thread is always quicker than the one that starts it."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **more: Any) -> Future[Any]:
+        result: Future[Any] = Future()
+        try:
+            result.set_result(call(*args, **more))
+        except Reached as error:
+            result.set_exception(error)
+        return result
+
+
+def reach(_: Round) -> Sequence[AdminAccess]:
+    raise Reached
+
+
+def test_a_newer_round_is_not_taken_for_the_one_that_it_replaces() -> None:
+    runner = RoundRunner(reach, lambda _: [], 0, lambda: None, carrier=None)  # type: ignore[arg-type]
+    runner._pool = Inline(1)
+    for generation in (30, 34):
+        assert runner.start(Round(ConnectorName("c"), Generation(generation), ["id"], 1, {}, {}), lambda _: False)
+    (done,) = runner.take_finished()
+    assert isinstance(done.result.exception(), Reached)
+    runner.close()
