@@ -63,7 +63,10 @@ class Instances:
     def make(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
     ) -> list[dict[str, str]]:
-        """Start an instance in place of the one that runs, and ask for its tasks. Raises `PluginError`."""
+        """Start an instance in place of the one that runs, and ask for its tasks; one that fails at it is stopped.
+
+        Raises `PluginError`.
+        """
         self._offsets.await_view()
         limit = Deadline.after(_OFFSETS_SECONDS)
         try:
@@ -75,7 +78,11 @@ class Instances:
         class_name = config.get("connector.class", "").strip()
         self._host.version_of(class_name)  # asked for here, off the leader's thread
         self._look_for_upgrade(name, class_name)
-        return self._host.task_configs(name, _tasks_max(config))
+        try:
+            return self._host.task_configs(name, _tasks_max(config))
+        except PluginError:
+            self._stop(name)
+            raise
 
     def _look_for_upgrade(self, name: ConnectorName, class_name: str) -> None:
         try:
@@ -183,6 +190,11 @@ class Instances:
             self._raised.pop(name, None)
         if known:
             self._pool.submit(self._stop, name)
+
+    def discard(self, name: ConnectorName) -> None:
+        """What `make` started has no use: its configuration was not written. The older one gets an instance again."""
+        self.forget(name)
+        self._pool.submit(self._stop, name)
 
     def _stop(self, name: ConnectorName) -> None:
         try:

@@ -115,6 +115,9 @@ class LeadingWorker:
     def mark_started(self, name: ConnectorName, config_offset: int) -> None:
         self._leader.instances.mark_started(name, config_offset)
 
+    def discard_instance(self, name: ConnectorName) -> None:
+        self._leader.instances.discard(name)
+
     def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None:
         self._leader.mark_restarting(name, tasks)
 

@@ -16,6 +16,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import Command
+from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
 Asked = TypeVar("Asked", bound=Command[Any])
@@ -53,6 +54,7 @@ class LeaderSide(Protocol):
         """Of the connector's plugin, for its status, also where nothing of it starts."""
 
     def mark_started(self, name: ConnectorName, config_offset: int) -> None: ...
+    def discard_instance(self, name: ConnectorName) -> None: ...
     def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None: ...
     def restart_instance(self, name: ConnectorName, *, only_failed: bool) -> None: ...
     def forget_topics(self, name: ConnectorName) -> Offsets:
@@ -150,7 +152,13 @@ class WritingCommand(LeaderCommand[Asked]):
         return False
 
     def run(self, report: Callable[[Outcome], None]) -> Outcome:
-        written = self.leader.write(self.plan())
+        plan = self.plan()
+        try:
+            written = self.leader.write(plan)
+        except Refused:
+            if self.starts:
+                self.leader.discard_instance(self.name)
+            raise
         now = written.state.connector(self.name)
         if self.starts and now.config is not None and not now.tasks_stale:
             self.leader.mark_started(self.name, now.config_offset)

@@ -1,0 +1,44 @@
+"""Connector instances on the leader, with the real plugin process: none outlives its use."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.plugins import PluginError, PluginHost
+from ringfence.fencing.ids import ConnectorName
+from tests.plugins.conftest import hostile
+from tests.support.waiting import eventually
+
+C = ConnectorName("c")
+
+
+class NoOffsets:
+    """Of a connector that has committed none."""
+
+    def await_view(self) -> None: ...
+
+    def prepare(self, *_: object) -> None: ...
+
+    def read(self, *_: object) -> Any:
+        return SimpleNamespace(present=list)
+
+
+@pytest.fixture
+def instances(host: PluginHost) -> Instances:
+    return Instances(host, NoOffsets(), lambda: None)  # type: ignore[arg-type]
+
+
+def test_an_instance_that_fails_to_make_tasks_is_stopped(host: PluginHost, instances: Instances) -> None:
+    """Else its threads would go on, also after the connector is deleted: nothing else knows of it."""
+    with pytest.raises(PluginError, match="no luck"):
+        instances.make(C, hostile("raise"), None)
+    assert host.running_connectors() == []
+
+
+def test_an_instance_whose_configuration_was_not_written_is_stopped(host: PluginHost, instances: Instances) -> None:
+    assert instances.make(C, hostile(), None)
+    assert host.running_connectors() == [C]
+    instances.discard(C)
+    eventually(lambda: host.running_connectors() == [], 30, "it is stopped")
