@@ -9,6 +9,7 @@ Each lane is a Celery worker with its own connection and threads: what one has f
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from redis.exceptions import RedisError
@@ -28,7 +29,8 @@ _END_SECONDS = 10.0
 class CeleryHost:
     """Runs the lane of housekeeping in the main thread, where its signal handlers are, and the others beside it."""
 
-    def __init__(self, worker: WorkerRecord, leads: threading.Event) -> None:
+    def __init__(self, worker: WorkerRecord, leads: Callable[[], bool]) -> None:
+        """leads: whether commands are for this worker now. A leader that stands still leaves them to the next one."""
         self._worker = worker
         self._leads = leads
 
@@ -74,9 +76,10 @@ class CeleryHost:
             if consumer is None or tasks is None:
                 continue
             consumes = tasks.consuming_from(queue)
-            if self._leads.is_set() and not consumes:
+            leads = self._leads()
+            if leads and not consumes:
                 consumer.call_soon(consumer.add_task_queue, queue)
-            elif consumes and not self._leads.is_set():
+            elif consumes and not leads:
                 consumer.call_soon(consumer.cancel_task_queue, queue)
 
     def _tell_clock(self, stop: threading.Event) -> None:

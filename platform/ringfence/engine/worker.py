@@ -201,7 +201,7 @@ class Worker:
             spark.watch(self._end_for_good)
             self._thread("encrypted-rows", self._renew_rows)
             self._thread("launcher", lambda: launcher.run(host, self._stop))
-            CeleryHost(record, leader[0].ready).run(self._stop)
+            CeleryHost(record, leader[0].leads_now).run(self._stop)
         finally:
             refusals.close()
             self._end(spark, plugins, reporter)
