@@ -47,6 +47,11 @@ class Transform(ABC):
         """
 
     @property
+    def class_name(self) -> str:
+        """The class that the error of a record names."""
+        return type(self).__name__
+
+    @property
     def by_column(self) -> bool:
         """Whether `apply_column` can do it, as it is configured."""
         return False

@@ -110,6 +110,10 @@ class Predicated(Transform):
     def configure(self, config: Mapping[str, str]) -> None:
         """Nothing: it is made of two that are configured."""
 
+    @property
+    def class_name(self) -> str:
+        return self._transform.class_name
+
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         return self._transform.apply(record) if self._predicate.test(record) is not self._negate else record
 

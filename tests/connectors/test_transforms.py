@@ -121,3 +121,16 @@ def test_the_defaults_of_the_common_settings_are_accepted() -> None:
         "Exactly Once Support",
         "offsets.topic",
     ]
+
+
+def test_an_error_names_the_transform_and_not_its_predicate() -> None:
+    config = {
+        "transforms": "pick",
+        "transforms.pick.type": "ExtractField$Value",
+        "transforms.pick.field": "id",
+        "transforms.pick.predicate": "broken",
+        "predicates": "broken",
+        "predicates.broken.type": "RecordIsTombstone",
+    }
+    (transform,) = build_transforms(config)
+    assert transform.class_name == "ExtractFieldValue"

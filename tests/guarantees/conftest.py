@@ -1,9 +1,12 @@
-"""Brokers for failures: one behind a proxy, and one that denies and forgets."""
+"""Brokers for failures: one behind a proxy, one that denies and forgets, and one whose share locks expire soon."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from ringfence.local.kafka import EmbeddedKafka
+from tests.guarantees.shares import FLOORS
+from tests.support.broker import new_kafka
 from tests.support.harsh import Harsh, harsh_kafka
 from tests.support.proxy import Proxied, proxied_kafka
 
@@ -26,3 +29,14 @@ def harsh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harsh]:
     """One for all; a test that stops it starts it again."""
     with harsh_kafka(tmp_path_factory.mktemp("harsh")) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """One for all tests of share groups: locks may expire after a second."""
+    made = new_kafka(tmp_path_factory.mktemp("share"), **FLOORS)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()

@@ -16,6 +16,7 @@ from typing import Any
 from ringfence.connectors import worker_limits
 from ringfence.connectors.api import RecordBatch, ShareInput, ShareRecord, SourceRecord
 from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
+from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.protocols import TransactionalClient
@@ -123,7 +124,8 @@ def run(mode: str, spec: TaskSpec, stalled: float) -> Outcome:
         made.stalled = stalled
         return made
 
-    plugin = Plugin(Slow, {**spec.connector_config, **spec.task_config}, Plain(raw=True))
+    convert = Conversion(spec) if "transforms" in spec.connector_config else Plain(raw=True)
+    plugin = Plugin(Slow, {**spec.connector_config, **spec.task_config}, convert)
     reporter = Reporter(spec.connection, spec.topics.status, spec.topics.events)
     return SourceTaskRun(spec, plugin, reporter, new_producer=new_producer).run()
 

@@ -19,7 +19,7 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics.status import StatusState, apply, decode
+from ringfence.fencing.topics.status import StatusState, TaskStatus, apply, decode
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.testing.control import ConfigTopic
 from tests.support.waiting import eventually
@@ -207,8 +207,8 @@ class Queue(ConfigTopic):
         reader.close()
         return told
 
-    def states(self) -> dict[int, str]:
-        """The newest reported state of each task of this generation."""
+    def statuses(self) -> dict[int, TaskStatus]:
+        """The newest reported status of each task of this generation."""
         log = TopicLog(self.connection, self.topics.status)
         state = StatusState()
         try:
@@ -216,11 +216,12 @@ class Queue(ConfigTopic):
                 state = apply(state, decode(record.key, record.value))
         finally:
             log.close()
-        return {
-            number: str(status.state)
-            for number in range(self.tasks)
-            if (status := state.tasks.get(TaskId(self.connector, number))) is not None
-        }
+        found = {number: state.tasks.get(TaskId(self.connector, number)) for number in range(self.tasks)}
+        return {number: status for number, status in found.items() if status is not None}
+
+    def states(self) -> dict[int, str]:
+        """The newest reported state of each task of this generation."""
+        return {number: str(status.state) for number, status in self.statuses().items()}
 
     def end(self, *, politely: bool = True) -> None:
         """End every process that is still there."""

@@ -12,22 +12,11 @@ import pytest
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_chaos import TROUBLED, chaos
-from tests.guarantees.shares import FLOORS, Queue
-from tests.support.broker import Broker, new_kafka
+from tests.guarantees.shares import Queue
+from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 SHORT = 20.0
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    """Its locks may expire after a second."""
-    made = new_kafka(tmp_path_factory.mktemp("share"), **FLOORS)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture

@@ -12,24 +12,12 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.share_chaos import TROUBLED
-from tests.guarantees.shares import FLOORS, Queue
-from tests.support.broker import new_kafka
+from tests.guarantees.shares import Queue
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SOON = {**TROUBLED, "share_sweep_after_ms": "2000"}
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    """Its locks may expire after a second."""
-    made = new_kafka(tmp_path_factory.mktemp("share"), **FLOORS)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture

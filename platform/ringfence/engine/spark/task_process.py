@@ -65,7 +65,7 @@ class Conversion:
         self._columns = [transform.apply_column for transform in chain]
         self._from_column = value.from_column
         self._chain = [transform.apply for transform in chain]
-        self.transforms_by_class = [(type(transform).__name__, transform.apply) for transform in chain]
+        self.transforms_by_class = [(transform.class_name, transform.apply) for transform in chain]
         self.converter_classes = {
             Stage.HEADER_CONVERTER: type(headers).__name__,
             Stage.KEY_CONVERTER: type(key).__name__,
