@@ -183,6 +183,13 @@ def test_status_and_its_parts(client: Client, leader: FakeLeader) -> None:
     assert body(client.get("/connectors/c/tasks/3/status"))["id"] == 3
 
 
+def test_a_new_connector_has_a_status_before_any_worker_has_reported(client: Client) -> None:
+    create(client)
+    response = client.get("/connectors/c/status")
+    assert response.status_code == 200
+    assert body(response)["connector"]["state"] == "UNASSIGNED"
+
+
 def test_a_failed_task_always_has_a_trace(client: Client, leader: FakeLeader) -> None:
     create(client)
     leader.start("c", state=State.FAILED)
