@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -62,13 +63,17 @@ class StateReader:
         self._consumer.close()
 
 
+M = TypeVar("M")
+H = TypeVar("H")
+
+
 @dataclass
-class Holder:
+class Holder(Generic[M, H]):
     """A member and what it has acquired."""
 
     name: str
-    member: ShareMember
-    held: list[Message] = field(default_factory=list)
+    member: M
+    held: list[H] = field(default_factory=list)
     since: float = 0.0
 
 
@@ -109,7 +114,7 @@ class Lab:
 
     def join(self) -> None:
         """Members, the first of which has acquired something; before that, nothing is persisted."""
-        self.holders = [Holder(name, self._member(name)) for name in ("A", "B", "C")]
+        self.holders = [Holder[ShareMember, Message](name, self._member(name)) for name in ("A", "B", "C")]
         eventually(lambda: self._poll(self.holders[0]), 60, "the first records")
 
     def read(self) -> None:
@@ -148,7 +153,7 @@ class Lab:
         else:
             self._let_expire()
 
-    def _poll(self, holder: Holder) -> bool:
+    def _poll(self, holder: Holder[ShareMember, Message]) -> bool:
         holder.since = time.monotonic()
         holder.held = holder.member.poll(0.5)
         for first, last, count in ranges(holder.held):
@@ -159,7 +164,7 @@ class Lab:
             self.done.append("acquire")
         return bool(holder.held)
 
-    def _answer(self, holder: Holder) -> None:
+    def _answer(self, holder: Holder[ShareMember, Message]) -> None:
         """Each record in its own way, all in one request."""
         kinds = self._rng.choices(list(_SAID), [6, 4, 1], k=len(holder.held))
         if self._rng.random() < 0.5:
@@ -174,7 +179,7 @@ class Lab:
         self.done += sorted({kind.name.lower() for kind in kinds})
         self._expect(self.model.acknowledge(holder.name, answers))
 
-    def _leave(self, holder: Holder) -> None:
+    def _leave(self, holder: Holder[ShareMember, Message]) -> None:
         holder.member.close()
         holder.held = []
         holder.member = self._member(holder.name)

@@ -10,7 +10,7 @@ somebody fetches them: they are missing in the count of what is complete, and th
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -22,7 +22,7 @@ from ringfence.fencing.share.share_partition import history
 from ringfence.fencing.share.share_partition.batches import prune
 from ringfence.fencing.share.share_partition.history import Entry, PersistedState, StateTable
 from ringfence.fencing.share.share_partition.state_machine import Acknowledgement, Answer, Change, SharePartition
-from tests.guarantees.share_partitions import StateReader, strip_times, summarize
+from tests.guarantees.share_partitions import Holder, StateReader, strip_times, summarize
 from tests.support.raw_share import RENEW, RawShareMember
 from tests.support.waiting import eventually
 
@@ -77,14 +77,8 @@ class Feeder:
             reader.close()
 
 
-@dataclass
-class Holder:
-    """A member and the offsets that it has acquired."""
-
-    name: str
-    member: RawShareMember
-    held: list[int] = field(default_factory=list)
-    since: float = 0.0
+Member = Holder[RawShareMember, int]
+"""And the offsets that it has acquired."""
 
 
 class TransactionLab:
@@ -122,7 +116,7 @@ class TransactionLab:
 
     def join(self) -> None:
         """Members, the first of which has acquired something; before that, nothing is persisted."""
-        self.holders = [Holder(name, RawShareMember(self.connection, self.group, self.topic)) for name in ("A", "B")]
+        self.holders = [Member(name, RawShareMember(self.connection, self.group, self.topic)) for name in ("A", "B")]
         self._fetch(self.holders[0])
 
     def read(self) -> None:
@@ -155,7 +149,7 @@ class TransactionLab:
         else:
             self._answer(holder)
 
-    def _fetch(self, holder: Holder) -> None:
+    def _fetch(self, holder: Member) -> None:
         """All that is available; some of it, where all of that was delivered before.
 
         Aborted records come in no answer. The last offset of the input is a marker, which does, so all before it is
@@ -193,7 +187,7 @@ class TransactionLab:
     def _count(self, offset: int) -> int:
         return next(one.delivery_count for one in self.model.batches if one.first <= offset <= one.last)
 
-    def _answer(self, holder: Holder) -> None:
+    def _answer(self, holder: Member) -> None:
         """To some of what it holds, each in its own way, all in one request."""
         some = sorted(self._rng.sample(holder.held, self._rng.randint(1, len(holder.held))))
         kinds = [
@@ -206,14 +200,14 @@ class TransactionLab:
         self.done += sorted({kind.name.lower() for kind in kinds})
         self.expect(self.model.acknowledge(holder.name, answers))
 
-    def _renew(self, holder: Holder) -> None:
+    def _renew(self, holder: Member) -> None:
         assert holder.member.acknowledge([(one, one, RENEW) for one in holder.held]) == 0
         holder.since = time.monotonic()
         for one in holder.held:
             self.model = self.model.renew(holder.name, one, one, 0.0)
         self.done.append("renew")
 
-    def _leave(self, holder: Holder) -> None:
+    def _leave(self, holder: Member) -> None:
         holder.member.close()
         holder.held = []
         holder.member = RawShareMember(self.connection, self.group, self.topic)

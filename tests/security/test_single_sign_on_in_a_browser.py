@@ -67,19 +67,10 @@ def page() -> Iterator[Page]:
         browser.close()
 
 
-def faults(page: Page) -> list[str]:
-    """What axe-core has against the page, in light and dark."""
-    found = axe.all_rules(page)
-    page.emulate_media(color_scheme="dark", reduced_motion="reduce")  # no colour half-way
-    found += axe.colours(page)
-    page.emulate_media(color_scheme="light")
-    return found
-
-
 def log_in(page: Page, scene: Scene, person: str, path: str = "/ui/share-groups") -> None:
     """From a page here, through the provider's own pages, and back."""
     page.goto(f"http://{scene.web.address}{path}")
-    assert faults(page) == []
+    assert axe.both_themes(page) == []
     page.get_by_role("link", name="Continue with Example Login").click()
     assert page.url.startswith(f"http://127.0.0.1:{scene.port}/interaction/"), page.url
     page.locator("input[name=login]").fill(person)
@@ -100,7 +91,7 @@ def test_a_person_logs_in_loses_a_group_and_logs_out(scene: Scene, page: Page) -
         assert "code=" not in page.evaluate("performance.getEntriesByType('navigation')[0].name")
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("heading", name="You are logged out")).to_be_visible()
-        assert faults(page) == []
+        assert axe.both_themes(page) == []
         page.get_by_role("link", name="too").click()
         page.get_by_role("button", name="Yes").click()
         page.wait_for_url(f"{public}/ui/login*")
@@ -109,7 +100,7 @@ def test_a_person_logs_in_loses_a_group_and_logs_out(scene: Scene, page: Page) -
     with run():  # with other keys than before
         log_in(page, scene, "ann")
         expect(page.get_by_role("alert")).to_contain_text("None of your groups gives rights here (sales)")
-        assert faults(page) == []
+        assert axe.both_themes(page) == []
 
     scene.know(ann={"preferred_username": "ann@example.org", "groups": ["team-a"]})
     with run():

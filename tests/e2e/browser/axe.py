@@ -41,6 +41,15 @@ def colours(page: Page) -> list[str]:
     return _violations(page, "rule", COLOURS)
 
 
+def both_themes(page: Page) -> list[str]:
+    """Every rule in light, and those about colours in dark, too."""
+    found = all_rules(page)
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")  # no colour half-way
+    found += [f"dark: {violation}" for violation in colours(page)]
+    page.emulate_media(color_scheme="light")
+    return found
+
+
 def sizes(page: Page) -> list[str]:
     """The rules that a narrower window can break."""
     return _violations(page, "rule", _SIZES)
