@@ -50,3 +50,7 @@ class Invalid(FencingError):
 
 class Unreadable(FencingError):
     """A record that must be understood is not (invariant 9). Says topic, offset and key."""
+
+
+class CannotDecrypt(Unreadable):
+    """A configuration is under a key that this process lacks. Says which, and what to do."""

@@ -35,8 +35,12 @@ class Round:
 
 
 def plan(state: ConnectorState, group_id: str) -> Round | None:
-    """The round that is due for this connector; None where none is."""
-    if not state.round_pending or state.commit is None:
+    """The round that is due for this connector; None where none is.
+
+    A generation with tasks waits while its connector cannot be read: the configuration says where it writes, which the
+    count record must keep.
+    """
+    if not state.round_pending or state.commit is None or (state.unreadable is not None and state.commit.tasks):
         return None
     old = state.count.tasks if state.count else 0
     ids = [task_transactional_id(group_id, TaskId(state.name, task)) for task in range(old)]

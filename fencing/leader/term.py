@@ -28,6 +28,7 @@ from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import ConfigRecord, encode
+from ringfence.fencing.topics.sealing import NO_KEYS, SealWatch, Vault, seal
 from ringfence.fencing.topics.stamps import Stamper
 
 log = logging.getLogger(__name__)
@@ -58,9 +59,10 @@ class Term:
         *,
         stamper: Stamper | None = None,
         on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
+        vault: Vault = NO_KEYS,
     ) -> None:
         """`owns`: whether this member still owns the partition, as far as it knows. stamper: says who wrote a record.
-        on_records: sees all records of the config topic, each once.
+        on_records: sees all records of the config topic, each once. vault: encrypts and decrypts configurations.
         """
         self._stamper = stamper
         self._connection = connection
@@ -71,7 +73,15 @@ class Term:
         self._clock = clock
         self._producer: TransactionalProducer | None = None
         self._claimed = False  # a claim that failed midway leaves a producer that may not write
-        self._log = ConfigLog(connection, config_topic, on_records=on_records)
+        self._vault = vault
+        self.seals = SealWatch(vault)
+        """Which configurations are to be written again, under another key."""
+
+        def look(records: Sequence[LogRecord]) -> None:
+            self.seals.look(records)
+            on_records(records)
+
+        self._log = ConfigLog(connection, config_topic, on_records=look, vault=vault)
         self._over: str | None = None
         self.in_doubt = False
         """The last write failed after its commit was asked for, and nobody has looked what became of it."""
@@ -154,7 +164,7 @@ class Term:
                     if isinstance(record, TopicRecord):
                         producer.produce(record.topic, record.value, record.key, log_partition_of(record.key))
                         continue
-                    key, value = encode(record)
+                    key, value = encode(seal(record, self._vault))
                     stamp = () if self._stamper is None else self._stamper.headers(self._topic, key, value, at)
                     producer.produce(self._topic, value, key, 0, None, None, 0, list(stamp))
                     at += 1

@@ -4,17 +4,18 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Retriable, Unreadable
+from ringfence.fencing.errors import CannotDecrypt, Retriable, Unreadable
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
 from ringfence.fencing.topics.config_records import SESSION_KEY, UnknownKey, connector_of, decode
+from ringfence.fencing.topics.sealing import NO_KEYS, Vault, open_sealed
 from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
 
 log = logging.getLogger(__name__)
 
 
-def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> ClusterState:
+def fold(state: ClusterState, records: Iterable[LogRecord], topic: str, vault: Vault = NO_KEYS) -> ClusterState:
     """The state after these records (invariant 9).
 
     A value that cannot be read stops the connector that its key names. A session key is forgotten: the leader makes
@@ -26,12 +27,11 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str) -> Clust
     for record in records:
         folding = folding or Fold(state)
         try:
-            decoded = decode(record.key, record.value)
+            decoded = open_sealed(decode(record.key, record.value), vault)
         except Unreadable as error:
-            reason = (
-                f"Topic {topic}, offset {record.offset}: {error}. Everything else is kept; write a readable record "
-                "under that key, or a tombstone, to go on"
-            )
+            reason = f"Topic {topic}, offset {record.offset}: {error}"
+            if not isinstance(error, CannotDecrypt):
+                reason += ". Everything else is kept; write a readable record under that key, or a tombstone, to go on"
             if record.key == SESSION_KEY:
                 log.warning("Topic %s, offset %d: %s. The leader makes another", topic, record.offset, error)
                 folding.forget_session_key(record.offset)
@@ -69,9 +69,11 @@ class ConfigLog:
         topic: str,
         deadline: Deadline | None = None,
         on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
+        vault: Vault = NO_KEYS,
     ) -> None:
-        """on_records: sees all records in their order, each once."""
+        """on_records: sees all records in their order, each once. vault: decrypts configurations."""
         self._on_records = on_records
+        self._vault = vault
         self.topic = topic
         self.state = ClusterState()
         self._stable = ClusterState()  # without what the log holds ahead of its position, so that it may come again
@@ -109,9 +111,9 @@ class ConfigLog:
             self._log.restart(began)  # what was read in vain comes again
             raise
         self._on_records(taken)
-        self._stable = fold(self._stable, taken, self.topic)
+        self._stable = fold(self._stable, taken, self.topic, self._vault)
         ahead = [record for record in self._log.ahead if record.offset >= self.position]
-        self.state = fold(self._stable, ahead, self.topic)
+        self.state = fold(self._stable, ahead, self.topic, self._vault)
 
     def close(self) -> None:
         self._log.close()

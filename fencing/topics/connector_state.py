@@ -43,13 +43,14 @@ class TaskCount:
     """The newest task count record: up to `tasks` transactional ids of `generation` may be alive at `target`.
 
     generation is None where Kafka Connect wrote the record: a round is due before anything of ours may start.
-    elsewhere: see the record.
+    elsewhere: see the record. partial: `target` lacks what could not be decrypted.
     """
 
     tasks: int
     generation: Generation | None
     target: Mapping[str, str] = field(default_factory=dict)
     elsewhere: bool | None = None
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

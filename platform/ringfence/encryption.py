@@ -44,6 +44,7 @@ class Purpose(StrEnum):
     DATABASE = "database"
     MESSAGES = "messages"
     STAMPS = "stamps"
+    CONFIG_TOPIC = "config topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +190,30 @@ class StampSeal:
             return keyring().decrypt(Purpose.STAMPS, signature, data) == b""
         except (NoKey, ValueError):
             return False
+
+
+class ConfigVault:
+    """Encrypts and decrypts configurations of the config topic (`fencing.topics.sealing`)."""
+
+    def __init__(self, *, encrypts: bool = False) -> None:
+        """encrypts: whether what is written is encrypted; what is read is decrypted in any case."""
+        self._encrypts = encrypts
+
+    @property
+    def key(self) -> str:
+        """Raises `NoKey`."""
+        return keyring().keys[0].id if self._encrypts else ""
+
+    def key_of(self, sealed: str) -> str:
+        return key_id(sealed)
+
+    def seal(self, clear: str, about: str) -> str:
+        """Raises `NoKey`."""
+        return keyring().encrypt(Purpose.CONFIG_TOPIC, clear.encode("utf-8", "surrogatepass"), about)
+
+    def open(self, sealed: str, about: str) -> str:
+        """Raises ValueError."""
+        try:
+            return keyring().decrypt(Purpose.CONFIG_TOPIC, sealed, about).decode("utf-8", "surrogatepass")
+        except NoKey as error:
+            raise ValueError(str(error)) from error

@@ -13,6 +13,7 @@ from ringfence.connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RE
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
 from ringfence.connectors.worker_limits import wrong_roots
+from ringfence.encryption import ConfigVault
 from ringfence.fencing.errors import Invalid
 from ringfence.fencing.kafka.client_settings import effective, too_few_acks
 from ringfence.fencing.kafka.settings import Connection
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 
 LONGEST_TRANSACTION = "connector.transaction.timeout.max.ms"
 """How long a connector may let its transactions be open at most. The default is the brokers' own limit's."""
+
+ENCRYPTION = "config.storage.encryption.enable"
+"""Whether the leader encrypts configurations in the config topic."""
 
 _DEFAULTS = {
     "bootstrap.servers": "127.0.0.1:9092",
@@ -50,6 +54,7 @@ _DEFAULTS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     EGRESS_ALLOW: DEFAULT,
+    ENCRYPTION: "false",
     "topic.creation.enable": "true",
     "topic.tracking.enable": "true",
     "topic.tracking.allow.reset": "true",
@@ -94,7 +99,7 @@ class WorkerConfig:
             if key.endswith((".ms", ".factor", ".partitions")):
                 config.number(key)
         config._check_restarts()
-        for key in ("topic.tracking.enable", "topic.tracking.allow.reset"):
+        for key in ("topic.tracking.enable", "topic.tracking.allow.reset", ENCRYPTION):
             config.flag(key)
         try:
             spark_settings(settings, 1)
@@ -187,6 +192,11 @@ class WorkerConfig:
     def session_keys(self) -> SessionKeys:
         """Raises `Invalid`."""
         return SessionKeys.of(self.settings)
+
+    @property
+    def vault(self) -> ConfigVault:
+        """What the config topic's configurations are written and read with."""
+        return ConfigVault(encrypts=self.flag(ENCRYPTION))
 
     @property
     def override_policy(self) -> str:

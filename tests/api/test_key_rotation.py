@@ -26,6 +26,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     keys.write_new(path)
     monkeypatch.setenv(KEY_FILE, str(path))
     monkeypatch.setattr(keys, "connect", lambda _data: None)  # the test's database is there already
+    monkeypatch.setattr(keys, "topic_counts", lambda _args: {})
     keyring.cache_clear()
     yield path
     database.empty()  # reads rows, which takes the key
@@ -34,7 +35,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def rotate(*, drop_old: bool = False) -> int:
-    return keys.run(argparse.Namespace(action="rotate", drop_old=drop_old, data=None))
+    return keys.run(argparse.Namespace(action="rotate", drop_old=drop_old, data=None, config=None))
 
 
 def fill() -> str:

@@ -36,7 +36,14 @@ T0 = TaskId(C, 0)
 class Cluster:
     """A leader and no launcher: the test plays the tasks."""
 
-    def __init__(self, broker: Broker, unique: Callable[[str], str], installed: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        unique: Callable[[str], str],
+        installed: Mapping[str, str],
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """settings: more of the worker's, as `CONNECT_*`."""
         topics = {
             f"CONNECT_{role}_STORAGE_TOPIC": unique(role.lower()) for role in ("CONFIG", "OFFSET", "STATUS", "EVENTS")
         }
@@ -49,6 +56,7 @@ class Cluster:
                 "CONNECT_GROUP_ID": unique("group"),
                 "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
                 "CONNECT_OFFSET_STORAGE_PARTITIONS": "1",
+                **(settings or {}),
             }
         )
         self.connection = self.config.connection("test")

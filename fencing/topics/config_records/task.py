@@ -4,16 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ringfence.fencing.ids import ConnectorName, TaskId
-from ringfence.fencing.topics.config_record import Fields, TaskScopedRecord, parse_strings, parse_task
+from ringfence.fencing.topics.config_record import Fields, TaskScopedRecord, parse_task
+from ringfence.fencing.topics.config_value import NOW, ConfigValue
 from ringfence.fencing.topics.connector_state import ConnectorState, TaskConfig
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord(TaskScopedRecord):
-    """`config` None is a tombstone."""
+    """`config` None is a tombstone. sealed, of: see `config_value`."""
 
     task: TaskId
     config: Mapping[str, str] | None
+    sealed: str = ""
+    of: int = NOW
 
     PREFIXES = ("task-",)
 
@@ -22,7 +25,10 @@ class TaskRecord(TaskScopedRecord):
         task = parse_task(rest)
         if task is None:
             return None
-        return cls(task, None if value is None else parse_strings(value["properties"]))
+        if value is None:
+            return cls(task, None)
+        read = ConfigValue.parse(value)
+        return cls(task, read.config, read.sealed, read.of)
 
     @property
     def owner(self) -> ConnectorName:
@@ -32,11 +38,16 @@ class TaskRecord(TaskScopedRecord):
         return f"task-{self.task}"
 
     def to_value(self) -> Fields | None:
-        return None if self.config is None else {"properties": dict(self.config)}
+        return None if self.config is None else ConfigValue(self.config, self.sealed, self.of).to_fields()
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         number = self.task.task
         if self.config is None:
             return replace(state, pending={n: c for n, c in state.pending.items() if n != number})
-        pending = {**state.pending, number: TaskConfig(offset, self.config)}
-        return replace(state, pending=pending, task_keys=max(state.task_keys, number + 1))
+        task = TaskConfig(ConfigValue(self.config, of=self.of).stands_at(offset), self.config)
+        keys = max(state.task_keys, number + 1)
+        if state.commit is None or task.offset > state.commit.generation:
+            return replace(state, pending={**state.pending, number: task}, task_keys=keys)
+        # Written again behind its own commit record, under another key: it belongs to that generation.
+        tasks = {**state.tasks, number: task} if number < state.commit.tasks else state.tasks
+        return replace(state, tasks=tasks, task_keys=keys)

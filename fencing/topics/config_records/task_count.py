@@ -21,6 +21,8 @@ class TaskCountRecord(ConnectorScopedRecord):
 
     target: the client settings under which that generation's tasks produce, empty for the worker's own cluster.
     elsewhere: whether any generation of this name had its offsets outside of the worker's topic; None: nobody knows.
+    sealed: the settings of `target` that are encrypted; the number of tasks is readable without a key, so that whoever
+    lacks the key still knows what is to be fenced.
     """
 
     connector: ConnectorName
@@ -28,6 +30,7 @@ class TaskCountRecord(ConnectorScopedRecord):
     generation: Generation | None
     target: Mapping[str, str] = field(default_factory=dict)
     elsewhere: bool | None = None
+    sealed: str = ""
 
     PREFIXES = (Forgotten.COUNT, Forgotten.FENCING)
 
@@ -43,7 +46,8 @@ class TaskCountRecord(ConnectorScopedRecord):
         generation = Generation(parse_integer(value, "generation")) if "generation" in value else None
         elsewhere = bool(value["elsewhere"]) if "elsewhere" in value else None
         target = parse_strings(value.get("target", {}))
-        return cls(name, parse_integer(value, "tasks"), generation, target, elsewhere)
+        sealed = str(value.get("sealed", ""))
+        return cls(name, parse_integer(value, "tasks"), generation, target, elsewhere, sealed)
 
     @property
     def owner(self) -> ConnectorName:
@@ -55,8 +59,11 @@ class TaskCountRecord(ConnectorScopedRecord):
     def to_value(self) -> Fields:
         if self.generation is None:
             return {"task-count": self.tasks}
-        value = {"tasks": self.tasks, "generation": self.generation, "target": dict(self.target)}
-        return value if self.elsewhere is None else {**value, "elsewhere": self.elsewhere}
+        value: dict[str, object] = {"tasks": self.tasks, "generation": self.generation, "target": dict(self.target)}
+        if self.elsewhere is not None:
+            value["elsewhere"] = self.elsewhere
+        return {**value, "sealed": self.sealed} if self.sealed else value
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
-        return replace(state, count=TaskCount(self.tasks, self.generation, self.target, self.elsewhere))
+        count = TaskCount(self.tasks, self.generation, self.target, self.elsewhere, bool(self.sealed))
+        return replace(state, count=count)

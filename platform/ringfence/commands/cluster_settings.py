@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ringfence.commands.database import add_data_argument
+from ringfence.encryption import KEY_FILE, KEYS
 from ringfence.local import environment
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance, default_root
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def worker_config(args: argparse.Namespace) -> "WorkerConfig":
-    """The settings that the workers have. Raises LocalError where they are not known here."""
+    """The settings that the workers have; the keys, too, of a `ringfence up`. Raises LocalError where unknown here."""
     given = environment.read_environment(args.config)
     if "CONNECT_BOOTSTRAP_SERVERS" not in given and not given.get("RINGFENCE_WORKER_CONFIG"):
         instance = Instance(args.data or default_root())
@@ -38,6 +39,8 @@ def worker_config(args: argparse.Namespace) -> "WorkerConfig":
                 "The worker's settings are not known: name their file with --config FILE, set CONNECT_* as for a "
                 "worker, or say with --data DIR which `ringfence up` is meant"
             )
+        if not os.environ.get(KEY_FILE) and not os.environ.get(KEYS):
+            os.environ[KEY_FILE] = str(instance.encryption_key_file)
         given = environment.complete(
             given, instance, bootstrap=f"127.0.0.1:{port}", embedded_kafka=True, redis_url="", http=""
         )

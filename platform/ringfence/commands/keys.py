@@ -2,14 +2,23 @@
 
 import argparse
 import os
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
-from ringfence.commands.database import add_data_argument, connect
+from ringfence.commands import cluster_settings
+from ringfence.commands.database import connect
 from ringfence.encryption import KEY_FILE, KEYS, NoKey, keyring, new_key
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance, default_root
 
+_SECONDS = 60.0
+_PAUSE_SECONDS = 2.0
 _HEADER = "# The first key encrypts what Ringfence keeps of configurations, all decrypt. Keep a copy elsewhere.\n"
+
+
+class _NotLookedAt(Exception):
+    """The config topic could not be read from here. The message says why, and what to do."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rotate = actions.add_parser("rotate", help="add a key to the key file, and encrypt everything under it")
     rotate.add_argument("--drop-old", action="store_true", help="and take the older keys out, where nothing needs them")
     for action in (check, rotate):
-        add_data_argument(action)
+        cluster_settings.add_arguments(action)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
             return _new(args.file)
         _find_keys(args.data)
         connect(args.data)
-        return _check() if args.action == "check" else _rotate(drop_old=args.drop_old)
+        return _check(args) if args.action == "check" else _rotate(args)
     except NoKey as error:
         raise LocalError(str(error)) from error
 
@@ -60,18 +69,23 @@ def _find_keys(data: Path | None) -> None:
         os.environ[KEY_FILE] = str(Instance(data or default_root()).encryption_key_file)
 
 
-def _check() -> int:
+def _check(args: argparse.Namespace) -> int:
     from ringfence.encrypted_rows import survey
 
     newest, known = keyring().keys[0].id, {key.id for key in keyring().keys}
-    for key, count in sorted(survey().items()):
+    found = [(key, count, "the database") for key, count in survey().items()]
+    try:
+        found += [(key, count, "the config topic") for key, count in topic_counts(args).items()]
+    except _NotLookedAt as error:
+        print(f"The config topic was not looked at: {error}")
+    for key, count, where in sorted(found):
         state = "in clear" if not key else "newest" if key == newest else "older" if key in known else "MISSING"
-        print(f"{key or '-':8}  {count:6}  {state}")
+        print(f"{key or '-':8}  {count:6}  {state:8}  in {where}")
     print(f"The newest key is {newest}.")
     return 0
 
 
-def _rotate(*, drop_old: bool) -> int:
+def _rotate(args: argparse.Namespace) -> int:
     from ringfence.encrypted_rows import renew, survey
 
     named = os.environ.get(KEY_FILE)
@@ -86,14 +100,57 @@ def _rotate(*, drop_old: bool) -> int:
     _write(file, [new_key(), *lines])
     newest = keyring().keys[0].id
     print(f"{renew()} values are encrypted under the new key {newest}.")
-    left = {key: count for key, count in survey().items() if key != newest}
-    if drop_old and left:
-        count = sum(left.values())
-        raise LocalError(f"The older keys stay: {count} values are not under the new one, see `ringfence keys check`")
-    if drop_old:
+    left = sum(count for key, count in survey().items() if key != newest)
+    try:
+        left += _await_leader(args, newest)
+    except _NotLookedAt as error:
+        if args.drop_old:
+            raise LocalError(f"The older keys stay, the config topic may need them: {error}") from error
+        print(f"The config topic was not looked at: {error}")
+    if args.drop_old and left:
+        raise LocalError(f"The older keys stay: {left} values are not under the new one, see `ringfence keys check`")
+    if args.drop_old:
         _write(file, [file.read_text().splitlines()[1]])
         print("The older keys are gone from the file. Messages that are under way at this moment are dropped.")
     return 0
+
+
+def topic_counts(args: argparse.Namespace) -> Mapping[str, int]:
+    """How many configurations of the config topic are under each key; "" for clear ones. Raises `_NotLookedAt`."""
+    from ringfence.encryption import ConfigVault
+    from ringfence.fencing.clock import Deadline
+    from ringfence.fencing.errors import FencingError
+    from ringfence.fencing.topics.sealing import SealWatch
+    from ringfence.fencing.topics.topic_log import TopicLog
+
+    try:
+        config = cluster_settings.worker_config(args)
+    except LocalError as error:
+        raise _NotLookedAt(str(error)) from error
+    watch, limit = SealWatch(ConfigVault()), Deadline.after(_SECONDS)
+    try:
+        reader = TopicLog(config.connection("ringfence-keys"), config.config_topic, deadline=limit)
+        try:
+            watch.look([*reader.catch_up(limit), *reader.ahead])
+        finally:
+            reader.close()
+    except FencingError as error:
+        raise _NotLookedAt(str(error)) from error
+    return watch.counts
+
+
+def _await_leader(args: argparse.Namespace, newest: str) -> int:
+    """Until the leader has encrypted the config topic again; how many configurations are under older keys still."""
+    until = time.monotonic() + _SECONDS
+    while True:
+        left = sum(count for key, count in topic_counts(args).items() if key and key != newest)
+        if not left or time.monotonic() > until:
+            break
+        print(f"{left} configurations in the config topic are under older keys: waiting for the leader", flush=True)
+        time.sleep(_PAUSE_SECONDS)
+    if left:
+        print("The leader encrypts the config topic again while workers run that read this key file: start them")
+    return left
 
 
 def _write(file: Path, keys: list[str]) -> None:

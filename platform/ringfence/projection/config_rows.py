@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import Max
 
-from ringfence.encryption import encrypt_text
+from ringfence.encryption import ConfigVault, encrypt_text
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
@@ -20,6 +20,7 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.sealing import open_sealed
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import Connector, DrainedWorker, Event, GenerationRow, LogLevel, Task, pack
@@ -59,10 +60,11 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
     levels: dict[str, LogLevel] = {}
     configs: list[WrittenConfig] = []
     drains: list[DrainRecord] = []
+    vault = ConfigVault()
     for record in records:
         connector = connector_of(record.key or b"")
         try:
-            decoded = decode(record.key, record.value)
+            decoded = open_sealed(decode(record.key, record.value), vault)
         except Unreadable as error:
             reason = f"{topic}, offset {record.offset}: {error}"
             warnings.append((record.timestamp_ms, reason))
@@ -85,7 +87,8 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
                 row.committed_ms, row.config_offset = record.timestamp_ms, folding.connector(name).config_offset
                 generations.append(row)
             case ConnectorRecord(name, config) if config is not None:
-                configs.append(WrittenConfig(name, record.offset, record.timestamp_ms, config))
+                since = folding.connector(name).config_offset
+                configs.append(WrittenConfig(name, since, record.timestamp_ms, config))
             case TaskCountRecord(name, _, generation, _) if generation is not None:
                 fenced.append((name, generation, record.timestamp_ms))
             case _:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from ringfence.engine.platform_topics import present, recall, specs
 from ringfence.fencing.clock import Deadline
@@ -26,9 +27,8 @@ from ringfence.fencing.kafka.groups import group_members
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.leader.fence_targets import place_of, target_of, ways
 from ringfence.fencing.leader.term import Term, TopicRecord
-from ringfence.fencing.offsets.source_offsets import decode_key, encode_key, encode_value
+from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -38,9 +38,10 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.topic_ids import CONFIG, OFFSETS, PRECIOUS, TopicIds, dumps, losses, offsets_key
-from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.copies import ConnectorCopy, Copy
+from ringfence.recovery.emptiness import has_no_connector, has_no_offset
 from ringfence.recovery.restored_records import connector_records, count_ids, count_records
+from ringfence.recovery.taking import refuse_unreadable
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -141,6 +142,7 @@ class Restore:
         self._create(deadline)
         with self._term(deadline) as term:
             state = term.state
+            refuse_unreadable(state)
             fenced = self._fence([target_of(one.config or {}) for one in state.existing()], deadline)
             counts = count_ids(self._config.group_id, state.connectors, fenced)
             ids = self._ids_of_now(deadline)
@@ -177,7 +179,8 @@ class Restore:
         found = present(self._connection, self._config, deadline)
         known = recall(self._connection, self._config, deadline, self._remembered)
         lost = {one.role for one in losses(known, found) if one.role in PRECIOUS} if known is not None else set()
-        empty = {CONFIG: self._no_connector, OFFSETS: self._no_offset}
+        place = (self._connection, self._config)
+        empty = {CONFIG: partial(has_no_connector, *place), OFFSETS: partial(has_no_offset, *place)}
         lost |= {role for role in PRECIOUS if found[role] is None}
         for role in lost:
             if found[role] is not None and not empty[role](deadline):
@@ -197,22 +200,6 @@ class Restore:
         if len(offsets) > _MOST_RECORDS:
             raise Invalid(f"The copy has {len(offsets)} source offsets; at most {_MOST_RECORDS} fit in one transaction")
         return Plan(connectors, offsets, sorted(lost))
-
-    def _no_connector(self, deadline: Deadline) -> bool:
-        reader = ConfigLog(self._connection, self._config.config_topic, deadline)
-        try:
-            return not any(reader.refresh(deadline).existing())
-        finally:
-            reader.close()
-
-    def _no_offset(self, deadline: Deadline) -> bool:
-        reader = TopicLog(self._connection, self._config.offsets_topic, deadline=deadline)
-        try:
-            return not any(
-                decode_key(record.key) and record.value for record in (*reader.catch_up(deadline), *reader.ahead)
-            )
-        finally:
-            reader.close()
 
     def _create(self, deadline: Deadline) -> None:
         found = present(self._connection, self._config, deadline)
@@ -242,7 +229,14 @@ class Restore:
                 if patience.expired:
                     raise Retriable(f"Group {config.group_id} does not give the config topic's partition: run it again")
                 seat.poll(0.1)
-            term = Term(self._connection, config.group_id, config.config_topic, gained[-1], lambda: seat.owns)
+            term = Term(
+                self._connection,
+                config.group_id,
+                config.config_topic,
+                gained[-1],
+                lambda: seat.owns,
+                vault=config.vault,
+            )
             term.claim(deadline)
             yield term
         finally:

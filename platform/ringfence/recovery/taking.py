@@ -2,8 +2,9 @@
 
 import time
 
+from ringfence.encryption import ConfigVault
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Retriable
+from ringfence.fencing.errors import Retriable, Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import cluster_id
 from ringfence.fencing.kafka.settings import Connection
@@ -26,10 +27,11 @@ def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline)
     1 the config topic to its end, 2 the offsets topic to its end, 3 the config topic again: where a connector was
     changed in the meantime, from the start. So every offset was committed under a configuration of the copy.
     """
-    log = ConfigLog(connection, config.config_topic, deadline)
+    log = ConfigLog(connection, config.config_topic, deadline, vault=ConfigVault())
     try:
         for _ in range(_TRIES):
             state = log.refresh(deadline)  # 1
+            refuse_unreadable(state)
             offsets = _offsets(connection, config.offsets_topic, deadline)  # 2
             if _copy_connectors(log.refresh(deadline)) == _copy_connectors(state):  # 3
                 break
@@ -46,6 +48,13 @@ def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline)
         cluster_id(connection, deadline),
         {} if state.topic_ids is None else {"ids": dumps(state.topic_ids).decode()},
     )
+
+
+def refuse_unreadable(state: ClusterState) -> None:
+    """Raises `Unreadable`, with what to do: a connector must not be missing in silence."""
+    for one in state.connectors.values():
+        if one.unreadable is not None:
+            raise Unreadable(f"Connector {one.name}: {one.unreadable}")
 
 
 def copy_of(state: ConnectorState) -> ConnectorCopy:

@@ -140,7 +140,7 @@ def pause(name: ConnectorName) -> Plan:
             return []
         records: list[ConfigRecord] = [TargetStateRecord(name, TargetState.PAUSED)]
         if connector.target is TargetState.STOPPED:
-            return [*records, ConnectorRecord(name, dict(connector.config or {}))]
+            return [*records, ConnectorRecord(name, _readable_config(connector))]
         return records
 
     return plan
@@ -160,7 +160,7 @@ def resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
             if tasks is not None:
                 return [*records, *_task_set(name, tasks)]
             # Written again, so that it is newer than the empty task set: the tasks are asked for.
-            return [*records, ConnectorRecord(name, dict(connector.config or {}))]
+            return [*records, ConnectorRecord(name, _readable_config(connector))]
         return records
 
     return plan
@@ -185,9 +185,17 @@ def fence_now(name: ConnectorName) -> Plan:
         connector = require_existing(state, name, f"Connector {name} not found")
         if connector.tasks_stale:
             raise Refused(409, RECONFIGURED, retry=True)
+        _readable_config(connector)
         return _task_set(name, [connector.tasks[n].config for n in sorted(connector.tasks)])
 
     return plan
+
+
+def _readable_config(connector: ConnectorState) -> dict[str, str]:
+    """To be written again. Raises Refused where the newest record cannot be read: at best an older one is known."""
+    if connector.unreadable is not None:
+        raise Refused(409, f"Connector {connector.name}: {connector.unreadable}")
+    return dict(connector.config or {})
 
 
 def delete(name: ConnectorName) -> Plan:

@@ -99,6 +99,8 @@ class Reconciler:
                 self._report_round(round_, "fencing", "")
         if due.forgettable:
             self._write(forget)
+        if self._term.seals.renewals(state):
+            self._write(self._term.seals.renewals)
         self._tend_instances(self._term.state)
         self.statuses.report(self._term)
 

@@ -234,7 +234,7 @@ class Leader:
         stamper, on_records = self._foreign.watch_term(writer)
         term = Term(
             self._connection, self.worker_config.group_id, self.worker_config.config_topic, metadata, lambda: seat.owns,
-            stamper=stamper, on_records=on_records,
+            stamper=stamper, on_records=on_records, vault=self.worker_config.vault,
         )  # fmt: skip
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
+from ringfence.encryption import ConfigVault
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.preflight import cluster_checks, findings
@@ -85,7 +86,10 @@ def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline
     """How many of the name's transactional ids belong to this cluster, as its config topic says."""
     try:
         follower = ConfigLog(
-            worker.connection("ringfence-preflight"), worker.config_topic, Deadline.after(limit.slice(5))
+            worker.connection("ringfence-preflight"),
+            worker.config_topic,
+            Deadline.after(limit.slice(5)),
+            vault=ConfigVault(),
         )
         try:
             connector = follower.refresh(Deadline.after(limit.slice(10))).connector(name)

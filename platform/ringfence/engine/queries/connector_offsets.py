@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from ringfence.encryption import ConfigVault
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import topic_exists
@@ -102,7 +103,7 @@ class ConnectorOffsets:
         """
 
         def records() -> Records:
-            log = ConfigLog(self._connection, self._config.config_topic, limit)
+            log = ConfigLog(self._connection, self._config.config_topic, limit, vault=ConfigVault())
             try:
                 state = log.refresh(limit).connector(name)
             finally:

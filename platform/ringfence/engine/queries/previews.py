@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
+from ringfence.encryption import ConfigVault
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
@@ -74,7 +75,10 @@ class Previews:
     def _rival(self, config: Config, limit: Deadline) -> str | None:
         try:
             log = ConfigLog(
-                self._worker.connection("ringfence-preview"), self._worker.config_topic, Deadline.after(limit.slice(10))
+                self._worker.connection("ringfence-preview"),
+                self._worker.config_topic,
+                Deadline.after(limit.slice(10)),
+                vault=ConfigVault(),
             )
             try:
                 state = log.refresh(Deadline.after(limit.slice(10)))

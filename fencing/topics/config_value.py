@@ -1,0 +1,68 @@
+"""A configuration as the value of a config-topic record, in clear or sealed. Pure.
+
+In clear it is Kafka Connect's form, `{"properties": {…}}`. Sealed it is `{"clear": {…}, "sealed": "<text>"}`: all
+settings but those of `is_clear` are in the text, encrypted (`fencing.topics.sealing`). It has no `properties` on
+purpose: Kafka Connect and earlier versions refuse such a record, rather than run a connector with half of its
+configuration.
+
+`"of": <offset>` says that the record was written again only to be under another key: it stands for the one that was at
+that offset, so nothing is newer than before, and no task starts again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ringfence.fencing.topics.config_record import Fields, parse_integer, parse_strings
+
+CLEAR: Final = frozenset(
+    {
+        "name",
+        "connector.class",
+        "tasks.max",
+        "task.class",
+        "topic",
+        "topics",
+        "offsets.storage.topic",
+        "errors.deadletterqueue.topic.name",
+    }
+)
+"""Names that hold no secret. Tasks, which have no key, look for offsets topics; people, for what a record is about."""
+_ADDRESSES: Final = "bootstrap.servers"
+
+NOW: Final = -1
+
+
+def is_clear(name: str) -> bool:
+    """Whether the setting of this name stays clear in a sealed configuration."""
+    return name in CLEAR or name.endswith(_ADDRESSES)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """config: whole, or what is clear of it where `sealed` holds the rest; of: see above, NOW for the record's own."""
+
+    config: Mapping[str, str] = field(repr=False)
+    sealed: str = ""
+    of: int = NOW
+
+    @classmethod
+    def parse(cls, value: Fields) -> "ConfigValue":
+        """Raises KeyError, TypeError or ValueError."""
+        of = parse_integer(value, "of") if "of" in value else NOW
+        if "sealed" not in value:
+            return cls(parse_strings(value["properties"]), of=of)
+        sealed = value["sealed"]
+        if not isinstance(sealed, str) or not sealed:
+            raise TypeError("sealed: a string is expected")
+        return cls(parse_strings(value["clear"]), sealed, of)
+
+    def to_fields(self) -> Fields:
+        told: dict[str, object] = {"properties": dict(self.config)}
+        if self.sealed:
+            told = {"clear": dict(self.config), "sealed": self.sealed}
+        return told if self.of == NOW else {**told, "of": self.of}
+
+    def stands_at(self, offset: int) -> int:
+        """The offset that the configuration counts from, for a record at this offset."""
+        return offset if self.of == NOW else min(self.of, offset)

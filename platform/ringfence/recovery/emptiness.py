@@ -1,0 +1,35 @@
+"""Whether a topic that stands in the place of a lost one holds nothing that a restore would mix with."""
+
+from ringfence.encryption import ConfigVault
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.offsets.source_offsets import decode_key
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.worker_config import WorkerConfig
+
+
+def knows_connectors(state: ClusterState) -> bool:
+    """Whether there is one; also where it cannot be read."""
+    return any(one.config is not None or one.unreadable is not None for one in state.connectors.values())
+
+
+def has_no_connector(connection: Connection, config: WorkerConfig, deadline: Deadline) -> bool:
+    """Of the config topic."""
+    reader = ConfigLog(connection, config.config_topic, deadline, vault=ConfigVault())
+    try:
+        return not knows_connectors(reader.refresh(deadline))
+    finally:
+        reader.close()
+
+
+def has_no_offset(connection: Connection, config: WorkerConfig, deadline: Deadline) -> bool:
+    """Of the offsets topic."""
+    reader = TopicLog(connection, config.offsets_topic, deadline=deadline)
+    try:
+        return not any(
+            decode_key(record.key) and record.value for record in (*reader.catch_up(deadline), *reader.ahead)
+        )
+    finally:
+        reader.close()
