@@ -1,11 +1,16 @@
 """The data browser: the list, a topic's form, records in three views, origins, and an audit entry for each look."""
 
+import re
+import time
+
 import pytest
 from django.test import Client
 
 from ringfence.audit.models import AuditEntry
 from ringfence.projection.models import ActiveTopic
+from ringfence.requests.refused import Refused
 from ringfence.web.topics.shown import differences, show_record
+from ringfence.web.topics.tail import LONGEST_SECONDS
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -92,3 +97,46 @@ def test_differences_follow_each_key_and_leave_out_records_without_one() -> None
         ("value.z", None, "[]"),
     ]
     assert (found.before.offset, found.after.offset) == (1, 3)
+
+
+def test_a_tail_leaves_one_entry_and_goes_on_with_the_mark_of_its_answer(client: Client, flights: FakeLeader) -> None:
+    begun = text(client.post("/ui/topics/t/tail", {"isolation": "read_uncommitted", "key": "k1"}, headers=FRAGMENT))
+    assert "Following" in begun
+    assert 'id="tail-rows"' in begun
+    entries = AuditEntry.objects.count()
+    entry = AuditEntry.objects.order_by("pk").last()
+    assert entry is not None
+    assert entry.message == "followed topic t: from latest, as read_uncommitted, key"
+    path = "/ui/topics/t/tail/next"
+    more = text(client.post(path, {"mark": _mark(begun)}, headers=FRAGMENT))
+    assert 'hx-swap-oob="afterbegin:#tail-rows"' in more
+    asked = [each for kind, _, each in flights.asked if kind == "records"][-1]
+    assert (asked["start"]["from"], asked["start"]["cursor"], asked["key"]) == ("earliest", {"0": 10}, "k1")
+    assert asked["committed_only"] is False
+    assert AuditEntry.objects.count() == entries, "what was begun is in the trail"
+    flights.refusal = Refused(503, "Kafka does not answer.", retry=True)
+    away = text(client.post(path, {"mark": _mark(more)}, headers=FRAGMENT))
+    assert "Kafka does not answer. It goes on from here by itself." in away
+    assert _mark(away) == _mark(more)
+
+
+def test_a_mark_is_good_for_its_topic_its_reader_and_fifteen_minutes(
+    client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ActiveTopic.objects.create(connector="flights", topic="u", since_ms=5)
+    mark = _mark(text(client.post("/ui/topics/t/tail", {}, headers=FRAGMENT)))
+    read = len(flights.asked)
+    for topic, given in (("u", mark), ("t", mark[:-1] + "x"), ("t", "")):
+        answer = client.post(f"/ui/topics/{topic}/tail/next", {"mark": given}, headers=FRAGMENT)
+        assert answer.status_code == 400, (topic, given)
+    later = time.time() + LONGEST_SECONDS + 1
+    monkeypatch.setattr("ringfence.web.topics.tail.time.time", lambda: later)
+    page = text(client.post("/ui/topics/t/tail/next", {"mark": mark}, headers=FRAGMENT))
+    assert "15 minutes" in page
+    assert len(flights.asked) == read, "nothing was read"
+
+
+def _mark(page: str) -> str:
+    found = re.search(r'name="mark" value="([^"]+)"', page)
+    assert found is not None, page
+    return found[1]

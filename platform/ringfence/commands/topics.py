@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tail.add_argument(
         "--last", type=_count, default=10, metavar="N", help="begin with the last N records (default: 10)"
     )
-    tail.add_argument("--exit", action="store_true", help="do not wait for more records")
+    end = tail.add_mutually_exclusive_group()
+    end.add_argument("--follow", action="store_true", help="go on until Ctrl-C, as it does without this option")
+    end.add_argument("--exit", action="store_true", help="do not wait for more records")
     tail.add_argument("--commands", action="store_true", help="print commands of other consumers for it, to copy")
     for action in (show, accept, tail):
         cluster_settings.add_arguments(action)

@@ -23,6 +23,7 @@ from ringfence.web.new import beside, create, preflight, review
 from ringfence.web.new import form as filling
 from ringfence.web.share_groups import pages as share_pages
 from ringfence.web.topics import pages as topic_pages
+from ringfence.web.topics import tail as topic_tail
 
 urlpatterns = [
     path("", lists.first),
@@ -87,6 +88,8 @@ urlpatterns = [
     path("/topics/<name:name>", topic_pages.topic),
     path("/topics/<name:name>/records", topic_pages.records),
     path("/topics/<name:name>/origin", topic_pages.origin),
+    path("/topics/<name:name>/tail", topic_tail.begin),
+    path("/topics/<name:name>/tail/next", topic_tail.go_on),
     path("/workers", views.workers),
     path("/events", events),
     path("/vital-signs", vital_signs.vital_signs),

@@ -102,9 +102,9 @@ class RecordSearch:
         )
 
 
-def read_records(request: HttpRequest, reader: TopicReader, search: RecordSearch) -> dict[str, Any]:
+def read_records(request: HttpRequest, reader: TopicReader, search: RecordSearch, act: str = "read") -> dict[str, Any]:
     """The worker's answer; the audit trail hears of it. Raises Refused."""
-    note(request, f"read topic {reader.topic}: {search.words}")
+    note(request, f"{act} topic {reader.topic}: {search.words}")
     found: dict[str, Any] = dispatch.ask(search.question(reader))
     found["cursor"] = json.dumps(found["cursor"], separators=(",", ":"))
     return found

@@ -75,12 +75,12 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
         reader = find_reader(request, name, given.get("connector", ""))
         found = search.read_records(request, reader, wanted)
     except (ConnectError, Refused, Forbidden) as error:
-        return _problem(request, "ringfence/topics/records.html", context, error)
+        return render_problem(request, "ringfence/topics/records.html", context, error)
     shown = [show_record(each) for each in found["records"]]
     context |= {"found": found, "records": shown, "view": view if view in VIEWS else VIEWS[0], "wanted": wanted}
     context |= {"changes": differences(shown)} if view == "diff" else {}
     context["held"] = [each for each in found["partitions"] if each["end"] > each["stable"]]
-    return _render(request, "ringfence/topics/records.html", context)
+    return render_part(request, "ringfence/topics/records.html", context)
 
 
 @requires(POST=somewhere(Verb.VIEW_DATA).writing())
@@ -96,19 +96,20 @@ def origin(request: HttpRequest, name: str) -> HttpResponse:
         note(request, f"looked at where {name}-{partition} offset {offset} comes from")
         found = search.find_origin(request, reader, partition, offset)
     except (ConnectError, Refused, Forbidden) as error:
-        return _problem(request, "ringfence/topics/origin.html", context, error)
-    return _render(request, "ringfence/topics/origin.html", {**context, "found": found})
+        return render_problem(request, "ringfence/topics/origin.html", context, error)
+    return render_part(request, "ringfence/topics/origin.html", {**context, "found": found})
 
 
-def _problem(
+def render_problem(
     request: HttpRequest, template: str, context: dict[str, Any], error: ConnectError | Refused | Forbidden
 ) -> HttpResponse:
+    """The template, with what is wrong."""
     note(request, error.message)
     status = 403 if isinstance(error, Forbidden) else error.status if isinstance(error, Refused) else error.status_code
-    return _render(request, template, {**context, "problem": error.message}, status)
+    return render_part(request, template, {**context, "problem": error.message}, status)
 
 
-def _render(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
+def render_part(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
     """A part to htmx, a page of its own else."""
     if is_fragment(request):
         return render(request, template, context, status=status)

@@ -1,0 +1,37 @@
+// The live tail of a topic: only while somebody looks, and no more rows than can be read.
+(() => {
+  "use strict";
+  const next = () => document.getElementById("tail-next");
+  // An answer that comes when its form is gone finds nothing to swap.
+  const abort = () => { if (next()) htmx.trigger(next(), "htmx:abort"); };
+  let missed = false;
+
+  document.body.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.target.id === "records") abort();
+    if (event.target.id !== "tail-next" || !document.hidden) return;
+    missed = true;
+    event.preventDefault();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden || !missed) return;
+    missed = false;
+    next()?.dispatchEvent(new CustomEvent("ringfence-tail"));
+  });
+  document.body.addEventListener("htmx:oobAfterSwap", () => {
+    const rows = document.getElementById("tail-rows");
+    if (rows) for (const old of [...rows.children].slice(Number(rows.dataset.most))) old.remove();
+  });
+  // A refusal says why in place of the form; an answer that never came is asked for again.
+  document.body.addEventListener("htmx:sendError", (event) => {
+    if (event.target.id === "tail-next") setTimeout(() => next()?.dispatchEvent(new CustomEvent("ringfence-tail")), 3000);
+  });
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("#tail-stop");
+    if (!button) return;
+    abort();
+    next()?.remove();
+    button.remove();
+    document.getElementById("tail-state").textContent = "Stopped. Follow begins again with the newest records.";
+    document.getElementById("records-title").lastChild.textContent = "Followed";
+  });
+})();
