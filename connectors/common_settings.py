@@ -31,6 +31,7 @@ from ringfence.connectors.delivery_settings import delivery_settings, error_sett
 
 NAME: Final = "name"
 CONNECTOR_CLASS: Final = "connector.class"
+PLUGIN_VERSION: Final = "connector.plugin.version"
 TASKS_MAX: Final = "tasks.max"
 TASKS_MAX_ENFORCE: Final = "tasks.max.enforce"
 
@@ -89,11 +90,14 @@ def _identity(keys: ConfigDef) -> None:
             display_name="Connector class",
         )
         .define(
-            "connector.plugin.version",
+            PLUGIN_VERSION,
             ConfigType.STRING,
             default=None,
             importance=_MEDIUM,
-            documentation="The version that the connector must have; any where it is left out.",
+            documentation=(
+                "The version of the connector: one (1.2.3), the newest of a range ([1.2,2.0)), or latest. "
+                "The newest that is installed where it is left out."
+            ),
             group=_COMMON,
             width=Width.MEDIUM,
             display_name="Connector version",

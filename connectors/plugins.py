@@ -13,9 +13,9 @@ from typing import Final
 from ringfence.connectors.api import SourceConnector, SourceTask
 from ringfence.connectors.class_names import class_name
 from ringfence.connectors.installed import State, installed_state
-from ringfence.connectors.java import runtime
+from ringfence.connectors.java import runtime, versions
 from ringfence.connectors.java.connector import java_connector_class
-from ringfence.connectors.java.discovery import JavaPlugin, find_plugins
+from ringfence.connectors.java.discovery import JavaPlugin, find_plugins, short_names
 from ringfence.connectors.java.task import java_task_class
 
 GROUP: Final = "ringfence.connectors"
@@ -49,6 +49,7 @@ class PluginRegistry:
     """What was installed when the entry points were looked for; None where they were given."""
     _python: list[PluginInfo] = field(default_factory=list, repr=False)
     _java: Sequence[JavaPlugin] = ()
+    _older: dict[str, list[PluginInfo]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def discover(cls, points: Iterable[EntryPoint] | None = None) -> "PluginRegistry":
@@ -70,10 +71,25 @@ class PluginRegistry:
         if not self._java:
             self._python = list(self.plugins)
         self._java = found
-        self.plugins = join(self._python, found)
+        self._join()
+
+    def versions(self, plugin: PluginInfo) -> list[PluginInfo]:
+        """The plugin in all installed versions, the newest first. Of a Python plugin there is one."""
+        return [plugin, *self._older.get(plugin.class_name, ())]
+
+    def choose(self, name: str, requirement: str | None) -> PluginInfo | None:
+        """The newest version that `connector.plugin.version` asks for; None for none.
+
+        Raises `UnknownConnector`, and ValueError for what is neither a version nor a range.
+        """
+        found = self.versions(self.find(name))
+        version = versions.choose(requirement, (each.version for each in found))
+        return next((each for each in found if each.version == version), None)
 
     def find(self, name: str) -> PluginInfo:
-        """The connector of this name, class or alias. Raises `UnknownConnector`, in Kafka Connect's words.
+        """The connector of this name, class or alias, in its newest version.
+
+        Raises `UnknownConnector`, in Kafka Connect's words.
 
         One that was installed in the meantime is found; one that was loaded before stays as it is until its process
         ends.
@@ -86,8 +102,18 @@ class PluginRegistry:
         importlib.invalidate_caches()
         newer = PluginRegistry.discover()
         self.broken, self.seen, self._python = newer.broken, newer.seen, newer.plugins
-        self.plugins = join(self._python, self._java)
+        self._join()
         return self._find(name)
+
+    def _join(self) -> None:
+        newest: dict[str, JavaPlugin] = {}
+        for each in self._java:
+            newest.setdefault(each.class_name, each)
+        self.plugins = join(self._python, [*newest.values()])
+        self._older = {}
+        for plugin in self.plugins:
+            older = [each for each in self._java if each.class_name == plugin.class_name][1:]
+            self._older[plugin.class_name] = [replace(plugin, cls=java_connector_class(each)) for each in older]
 
     def _find(self, name: str) -> PluginInfo:
         found = [each for each in self.plugins if each.class_name == name] or [
@@ -131,8 +157,7 @@ def join(python: Sequence[PluginInfo], java: Sequence[JavaPlugin]) -> list[Plugi
 
 
 def _describe_java(plugin: JavaPlugin, taken: set[str]) -> PluginInfo:
-    simple = plugin.class_name.rpartition(".")[2]
-    short = {simple, simple.removesuffix("Connector")} - taken
+    short = short_names(plugin.class_name) - taken
     return PluginInfo(java_connector_class(plugin), plugin.class_name, frozenset({plugin.class_name, *short}))
 
 

@@ -33,6 +33,7 @@ class JavaSourceConnector(SourceConnector):
     """Made for one Java class by `java_connector_class`."""
 
     java_class: ClassVar[str]
+    plugin: ClassVar[JavaPlugin]
 
     def __init__(self) -> None:
         self._process: SharedProcess | None = None
@@ -49,7 +50,7 @@ class JavaSourceConnector(SourceConnector):
 
     @classmethod
     def _describe(cls) -> Mapping[str, Any]:
-        process = shared_process.get()
+        process = shared_process.get(cls.plugin)
         found = process.known.get(cls.java_class)
         if found is None:
             found = process.known[cls.java_class] = process.call("describe", type=cls.java_class)
@@ -59,7 +60,7 @@ class JavaSourceConnector(SourceConnector):
         """The connector's own settings, and those of the Java transforms and converters that it names, judged by
         Java. A `JavaFailure` where the connector's `validate` raises.
         """
-        process = shared_process.get()
+        process = shared_process.get(self.plugin)
         body = process.call("validate", config=self._with_full_name(config), worker=dict(process.runtime.worker))
         found: list[tuple[ConfigKey, ConfigValue]] = []
         for part in ("parts", "own"):
@@ -77,14 +78,14 @@ class JavaSourceConnector(SourceConnector):
         return ConnectorTransactionBoundaries.SUPPORTED if supported else ConnectorTransactionBoundaries.UNSUPPORTED
 
     def _support(self, config: Mapping[str, str]) -> Sequence[str]:
-        found: Sequence[str] = shared_process.get().call("support", config=self._with_full_name(config))
+        found: Sequence[str] = shared_process.get(self.plugin).call("support", config=self._with_full_name(config))
         return found
 
     def find_slot(self, config: Mapping[str, str]) -> str | None:
         """The replication slot that Debezium's first snapshot would find, "" where there is none; None for a connector
         that takes no such snapshot. Raises `JavaFailure` where the database does not answer.
         """
-        found = shared_process.get().call("slot", config=self._with_full_name(config))
+        found = shared_process.get(self.plugin).call("slot", config=self._with_full_name(config))
         return str(found["found"]) if found["concerned"] else None
 
     def alter_offsets(
@@ -92,7 +93,11 @@ class JavaSourceConnector(SourceConnector):
     ) -> bool:
         pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
         try:
-            return bool(shared_process.get().call("alter_offsets", config=self._with_full_name(config), offsets=pairs))
+            return bool(
+                shared_process.get(self.plugin).call(
+                    "alter_offsets", config=self._with_full_name(config), offsets=pairs
+                )
+            )
         except JavaFailure as error:
             if error.kind.endswith("UnsupportedOperationException"):  # Kafka Connect's default: it does not care
                 return False
@@ -101,7 +106,7 @@ class JavaSourceConnector(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
         with self._starting:
-            self._start_in(shared_process.get())
+            self._start_in(shared_process.get(self.plugin))
 
     def _start_in(self, process: SharedProcess) -> None:
         name = self._config["name"]
@@ -117,7 +122,7 @@ class JavaSourceConnector(SourceConnector):
         with self._starting:
             process = self._process
             if process is None or process.ended is not None:  # it died of another connector, perhaps
-                process = shared_process.get()
+                process = shared_process.get(self.plugin)
                 self._start_in(process)
         answer: list[dict[str, str | None]] = process.call("task_configs", name=self._config["name"], max=max_tasks)
         return [{name: text for name, text in one.items() if text is not None} for one in answer]
@@ -154,6 +159,7 @@ def java_connector_class(plugin: JavaPlugin) -> type[JavaSourceConnector]:
     attributes = {
         "__doc__": f"Kafka Connect's plugin {plugin.class_name}, version {plugin.version}, from plugin.path.",
         "java_class": plugin.class_name,
+        "plugin": plugin,
         "version": plugin.version,
     }
     return type(simple, (JavaSourceConnector,), attributes)

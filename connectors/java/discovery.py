@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 from zipfile import BadZipFile, ZipFile
 
+from ringfence.connectors.java import versions
+
 _MANIFEST: Final = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 _POM: Final = re.compile(r"META-INF/maven/.*/pom\.properties")
 _IN_NAME: Final = re.compile(r"-(\d[^/]*)\.jar$")
@@ -37,18 +39,56 @@ class _Jar:
 
 
 def find_plugins(folders: Sequence[str]) -> tuple[JavaPlugin, ...]:
-    """All of them, sorted by class; of two copies of one class the newer version.
+    """All of them, sorted by class, the newest version of each first; of two copies of a version the first.
 
     Folders that cannot be read hold nothing.
     """
-    found: dict[str, JavaPlugin] = {}
+    found: dict[tuple[str, str], JavaPlugin] = {}
     for location in sorted({place for folder in folders for place in _locations(Path(folder))}):
         for jar in _jars(location):
             for class_name, version in _connectors_of(jar):
-                plugin = JavaPlugin(class_name, version, str(location))
-                if class_name not in found or _order(found[class_name].version) < _order(version):
-                    found[class_name] = plugin
-    return tuple(sorted(found.values(), key=lambda plugin: plugin.class_name))
+                found.setdefault((class_name, version), JavaPlugin(class_name, version, str(location)))
+    newest = sorted(found.values(), key=lambda plugin: versions.order(plugin.version), reverse=True)
+    return tuple(sorted(newest, key=lambda plugin: plugin.class_name))
+
+
+def choose_plugin(plugins: Sequence[JavaPlugin], name: str, requirement: str | None) -> JavaPlugin | None:
+    """The newest of a class that `connector.plugin.version` asks for. Raises ValueError for no version or range."""
+    ours = select_versions(plugins, name)
+    version = versions.choose(requirement, (plugin.version for plugin in ours))
+    return next((plugin for plugin in ours if plugin.version == version), None)
+
+
+def select_versions(plugins: Sequence[JavaPlugin], name: str) -> list[JavaPlugin]:
+    """The installed versions of a class, by its full or short name."""
+    full = [plugin for plugin in plugins if plugin.class_name == name]
+    return full or [plugin for plugin in plugins if name in short_names(plugin.class_name)]
+
+
+def short_names(class_name: str) -> set[str]:
+    simple = class_name.rpartition(".")[2]
+    return {simple, simple.removesuffix("Connector")}
+
+
+def find_places(folders: Sequence[str], wanted: JavaPlugin | None) -> tuple[str, ...]:
+    """Where a JVM that runs this version looks for plugins; () where it may look everywhere.
+
+    Without the other versions: those of the plugin itself, and of other plugins all but the newest.
+    """
+    everywhere = {str(place) for folder in folders for place in _locations(Path(folder))}
+    held: dict[str, set[str]] = {}
+    newest: dict[str, str] = {}
+    for plugin in find_plugins(folders):
+        newest.setdefault(plugin.class_name, plugin.location)
+        held.setdefault(plugin.location, set()).add(plugin.class_name)
+    here = "" if wanted is None else wanted.location
+    own = held.get(here, set())
+    left_out = {
+        location
+        for location, classes in held.items()
+        if location != here and (classes & own or all(newest[each] != location for each in classes))
+    }
+    return tuple(sorted(everywhere - left_out)) if left_out else ()
 
 
 def find_signature(folders: Sequence[str]) -> tuple[_Jar, ...]:
@@ -106,9 +146,3 @@ def _version(archive: ZipFile, names: Sequence[str], jar: _Jar) -> str:
             return found[1]
     found = _IN_NAME.search(os.path.basename(jar.path))
     return found[1] if found else "unknown"
-
-
-def _order(version: str) -> list[tuple[int, int, str]]:
-    """Numbers as numbers, so that 10 is newer than 9."""
-    parts = re.findall(r"\d+|[a-zA-Z]+", version)
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]

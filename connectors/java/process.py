@@ -82,7 +82,8 @@ class JavaProcess:
         self._killed_for = ""
         self.ended: JavaEnded | None = None
         self._folder = tempfile.mkdtemp(prefix="ringfence-java-")
-        self._process = _start(runtime, self._folder)
+        self._chosen = tempfile.mkdtemp(prefix="ringfence-plugins-") if runtime.places else ""
+        self._process = _start(runtime, self._folder, _plugin_path(runtime, self._chosen))
         self._threads = [
             threading.Thread(target=self._follow_log, name=f"java-log-{self.pid}", daemon=True),
             threading.Thread(target=self._read, name=f"java-{self.pid}", daemon=True),
@@ -201,6 +202,8 @@ class JavaProcess:
         code = self._process.wait()
         self._threads[0].join(1.0)  # the last lines of the log
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._chosen:
+            shutil.rmtree(self._chosen, ignore_errors=True)
         self.ended = JavaEnded(self._describe_end(code))
         self.frames.put(self.ended)
         for waiting in list(self._answers.values()):
@@ -224,11 +227,11 @@ class JavaProcess:
         )
 
 
-def _start(runtime: JavaRuntime, folder: str) -> subprocess.Popen[bytes]:
+def _start(runtime: JavaRuntime, folder: str, plugin_path: str) -> subprocess.Popen[bytes]:
     """`folder`: empty; working directory and home, so that nothing of the worker's lies beside the plugin."""
     home = f"-Duser.home={folder}"
     command = [runtime.java, *_OPTIONS, _LOG, home, *runtime.options]
-    command += ["-cp", runtime.class_path, _MAIN, runtime.plugin_path]
+    command += ["-cp", runtime.class_path, _MAIN, plugin_path]
     with _no_memory_limit():
         return subprocess.Popen(
             command,
@@ -239,6 +242,15 @@ def _start(runtime: JavaRuntime, folder: str) -> subprocess.Popen[bytes]:
             env={**{name: os.environ[name] for name in _HANDED_ON if name in os.environ}, "HOME": folder},
             start_new_session=True,  # Ctrl-C is for the worker, which lets its tasks commit
         )
+
+
+def _plugin_path(runtime: JavaRuntime, chosen: str) -> str:
+    """The worker's, or the empty folder `chosen` with links to some of what is in it."""
+    if not runtime.places:
+        return runtime.plugin_path
+    for number, place in enumerate(runtime.places):  # two folders of the path may hold one name
+        os.symlink(place, os.path.join(chosen, f"{number}-{os.path.basename(place)}"))
+    return chosen
 
 
 @contextmanager

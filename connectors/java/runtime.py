@@ -26,6 +26,7 @@ class JavaRuntime:
     """java: the program; class_path: the host's jar and Kafka's; plugin_path: folders, as the worker setting has them.
 
     options: for the JVM, split; worker: the worker's converter settings, which connectors fall back to.
+    places: the plugins' own folders and jars that a JVM sees; () for all in plugin_path.
     """
 
     java: str
@@ -33,6 +34,7 @@ class JavaRuntime:
     plugin_path: str
     options: tuple[str, ...] = ()
     worker: Mapping[str, str] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
 
     def as_settings(self) -> dict[str, str]:
         """The inverse of `of_settings`."""

@@ -1,13 +1,17 @@
-"""The one Java process of a plugin process: started when it is first needed, again after it died or plugins came."""
+"""The Java processes of a plugin process: started when first needed, again after one died or plugins came.
+
+There is one, and one more for each selection of versions where several versions of a plugin are installed.
+"""
 
 import logging
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ringfence.connectors.api import ConnectorError, OffsetReader
 from ringfence.connectors.java import runtime
-from ringfence.connectors.java.discovery import find_signature
+from ringfence.connectors.java.discovery import JavaPlugin, find_places, find_signature
 from ringfence.connectors.java.process import JavaProcess
 
 if TYPE_CHECKING:
@@ -22,7 +26,7 @@ _current: list["SharedProcess"] = []
 class SharedProcess(JavaProcess):
     """Knows the plugins' jars as they were when it started. `instances`: by connector name, those that live in it."""
 
-    def __init__(self, java: runtime.JavaRuntime, signature: object) -> None:
+    def __init__(self, java: runtime.JavaRuntime, signature: tuple[runtime.JavaRuntime, object]) -> None:
         self.signature = signature
         self.known: dict[str, Mapping[str, Any]] = {}
         self.instances: dict[str, JavaSourceConnector] = {}
@@ -42,18 +46,25 @@ class SharedProcess(JavaProcess):
             found.on_event(event)
 
 
-def get() -> SharedProcess:
-    """Raises `ConnectorError` where this worker runs no Java connectors."""
+def get(plugin: JavaPlugin | None = None) -> SharedProcess:
+    """Where this version of a plugin runs; without one, where the newest do.
+
+    Raises `ConnectorError` where this worker runs no Java connectors.
+    """
     java = runtime.current()
     if java is None:
         raise ConnectorError(f"This worker runs no Java connectors: name folders in its {runtime.PLUGIN_PATH}")
     with _lock:
+        java = replace(java, places=find_places(java.folders, plugin))
         signature = (java, find_signature(java.folders))
-        if _current and (_current[0].ended is not None or _current[0].signature != signature):
-            _let_go(_current.pop())
-        if not _current:
-            _current.append(SharedProcess(java, signature))
-        return _current[0]
+        for other in [each for each in _current if each.ended is not None or each.signature[1] != signature[1]]:
+            _current.remove(other)
+            _let_go(other)
+        found = next((each for each in _current if each.signature == signature), None)
+        if found is None:
+            found = SharedProcess(java, signature)
+            _current.append(found)
+        return found
 
 
 def release(process: SharedProcess) -> None:

@@ -9,15 +9,19 @@ import logging
 import queue
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from ringfence.connectors.api import ConnectorError, RecordBatch, RecordPosition, RetriableError, SourceTask
 from ringfence.connectors.api.errors import BadRecord
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import runtime
+from ringfence.connectors.java.discovery import choose_plugin, find_places, find_plugins, select_versions
 from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.frames import BatchFrame
 from ringfence.connectors.java.mbeans import find_gauges
 from ringfence.connectors.java.process import Event, JavaEnded, JavaFailure, JavaProcess
+from ringfence.connectors.java.runtime import JavaRuntime
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +55,7 @@ class JavaSourceTask(SourceTask):
                 f"plugin in the worker's {runtime.PLUGIN_PATH}, and start the worker again"
             )
         require_allowed_files(config)
+        java = _with_version(java, config)
         process = self._process = JavaProcess(java, lambda _connector: self.context.offset_reader)
         if self._level != _LEVEL:
             self.set_level(self._level, self._level_until_ms)
@@ -173,6 +178,22 @@ class JavaSourceTask(SourceTask):
         record = event.get("record")
         bad = BadRecord(**record) if isinstance(record, dict) else None  # the keys of host/Tolerance.java
         raise JavaFailure(str(event.get("trace", event["event"])), str(event.get("kind", "")), bad)
+
+
+def _with_version(java: JavaRuntime, config: Mapping[str, str]) -> JavaRuntime:
+    """Sees the version that the configuration asks for, and no other. Raises `ConnectorError` where it is gone."""
+    class_name, wanted = config.get(CONNECTOR_CLASS, "").strip(), config.get(PLUGIN_VERSION)
+    plugins = find_plugins(java.folders)
+    found = choose_plugin(plugins, class_name, wanted)
+    if found is not None:
+        return replace(java, places=find_places(java.folders, found))
+    installed = [plugin.version for plugin in select_versions(plugins, class_name)]
+    if installed:
+        raise ConnectorError(
+            f"Version {wanted} of {class_name} is not installed on this worker; installed is {', '.join(installed)}. "
+            f"Install it, or change {PLUGIN_VERSION}"
+        )
+    return java  # an older name of the class, perhaps: Java says what it does not find
 
 
 def java_task_class(name: str) -> type[JavaSourceTask]:

@@ -67,12 +67,12 @@ def test_a_new_plugin_is_found_and_an_upgraded_one_is_told(host: PluginHost, fol
     assert host.config_keys("Late") == []
     host.start_connector("c", CONFIG)  # in the process that had looked for plugins before
     assert host.task_configs("c", 1)[0]["config"] == "1.0.0"
-    assert host.upgrade_of("Late") is None
+    assert host.upgrade_of({"connector.class": "Late"}) is None
 
     install(folder, "2.0.0-beta")
     assert version_in_list(host) == "2.0.0-beta"
     host.start_connector("c", CONFIG)
     assert host.task_configs("c", 1)[0]["config"] == "1.0.0"
-    told = host.upgrade_of("Late")
+    told = host.upgrade_of({"connector.class": "Late"})
     assert told is not None
     assert told.startswith("Late 2.0.0-beta is installed, 1.0.0 runs. Restart the workers")

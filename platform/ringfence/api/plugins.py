@@ -24,7 +24,7 @@ from ringfence.projection.slots import REMEDY, find_shortage
 from ringfence.requests.questions import ConfigKeys, ListPlugins, Validate
 
 _LATEST: Final = "latest"
-"""The version that clients ask for when they mean the newest; one is installed."""
+"""The version that clients ask for when they mean the newest."""
 
 
 class Plugins(ConnectView):
@@ -38,10 +38,13 @@ class Plugins(ConnectView):
 
 
 def _connector_rows(plugin: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """The connector under its Python class, and under each Java class that it is a twin of: clients look for those."""
+    """Each version of the connector, under its Python class and each Java class that it is a twin of: clients look for
+    those.
+    """
     twins = [name for name in plugin.get("names", ()) if "." in name and name != plugin["class"]]
     for class_name in (plugin["class"], *twins):
-        yield _row(class_name, plugin["type"], plugin.get("version"))
+        for version in plugin.get("versions") or [plugin.get("version")]:
+            yield _row(class_name, plugin["type"], version)
 
 
 def _row(class_name: str, kind: str, version: str | None) -> dict[str, str]:

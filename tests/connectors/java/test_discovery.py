@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
+from ringfence.connectors.common_settings import PLUGIN_VERSION
 from ringfence.connectors.java import discovery, runtime
 from ringfence.connectors.java.connector import JavaSourceConnector
-from ringfence.connectors.java.discovery import find_plugins, find_signature
+from ringfence.connectors.java.discovery import JavaPlugin, find_places, find_plugins, find_signature
 from ringfence.connectors.plugins import PluginRegistry
+from ringfence.engine.plugins import plugin_choice, validation
+from ringfence.engine.plugins.errors import BadRequest
 
 MANIFEST = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 FILE_STREAM = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -48,10 +51,31 @@ def test_the_version_is_mavens_or_the_manifests(tmp_path: Path) -> None:
     assert [each.version for each in find_plugins([str(tmp_path)])] == ["2.5", "3.7.0.Final"]
 
 
-def test_of_two_versions_the_newer_one(tmp_path: Path) -> None:
-    jar(tmp_path / "new" / "a-1.10.0.jar", "a.A")
+def test_all_versions_the_newest_first_and_of_one_version_one_copy(tmp_path: Path) -> None:
     jar(tmp_path / "old" / "a-1.9.0.jar", "a.A")
-    assert [each.version for each in find_plugins([str(tmp_path)])] == ["1.10.0"]
+    jar(tmp_path / "new" / "a-1.10.0.jar", "a.A")
+    jar(tmp_path / "copy" / "a-1.9.0.jar", "a.A")
+    found = find_plugins([str(tmp_path)])
+    assert [(each.version, Path(each.location).name) for each in found] == [("1.10.0", "new"), ("1.9.0", "copy")]
+
+
+def test_a_jvm_sees_one_version_of_each_plugin(tmp_path: Path) -> None:
+    for version in ("1", "2", "3"):
+        jar(tmp_path / f"a{version}" / f"a-{version}.jar", "a.A")
+    jar(tmp_path / "b" / "b-1.jar", "a.B")
+    (tmp_path / "transforms").mkdir()
+    folders = [str(tmp_path)]
+    found = {(each.class_name, each.version): each for each in find_plugins(folders)}
+
+    def seen(wanted: JavaPlugin | None) -> list[str]:
+        return [Path(place).name for place in find_places(folders, wanted)]
+
+    assert seen(found["a.A", "1"]) == ["a1", "b", "transforms"]
+    assert seen(found["a.A", "3"]) == seen(found["a.B", "1"]) == seen(None) == ["a3", "b", "transforms"]
+    for version in ("1", "2"):
+        (tmp_path / f"a{version}" / f"a-{version}.jar").unlink()
+        (tmp_path / f"a{version}").rmdir()
+    assert find_places(folders, found["a.A", "3"]) == (), "it looks everywhere where nothing is there twice"
 
 
 def test_a_plugin_that_comes_is_found_and_each_jar_is_read_once(
@@ -108,3 +132,39 @@ def test_a_plugin_that_goes_leaves_its_name_to_ours(tmp_path: Path, registry: Pl
     there.unlink()
     registry.follow_plugin_path()
     assert registry.find(FILE_STREAM).cls is FileStreamSourceConnector
+
+
+OTHER = "a.OtherConnector"
+
+
+def validated_version(registry: PluginRegistry, wanted: str | None) -> tuple[list[str], list[str | None]]:
+    """Its errors, and what is offered."""
+    config = {"name": "c", "connector.class": "Other", **({} if wanted is None else {PLUGIN_VERSION: wanted})}
+    body = validation.validate(registry, OTHER, config, exactly_once=False)
+    (found,) = [each["value"] for each in body["configs"] if each["value"]["name"] == PLUGIN_VERSION]  # type: ignore[attr-defined]
+    return found["errors"], found["recommended_values"]
+
+
+def test_a_configuration_chooses_its_version(
+    tmp_path: Path, registry: PluginRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("1.0.0", "1.5.0", "2.0.0"):
+        jar(tmp_path / version / f"other-{version}.jar", OTHER)
+    registry.follow_plugin_path()
+    named = {"connector.class": OTHER}
+    for wanted, version in ((None, "2.0.0"), ("1.0.0", "1.0.0"), ("[1,2)", "1.5.0"), ("latest", "2.0.0")):
+        config = {**named, **({} if wanted is None else {PLUGIN_VERSION: wanted})}
+        found = plugin_choice.find_for(registry, config)
+        assert (found.version, found.cls.plugin.location) == (version, str(tmp_path / version))  # type: ignore[attr-defined]
+    assert [each.class_name for each in registry.plugins].count(OTHER) == 1
+    with pytest.raises(BadRequest, match=r"Version 3 of a.OtherConnector is not installed; installed is 2.0.0, 1.5.0"):
+        plugin_choice.find_for(registry, {**named, PLUGIN_VERSION: "3"})
+    assert plugin_choice.find_nearest(registry, {**named, PLUGIN_VERSION: "3"}).version == "2.0.0"
+
+    monkeypatch.setattr(JavaSourceConnector, "validate_by_java", lambda _self, _config: [])
+    offered = ["2.0.0", "1.5.0", "1.0.0"]
+    assert validated_version(registry, None) == validated_version(registry, "[1,2)") == ([], offered)
+    assert validated_version(registry, "[2,1]")[0][0].startswith("[2,1] is no version and no range")
+    assert validated_version(registry, "3")[0] == [
+        "Version 3 of Other is not installed; installed is 2.0.0, 1.5.0, 1.0.0"
+    ]

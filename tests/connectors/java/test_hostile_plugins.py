@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -284,6 +286,35 @@ def test_the_connector_answers(plugins: Path) -> None:
     eventually(lambda: context.asked == 1, 30, "it asks for new task configurations")
     assert hostile.task_configs(1)[0]["behaviour"] == "wait", "it starts again in a new process"
     hostile.stop()
+
+
+def test_two_versions_side_by_side(plugins: Path, start: Start, tmp_path: Path) -> None:
+    """The connector and its task say which one answers."""
+    for version in ("8", "9"):
+        place = tmp_path / version / f"hostile-{version}.jar"
+        place.parent.mkdir()
+        shutil.copy(plugins / "hostile-7.jar", place)
+        with zipfile.ZipFile(place, "a") as archive:
+            archive.writestr("hostile-version", version)
+    before = runtime.current()
+    assert before is not None
+    runtime.declare(replace(before, plugin_path=str(tmp_path)))
+    try:
+        newer, older = (java_connector_class(each)() for each in find_plugins([str(tmp_path)]))
+        for each in (older, newer, older):
+            with pytest.raises(ConnectorError, match=f"no such table in {each.version}$"):
+                each.alter_offsets({"name": "h", "behaviour": "wait"}, [({"table": "t"}, {"row": 1})])
+        for wanted, version in (("8", "8"), ("[8,9)", "8"), ("latest", "9")):
+            task = start("version", connector_plugin_version=wanted)
+            assert poll(task).values == [version.encode()]
+            task.stop()
+        with pytest.raises(
+            ConnectorError, match=r"Version 7 of hostile\.HostileConnector is not installed on this worker"
+        ):
+            start("version", connector_plugin_version="7")
+    finally:
+        shared_process.close()
+        runtime.declare(before)
 
 
 def test_a_java_plugin_takes_a_permission_of_its_own(plugins: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.host import version_key
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
@@ -75,20 +76,19 @@ class Instances:
             raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
         pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
         self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
-        class_name = config.get("connector.class", "").strip()
-        self._host.version_of(class_name)  # asked for here, off the leader's thread
-        self._look_for_upgrade(name, class_name)
+        self._host.version_of(config)  # asked for here, off the leader's thread
+        self._look_for_upgrade(name, config)
         try:
             return self._host.task_configs(name, _tasks_max(config))
         except PluginError:
             self._stop(name)
             raise
 
-    def _look_for_upgrade(self, name: ConnectorName, class_name: str) -> None:
+    def _look_for_upgrade(self, name: ConnectorName, config: Mapping[str, str]) -> None:
         try:
-            upgrade = self._host.upgrade_of(class_name)
+            upgrade = self._host.upgrade_of(config)
         except PluginError as error:
-            log.warning("Which version of %s is installed is not known: %s", class_name, error)
+            log.warning("Connector %s: which version of its plugin is installed is not known: %s", name, error)
             return
         if upgrade is not None:
             log.warning("Connector %s: %s", name, upgrade)
@@ -177,7 +177,7 @@ class Instances:
 
     def version_of(self, connector: ConnectorState) -> str | None:
         """The version of the connector's plugin, as far as this process was told it; never asks."""
-        return self._host.known_versions.get((connector.config or {}).get("connector.class", "").strip())
+        return self._host.known_versions.get(version_key(connector.config or {}))
 
     def runs(self, name: ConnectorName, config_offset: int) -> bool:
         return self._running.get(name) == config_offset

@@ -111,7 +111,7 @@ class LeadingWorker:
 
     def look_up_version(self, config: Mapping[str, str]) -> None:
         with suppress(PluginError):
-            self._plugins.version_of(config.get("connector.class", "").strip())
+            self._plugins.version_of(config)
 
     def mark_started(self, name: ConnectorName, config_offset: int) -> None:
         self._leader.instances.mark_started(name, config_offset)

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import cast
 
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.installed import installed_state
 from ringfence.connectors.java import runtime as java_runtime
+from ringfence.connectors.java import versions
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.live import LiveConnectors, Offsets
 from ringfence.engine.plugins.pool import CallPool
@@ -14,6 +16,18 @@ CALL_SECONDS = 10.0
 JAVA_CALL_SECONDS = 30.0
 """Where Java connectors may run: the first call of a process waits for its JVM."""
 _PREVIEW_PROCESSES = 2
+
+
+def version_key(config: Mapping[str, str]) -> tuple[str, str]:
+    """What a configuration's version depends on: the connector's class, and the version that it asks for."""
+    return config.get(CONNECTOR_CLASS, "").strip(), config.get(PLUGIN_VERSION, "")
+
+
+def _choose(requirement: str, found: Sequence[str]) -> str | None:
+    try:
+        return versions.choose(requirement, found)
+    except ValueError:  # validation says so
+        return None
 
 
 class PluginHost:
@@ -49,7 +63,7 @@ class PluginHost:
         self._environment = environment
         self._installed = installed_state(environment)
         self.call_seconds = call_seconds
-        self.known_versions: dict[str, str] = {}
+        self.known_versions: dict[tuple[str, str], str] = {}
         self._calls = CallPool(self._start_process, call_processes)
         # Apart, so that no validation waits for a preview; and no preview leaves anything of the plugin running.
         self._previews = CallPool(self._start_process, _PREVIEW_PROCESSES, warm=False)
@@ -59,24 +73,27 @@ class PluginHost:
         return self.call_seconds if timeout is None else timeout
 
     def plugins(self, timeout: float | None = None) -> list[dict[str, object]]:
-        """`{"class", "type", "version", "names", "documentation"}` of each connector.
+        """`{"class", "type", "version", "versions", "names", "documentation"}` of each connector.
 
-        `names`: all that may stand in connector.class.
+        `names`: all that may stand in connector.class; `versions`: all that are installed, the newest first.
         """
         answer = self._calls.call("plugins", {}, self._limit(timeout))
         return cast("list[dict[str, object]]", cast("dict[str, object]", answer)["plugins"])
 
-    def version_of(self, plugin: str) -> str | None:
-        """A plugin's version, under any of its names; None for one that is not installed. Asked for once."""
-        if plugin not in self.known_versions:
-            found = self.plugins()
-            named = ((name, str(one["version"])) for one in found for name in cast("list[str]", one["names"]))
-            self.known_versions.update(named)
-        return self.known_versions.get(plugin)
+    def version_of(self, config: Mapping[str, str]) -> str | None:
+        """The version that a configuration's plugin runs in; None for one that is not installed. Asked for once."""
+        key = version_key(config)
+        if key not in self.known_versions:
+            for one in self.plugins():
+                if key[0] in cast("list[str]", one["names"]):
+                    found = _choose(key[1], cast("list[str]", one["versions"]))
+                    if found is not None:
+                        self.known_versions[key] = found
+        return self.known_versions.get(key)
 
-    def upgrade_of(self, plugin: str) -> str | None:
+    def upgrade_of(self, config: Mapping[str, str]) -> str | None:
         """What to tell about a plugin of which this worker runs another version than is installed, else None."""
-        running = self.known_versions.get(plugin)
+        running, plugin = self.known_versions.get(version_key(config)), version_key(config)[0]
         if self._installed == installed_state(self._environment):
             return None
         for one in self.plugins():
@@ -221,7 +238,7 @@ class PluginHost:
         grant: the value of the record with the topics that it may write to, None for all but internal ones.
         """
         version = self._live.start(name, config, offsets, self._limit(timeout), grant)
-        self.known_versions[config.get("connector.class", "").strip()] = version
+        self.known_versions[version_key(config)] = version
 
     def task_configs(
         self, name: str, max_tasks: int, offsets: Offsets | None = None, timeout: float | None = None

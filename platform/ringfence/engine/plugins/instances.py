@@ -12,7 +12,8 @@ from ringfence.connectors.java.process import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.connectors.worker_limits import current
 from ringfence.engine.plugins.errors import PluginError
-from ringfence.engine.plugins.validation import find_for, redactor
+from ringfence.engine.plugins.plugin_choice import find_for
+from ringfence.engine.plugins.validation import redactor
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 logger = logging.getLogger(__name__)

@@ -8,14 +8,14 @@ from typing import Final, cast
 
 from ringfence.connectors import files
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
-from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.compatibility import read_report
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java.files import find_refused_files
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.connectors.source_config import of_a_part, source_config_def
-from ringfence.engine.plugins import validation
+from ringfence.engine.plugins import plugin_choice, validation
 from ringfence.engine.plugins.documentation import documentation_of
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
 from ringfence.engine.plugins.instances import Instances, Offsets
@@ -40,8 +40,9 @@ class Operations:
                 {
                     "class": plugin.class_name,
                     "type": plugin.type,
-                    "java": validation.is_java(plugin),
+                    "java": plugin_choice.is_java(plugin),
                     "version": plugin.version,
+                    "versions": [each.version for each in self._registry.versions(plugin)],
                     "names": sorted(plugin.names),
                     "documentation": documentation_of(plugin.cls),
                     "exactly_once_report": _summary(plugin.cls),
@@ -55,15 +56,14 @@ class Operations:
     def config_keys(self, plugin: str, common: bool = False, version: str | None = None) -> list[dict[str, object]]:
         """The key infos of the connector's own settings; with `common`, of those that all source connectors have, too.
 
-        Raises `BadRequest` for a version that is not the installed one.
+        version: the one that is meant, or a range; None for the newest. Raises `BadRequest` where it is not installed.
         """
-        found = validation.find(self._registry, plugin)
-        if version is not None and version != found.version:
-            raise BadRequest(f"Version {version} of {plugin} is not installed; installed is {found.version}")
+        named = {CONNECTOR_CLASS: plugin, **({} if version is None else {PLUGIN_VERSION: version})}
+        found = plugin_choice.find_version(self._registry, named)
         own = found.cls.config_def()
         if not common:
             return own.infos()
-        framework = validation.common_keys(found.version)
+        framework = validation.common_keys(self._registry.versions(plugin_choice.find(self._registry, plugin)))
         mine = [key.info() for key in own.keys.values() if key.name not in framework.keys]
         return [*framework.infos(), *mine]
 
@@ -83,15 +83,15 @@ class Operations:
 
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
         """What the connector says of itself with this configuration, see `validation.support_of`."""
-        return validation.support_of(validation.find_for(self._registry, config), self._resolve(config).config)
+        return validation.support_of(plugin_choice.find_for(self._registry, config), self._resolve(config).config)
 
     def is_java(self, plugin: str) -> bool:
         """Whether a name means a Java plugin."""
-        return validation.is_java(validation.find(self._registry, plugin))
+        return plugin_choice.is_java(plugin_choice.find(self._registry, plugin))
 
     def find_slot(self, config: Mapping[str, str]) -> str | None:
         """See `JavaSourceConnector.find_slot`; None for any other connector."""
-        connector = validation.find_for(self._registry, config).cls()
+        connector = plugin_choice.find_for(self._registry, config).cls()
         if not isinstance(connector, JavaSourceConnector):
             return None
         return connector.find_slot(self._resolve(config).config)
@@ -100,7 +100,7 @@ class Operations:
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
         """True where the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
-        connector = validation.find_for(self._registry, config).cls()
+        connector = plugin_choice.find_for(self._registry, config).cls()
         try:
             resolved = self._resolve(config).config
             return bool(connector.alter_offsets(resolved, [(partition, offset) for partition, offset in offsets]))
@@ -119,11 +119,11 @@ class Operations:
 
         Raises `BadRequest` where the configuration is not valid by its definition.
         """
-        plugin = validation.find_for(self._registry, config)
+        plugin = plugin_choice.find_for(self._registry, config)
         _sound(self.validate(config[CONNECTOR_CLASS].strip(), config, exactly_once=True))
         resolved = self._resolve(config)
         scrubber = self._scrubber(config, resolved, secret)
-        if validation.is_java(
+        if plugin_choice.is_java(
             plugin
         ):  # its own chain is in the Java process: references stay as they are written there
             resolved = replace(resolved, config={**resolved.config, **_settings_of_parts(config)})
@@ -164,26 +164,26 @@ class Operations:
 
     def record_positions(self, config: Mapping[str, str]) -> dict[str, object] | None:
         """Where the connector's records name their place in the source; None where they do not."""
-        found = validation.find_for(self._registry, config).cls().record_positions(self._resolve(config).config)
+        found = plugin_choice.find_for(self._registry, config).cls().record_positions(self._resolve(config).config)
         return None if found is None else asdict(found)
 
     def count_records(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset]]
     ) -> list[int | None]:
         """How many records the source holds up to each of these committed offsets, as far as the connector can say."""
-        connector = validation.find_for(self._registry, config).cls()
+        connector = plugin_choice.find_for(self._registry, config).cls()
         resolved = self._resolve(config).config
         return [connector.count_records(resolved, partition, offset) for partition, offset in offsets]
 
     def _refuse_java(self, config: Mapping[str, str], remedy: str) -> None:
-        if validation.is_java(validation.find_for(self._registry, config)):
+        if plugin_choice.is_java(plugin_choice.find_for(self._registry, config)):
             raise BadRequest(
                 f"The transforms and converters of a Java connector run in its Java process only. {remedy}"
             )
 
     def _scrubber(self, config: Mapping[str, str], resolved: Resolved, secret: Sequence[str]) -> Scrubber:
         """Knows the values of config providers, of passwords by their definition, and of the `secret` settings."""
-        known = validation.redactor(validation.find_for(self._registry, config), resolved.config).secrets
+        known = validation.redactor(plugin_choice.find_for(self._registry, config), resolved.config).secrets
         named = [resolved.config[name] for name in secret if name in resolved.config]
         return Scrubber([*known, *named, *resolved.found.values()])
 
@@ -206,7 +206,7 @@ class Operations:
 
     def _find_closed(self, plugin: str, config: Mapping[str, str]) -> dict[str, str]:
         """By setting, why the file that it names may not be read."""
-        java = validation.is_java(validation.find(self._registry, plugin))
+        java = plugin_choice.is_java(plugin_choice.find(self._registry, plugin))
         return {**(find_refused_files(config) if java else {}), **files.find_refused(config)}
 
     def _attempt(self, config: Mapping[str, str | None]) -> tuple[Resolved, dict[str, str]]:
@@ -228,7 +228,7 @@ class Operations:
         if isinstance(config, dict) and name:
             resolved, _ = self._attempt(config)
             try:
-                secrets = validation.redactor(validation.find_for(self._registry, config), config)
+                secrets = validation.redactor(plugin_choice.find_nearest(self._registry, config), config)
                 return lambda text: secrets(resolved.hide(text))
             except PluginError:
                 return str  # no such connector: no plugin has seen the config

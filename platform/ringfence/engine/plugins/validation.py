@@ -16,19 +16,19 @@ from ringfence.connectors.api import (
     SourceConnector,
 )
 from ringfence.connectors.api.config_types import CHOICE_NOTES, HIDDEN
-from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.config_providers import Resolved
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
 from ringfence.connectors.java.connector import JavaSourceConnector
-from ringfence.connectors.plugins import PluginInfo, PluginRegistry, UnknownConnector
+from ringfence.connectors.plugins import PluginInfo, PluginRegistry
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
 from ringfence.connectors.source_config import source_config_def
-from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
+from ringfence.engine.plugins import plugin_choice
+from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.secrets import Redactor
 
 log = logging.getLogger(__name__)
 
-PLUGIN_VERSION = "connector.plugin.version"
 _MOST_CHOICES = 1000
 _CANNOT_TELL = (
     "The connector does not implement the API required for preflight validation of exactly-once source support. "
@@ -36,30 +36,9 @@ _CANNOT_TELL = (
 )
 
 
-def find(registry: PluginRegistry, name: str) -> PluginInfo:
-    try:
-        return registry.find(name)
-    except UnknownConnector as error:
-        raise UnknownPlugin(str(error)) from error
-
-
-def find_for(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
-    """The connector that a configuration names."""
-    name = (config.get(CONNECTOR_CLASS) or "").strip()
-    if not name:
-        settings = ", ".join(sorted(config))  # names only: nobody knows yet which values are secret
-        raise BadRequest(f"Connector config {{{settings}}} contains no connector type")
-    return find(registry, name)
-
-
 def redactor(plugin: PluginInfo, config: Mapping[str, str | None]) -> Redactor:
-    framework = source_config_def(_given_values(config), java=is_java(plugin))
+    framework = source_config_def(_given_values(config), java=plugin_choice.is_java(plugin))
     return Redactor(config, [plugin.cls.config_def(), framework])
-
-
-def is_java(plugin: PluginInfo) -> bool:
-    """Whether it is Java's, with Java's transforms and converters."""
-    return issubclass(plugin.cls, JavaSourceConnector)
 
 
 def validate(
@@ -70,13 +49,13 @@ def validate(
     `exactly_once`: whether this cluster runs with `exactly.once.source.support=enabled`. Raises `UnknownPlugin` and
     `BadRequest`; whatever the plugin itself raises, its caller reports.
     """
-    plugin = find_for(registry, config)
-    if find(registry, requested) is not plugin:
+    plugin = plugin_choice.find_nearest(registry, config)
+    if plugin_choice.find(registry, requested).class_name != plugin.class_name:
         raise BadRequest(
             f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {requested}"
         )
-    given = _given_values(config)
-    framework = _with_version(source_config_def(given, java=is_java(plugin)), plugin.version)
+    given, newest = _given_values(config), plugin_choice.find_newest(registry, config)
+    framework = _with_versions(source_config_def(given, java=plugin_choice.is_java(plugin)), registry.versions(newest))
     connector = plugin.cls()
     own, judged = _judge_own(connector, config, framework)
     keys = {**framework.keys, **own.keys}
@@ -86,10 +65,8 @@ def validate(
     if not isinstance(connector, JavaSourceConnector):
         _add(values, keys, _ask_plugin(connector, given, report=own_is_sound))
     _add(values, keys, {name: [_null(name)] for name, value in config.items() if value is None and name not in keys})
-    wanted_version = values[PLUGIN_VERSION].value
-    if wanted_version is not None and wanted_version != plugin.version:
-        text = f"Version {wanted_version} of {requested} is not installed; installed is {plugin.version}"
-        values[PLUGIN_VERSION].errors.append(text)
+    if (problem := plugin_choice.find_problem(registry, newest, config)) is not None:
+        values[PLUGIN_VERSION].errors.append(problem)
     if own_is_sound:
         _check_exactly_once(connector, given, values, exactly_once=exactly_once)
 
@@ -129,15 +106,16 @@ def _judge_own(
     return ConfigDef(key for key, _ in mine), _Judged([value for _, value in mine], more)
 
 
-def common_keys(version: str) -> ConfigDef:
-    """The settings that a connector of this version has beside its own."""
-    return _with_version(source_config_def({}), version)
+def common_keys(versions: Sequence[PluginInfo]) -> ConfigDef:
+    """The settings that a connector has beside its own. versions: those that are installed, the newest first."""
+    return _with_versions(source_config_def({}), versions)
 
 
-def _with_version(definition: ConfigDef, version: str) -> ConfigDef:
-    """The same, with the installed version as the default and the only choice."""
+def _with_versions(definition: ConfigDef, versions: Sequence[PluginInfo]) -> ConfigDef:
+    """The same, with the installed versions as the choices and the newest as the default."""
+    known = [each.version for each in versions]
     keys = (
-        replace(key, default=version, recommender=Choices(version)) if key.name == PLUGIN_VERSION else key
+        replace(key, default=known[0], recommender=Choices(*known)) if key.name == PLUGIN_VERSION else key
         for key in definition.keys.values()
     )
     return ConfigDef(keys)

@@ -136,7 +136,7 @@ class Proofs:
             **report.to_json(found, checks),
             "connector": asked.config["name"],
             "class": asked.config.get("connector.class", ""),
-            "version": self._plugins.version_of(asked.config.get("connector.class", "").strip()) or "",
+            "version": self._plugins.version_of(asked.config) or "",
             "ringfence": __version__,
             "worker": self._id,
             "cluster": {"id": cluster_id(way.connection, Deadline.after(10)), "bootstrap": way.connection.bootstrap},

@@ -11,12 +11,12 @@ from typing import Protocol
 from ringfence.connectors import files, worker_limits
 from ringfence.connectors.api import ConfigException, Schema, SourceRecord, SourceTask
 from ringfence.connectors.columns import Column
-from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters import header_converter, key_converter, value_converter
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.conversion import ReadyBytes
-from ringfence.connectors.java.discovery import find_plugins
+from ringfence.connectors.java.discovery import choose_plugin, find_plugins
 from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.connectors.plugins import load_task_class
 from ringfence.connectors.secret_names import hiding
@@ -190,7 +190,11 @@ def _java_version(config: Mapping[str, str]) -> str | None:
     java = java_runtime.current()
     wanted = config.get(CONNECTOR_CLASS, "").strip()
     found = () if java is None else find_plugins(java.folders)
-    return next((plugin.version for plugin in found if plugin.class_name == wanted), None)
+    try:
+        chosen = choose_plugin(found, wanted, config.get(PLUGIN_VERSION))
+    except ValueError:  # its start says so
+        return None
+    return None if chosen is None else chosen.version
 
 
 def _find_task_class(path: str) -> type[SourceTask] | None:

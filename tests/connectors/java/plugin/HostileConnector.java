@@ -1,6 +1,10 @@
 package hostile;
 
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.lang.management.ManagementFactory;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -25,7 +29,16 @@ import org.slf4j.LoggerFactory;
 public class HostileConnector extends SourceConnector {
     private Map<String, String> config;
 
-    @Override public String version() { return "7"; }
+    /** As a file in the jar says. */
+    static String versionOfJar() {
+        try (InputStream file = HostileConnector.class.getResourceAsStream("/hostile-version")) {
+            return file == null ? "7" : new String(file.readAllBytes(), StandardCharsets.UTF_8);
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    @Override public String version() { return versionOfJar(); }
     @Override public void start(Map<String, String> config) {
         this.config = config;
         if ("raise an error".equals(config.get("behaviour"))) context().raiseError(new ConnectException("the source is gone"));
@@ -41,7 +54,7 @@ public class HostileConnector extends SourceConnector {
         return ConnectorTransactionBoundaries.SUPPORTED;
     }
     @Override public boolean alterOffsets(Map<String, String> config, Map<Map<String, ?>, Map<String, ?>> offsets) {
-        throw new ConnectException("no such table");
+        throw new ConnectException("no such table in " + version());
     }
 
     public interface HostileTaskMBean {
@@ -77,6 +90,7 @@ public class HostileConnector extends SourceConnector {
                 case "hang": Thread.sleep(Long.MAX_VALUE); return null;
                 case "retry": throw new RetriableException("the source is away");
                 case "transactions": return transactions();
+                case "version": return polls > 1 ? null : List.of(record(versionOfJar(), 1L));
                 case "skip": {
                     SourceRecord first = record("a", 1L);
                     first.headers().addBoolean("drop", true);
