@@ -10,6 +10,7 @@ from typing import Protocol, cast
 import ringfence
 from ringfence.crashes import tell_crashes
 from ringfence.local.errors import LocalError
+from ringfence.subcommands import sentence
 
 
 class CommandModule(Protocol):
@@ -37,34 +38,42 @@ class Command:
 COMMANDS = (
     Command("up", "ringfence.commands.up", "run everything on this machine, in the foreground"),
     Command(
-        "demo", "ringfence.commands.demo", "run the main job on real flights, kill it half way, count what arrived"
+        "demo", "ringfence.commands.demo", "run the main job on real flights, kill it half-way, and count what arrived"
     ),
-    Command("web", "ringfence.commands.web", "run the web process: REST, pages, events"),
-    Command("worker", "ringfence.commands.worker", "run one worker: it may lead, and runs the tasks placed on it"),
-    Command("executor", "ringfence.commands.executor", "run a Spark executor, where Spark on Kubernetes asks for one"),
-    Command("backup", "ringfence.commands.backup", "keep configurations and source offsets in a file"),
-    Command("restore", "ringfence.commands.restore", "bring lost topics back from a backup or from the database"),
+    Command("web", "ringfence.commands.web", "run the web process: REST API, pages and live events"),
+    Command("worker", "ringfence.commands.worker", "run one worker, which runs tasks and can be elected leader"),
+    Command("executor", "ringfence.commands.executor", "run a Spark executor; Spark on Kubernetes calls this"),
+    Command("backup", "ringfence.commands.backup", "back up configurations and source offsets to a file"),
+    Command("restore", "ringfence.commands.restore", "restore lost topics from a backup or from the database"),
     Command(
         "topics",
         "ringfence.commands.topics",
-        "topics and their records; the cluster's own: whether they are lost; accept them",
+        "browse topics and records; check and accept the cluster's own topics",
     ),
-    Command("connectors", "ringfence.commands.connectors", "list, create, change, pause, restart, delete, over REST"),
+    Command(
+        "connectors",
+        "ringfence.commands.connectors",
+        "list, create, change, pause, restart and delete connectors, over REST",
+    ),
     Command("tasks", "ringfence.commands.tasks", "list and restart tasks, over REST"),
-    Command("offsets", "ringfence.commands.offsets", "show, set, reset, keep and restore source offsets, over REST"),
-    Command("transactions", "ringfence.commands.transactions", "transactional ids as Kafka knows them, over REST"),
-    Command("dead-letters", "ringfence.commands.dead_letters", "records that failed, and their replay, over REST"),
-    Command("groups", "ringfence.commands.groups", "consumer groups and their lag behind open transactions, over REST"),
-    Command("share", "ringfence.commands.share", "share groups: list, move, configure, delete, over REST"),
-    Command("alerts", "ringfence.commands.alerts", "incidents and silences, over REST"),
-    Command("workers", "ringfence.commands.workers", "the workers and their leader, over REST"),
-    Command("plugins", "ringfence.commands.plugins", "installed plugins and their settings, over REST"),
-    Command("contexts", "ringfence.commands.contexts", "servers and tokens for the commands over REST"),
-    Command("completion", "ringfence.commands.completion", "completion for bash, zsh or fish"),
-    Command("audit", "ringfence.commands.audit", "the audit trail as JSON lines, on the server"),
-    Command("users", "ringfence.commands.users", "accounts and what they may do, on the server"),
-    Command("keys", "ringfence.commands.keys", "the keys that encrypt stored configurations, on the server"),
-    Command("tokens", "ringfence.commands.tokens", "tokens for scripts and tools, on the server"),
+    Command(
+        "offsets", "ringfence.commands.offsets", "show, alter, reset, snapshot and restore source offsets, over REST"
+    ),
+    Command("transactions", "ringfence.commands.transactions", "list, end and abort transactions in Kafka, over REST"),
+    Command("dead-letters", "ringfence.commands.dead_letters", "list and replay dead letters, over REST"),
+    Command(
+        "groups", "ringfence.commands.groups", "show consumer groups and their lag behind open transactions, over REST"
+    ),
+    Command("share", "ringfence.commands.share", "list, move, configure and delete share groups, over REST"),
+    Command("alerts", "ringfence.commands.alerts", "list incidents, acknowledge and silence them, over REST"),
+    Command("workers", "ringfence.commands.workers", "list the workers and show their leader, over REST"),
+    Command("plugins", "ringfence.commands.plugins", "list, install and develop plugins"),
+    Command("contexts", "ringfence.commands.contexts", "manage servers and tokens for the commands over REST"),
+    Command("completion", "ringfence.commands.completion", "print a completion script for bash, zsh or fish"),
+    Command("audit", "ringfence.commands.audit", "export the audit trail as JSON lines, on the server"),
+    Command("users", "ringfence.commands.users", "manage accounts and their permissions, on the server"),
+    Command("keys", "ringfence.commands.keys", "manage the keys that encrypt stored configurations, on the server"),
+    Command("tokens", "ringfence.commands.tokens", "manage tokens for scripts and tools, on the server"),
 )
 
 
@@ -93,7 +102,7 @@ def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"ringfence {ringfence.__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for command in COMMANDS:
-        subparser = subparsers.add_parser(command.name, help=command.help, description=command.help.capitalize() + ".")
+        subparser = subparsers.add_parser(command.name, help=command.help, description=sentence(command.help))
         subparser.set_defaults(command=command)
         # Only the command that was asked for is imported: `ringfence --help` needs neither Django nor Spark.
         if command.name == asked:

@@ -94,6 +94,19 @@ def test_api_command_line_and_metrics_say_what_the_pages_say(client: Client, fli
     assert 'ringfence_connector_health{connector="flights",health="unknown"} 1' in told
 
 
+@pytest.mark.parametrize(("broken", "name"), [("kafka_error", "Kafka"), ("redis_error", "Redis")])
+def test_a_worker_that_is_cut_off_is_named_on_every_page(
+    client: Client, flights: FakeLeader, broken: str, name: str
+) -> None:
+    beats("worker-1", ALWAYS)
+    beats("worker-2", ALWAYS, **{broken: "timed out"})
+    write(ALWAYS)
+    for page in PAGES:
+        head = text(client.get(page))
+        assert f'data-problem="no-{name.lower()}-worker-2"' in head, page
+        assert "no-worker" not in head
+
+
 def test_a_connector_on_a_silent_worker_is_unknown_and_another_is_not(client: Client, flights: FakeLeader) -> None:
     beats("worker-1", ALWAYS)
     beats("worker-2", 30)

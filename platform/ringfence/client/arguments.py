@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from ringfence.client import contexts
 from ringfence.client.rest import TIMEOUT_SECONDS, Rest
+from ringfence.subcommands import sentence
 
 Run = Callable[[Rest, argparse.Namespace], int]
 
@@ -19,30 +20,42 @@ class Actions:
         self, name: str, run: Run, about: str, *, connector: bool = False, output: str = ""
     ) -> argparse.ArgumentParser:
         """`output`: the forms of `-o`, the first is the default; "" for none."""
-        parser = self.parsers.add_parser(name, help=about, description=about[:1].upper() + about[1:] + ".")
+        parser = self.parsers.add_parser(name, help=about, description=sentence(about))
         parser.set_defaults(run_action=run)
         if connector:
-            parser.add_argument("name", metavar="CONNECTOR")
+            parser.add_argument("name", metavar="CONNECTOR", help="the connector's name")
         if output:
             forms = output.split()
-            parser.add_argument("-o", "--output", choices=forms, default=forms[0], help=f"default: {forms[0]}")
-        parser.add_argument("--url", help="the server (default: $RINGFENCE_URL, the current context, loopback)")
-        parser.add_argument("--context", help="a server and token of `ringfence contexts`")
-        parser.add_argument("--timeout", type=float, default=TIMEOUT_SECONDS, metavar="SECONDS", help="for each call")
+            parser.add_argument(
+                "-o", "--output", choices=forms, default=forms[0], help=f"output format (default: {forms[0]})"
+            )
+        parser.add_argument(
+            "--url", help="server address (default: $RINGFENCE_URL, else the current context, else loopback)"
+        )
+        parser.add_argument("--context", help="use the server and token of this context (see `ringfence contexts`)")
+        parser.add_argument(
+            "--timeout", type=float, default=TIMEOUT_SECONDS, metavar="SECONDS", help="limit for each request"
+        )
         return parser
 
 
 def add_wait(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wait", action="store_true", help="until the status is as wished; progress on standard error")
-    parser.add_argument("--wait-seconds", type=float, default=120.0, metavar="SECONDS", help="at most (default: 120)")
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="wait until the connector is in the requested state; progress goes to standard error",
+    )
+    parser.add_argument(
+        "--wait-seconds", type=float, default=120.0, metavar="SECONDS", help="limit for --wait (default: 120)"
+    )
 
 
 def add_reason(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reason", required=True, help="why: it goes into the audit trail and the connector's events")
+    parser.add_argument("--reason", required=True, help="reason, for the audit trail and the connector's events")
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def run(args: argparse.Namespace) -> int:

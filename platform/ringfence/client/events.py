@@ -18,20 +18,28 @@ _OVERLAP_MS = 10_000
 
 def add(actions: Actions) -> None:
     """Declare the actions."""
-    events = actions.add("events", _events, "what happened to it, oldest first", connector=True, output="text json")
+    events = actions.add(
+        "events", _events, "show a connector's events, oldest first", connector=True, output="text json"
+    )
     events.add_argument("--kind", help="only of this kind: round, task, command, warning …")
-    logs = actions.add("logs", _logs, "what its tasks log, and workers about it", connector=True, output="text json")
-    logs.add_argument("--level", help="only this and worse: ERROR, WARN, INFO, DEBUG")
+    logs = actions.add("logs", _logs, "show the logs of a connector and its tasks", connector=True, output="text json")
+    logs.add_argument("--level", help="minimum level: ERROR, WARN, INFO or DEBUG")
     for action in (events, logs):
         action.add_argument("--task", type=int, metavar="N", help="only of this task")
-        action.add_argument("--search", metavar="TEXT", help="only with this text")
-        action.add_argument("--since", metavar="TIME", help="from then on: 2025-03-01T12:00:00Z, or ms since the epoch")
-        action.add_argument("--limit", type=int, default=50, metavar="N", help="the newest so many (default: 50)")
-        action.add_argument("-f", "--follow", action="store_true", help="go on with new ones, until Ctrl-C")
-    about = "how much of what its tasks log is kept; another level than INFO ends by itself"
+        action.add_argument("--search", metavar="TEXT", help="only entries that contain this text")
+        action.add_argument(
+            "--since", metavar="TIME", help="only entries since this time: 2025-03-01T12:00:00Z, or ms since the epoch"
+        )
+        action.add_argument(
+            "--limit", type=int, default=50, metavar="N", help="number of entries, newest first (default: 50)"
+        )
+        action.add_argument("-f", "--follow", action="store_true", help="keep printing new entries until Ctrl-C")
+    about = "show or set a connector's log level; a level other than INFO is temporary"
     level = actions.add("log-level", _log_level, about, connector=True)
-    level.add_argument("level", nargs="?", metavar="LEVEL", help="ERROR, WARN, INFO, DEBUG …; without one it is shown")
-    level.add_argument("--minutes", type=int, default=15, metavar="N", help="for so long (default: 15)")
+    level.add_argument(
+        "level", nargs="?", metavar="LEVEL", help="ERROR, WARN, INFO, DEBUG …; leave it out to show the level"
+    )
+    level.add_argument("--minutes", type=int, default=15, metavar="N", help="how long the level applies (default: 15)")
 
 
 def _log_level(rest: Rest, args: argparse.Namespace) -> int:

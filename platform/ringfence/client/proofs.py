@@ -16,10 +16,10 @@ _SECONDS = 300
 
 
 def add(actions: Actions) -> None:
-    about = "count in Kafka whether a connector was exactly once; 1 is the exit code where it was not"
+    about = "check in Kafka that a connector was exactly once; the exit code is 1 if it was not"
     action = actions.add("proof", _prove, about, connector=True, output="text json yaml")
-    action.add_argument("--last", action="store_true", help="show the newest report; count nothing")
-    action.add_argument("--number", type=int, metavar="N", help="show that report; count nothing")
+    action.add_argument("--last", action="store_true", help="show the newest report without counting again")
+    action.add_argument("--number", type=int, metavar="N", help="show this report without counting again")
     action.add_argument(
         "--seconds", type=int, default=_SECONDS, metavar="N", help=f"how long the count may take (default: {_SECONDS})"
     )

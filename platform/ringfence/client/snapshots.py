@@ -15,17 +15,24 @@ _LOOKED_AT = 20
 
 def add(actions: Actions) -> None:
     """Declare the actions."""
-    taking = actions.add("snapshot", _take, "keep the offsets of this moment", connector=True)
-    taking.add_argument("--why", default="asked for", metavar="TEXT", help="what for (default: asked for)")
-    listing = actions.add("snapshots", _list, "kept offsets, newest first", connector=True, output="table json yaml")
-    listing.add_argument("--limit", type=int, default=20, metavar="N", help="at most (default: 20)")
-    about = "what going back to a snapshot would change"
+    taking = actions.add("snapshot", _take, "save a snapshot of the current offsets", connector=True)
+    taking.add_argument(
+        "--why", default="asked for", metavar="TEXT", help="note kept with the snapshot (default: asked for)"
+    )
+    listing = actions.add("snapshots", _list, "list snapshots, newest first", connector=True, output="table json yaml")
+    listing.add_argument("--limit", type=int, default=20, metavar="N", help="number of snapshots (default: 20)")
+    about = "show what restoring a snapshot would change"
     preview = actions.add("preview", _preview, about, connector=True, output="table json yaml")
-    preview.add_argument("snapshot", type=int, help="a number of `snapshots`")
-    about = "take the last change by hand back: restore a snapshot of a stopped connector"
+    preview.add_argument("snapshot", type=int, help="snapshot number, from `snapshots`")
+    about = "undo the last manual change: restore a snapshot of a stopped connector"
     undo = actions.add("undo", _undo, about, connector=True)
-    undo.add_argument("--to", type=int, metavar="N", help="the snapshot (default: the newest that differs from now)")
-    undo.add_argument("--dry-run", action="store_true", help="show what would change; change nothing")
+    undo.add_argument(
+        "--to",
+        type=int,
+        metavar="N",
+        help="snapshot to restore (default: the newest that differs from the current offsets)",
+    )
+    undo.add_argument("--dry-run", action="store_true", help="show what would change without changing anything")
     add_yes(undo)
 
 

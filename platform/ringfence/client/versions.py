@@ -13,22 +13,30 @@ from ringfence.client.rest import Rest, segment
 def add(actions: Actions) -> None:
     """Declare the three actions."""
     listing = actions.add(
-        "versions", _list, "its configurations, newest first", connector=True, output="table json yaml"
+        "versions",
+        _list,
+        "list the versions of a configuration, newest first",
+        connector=True,
+        output="table json yaml",
     )
-    listing.add_argument("--limit", type=int, default=20, metavar="N", help="at most (default: 20)")
+    listing.add_argument("--limit", type=int, default=20, metavar="N", help="number of versions (default: 20)")
     diff = actions.add(
-        "diff", _diff, "what differs between two configurations", connector=True, output="text json yaml"
+        "diff",
+        _diff,
+        "show the differences between two versions of a configuration",
+        connector=True,
+        output="text json yaml",
     )
-    diff.add_argument("version", type=int, help="a number of `versions`")
-    diff.add_argument("to", type=int, nargs="?", help="another one (default: the newest)")
+    diff.add_argument("version", type=int, help="version number, from `versions`")
+    diff.add_argument("to", type=int, nargs="?", help="version to compare with (default: the newest)")
     rollback = actions.add(
         "rollback",
         _rollback,
-        "set an earlier configuration again, its secrets too; of a deleted connector as well",
+        "restore an earlier configuration with its secrets, also of a deleted connector",
         connector=True,
     )
-    rollback.add_argument("version", type=int, help="a number of `versions`")
-    rollback.add_argument("--dry-run", action="store_true", help="show what differs; change nothing")
+    rollback.add_argument("version", type=int, help="version number, from `versions`")
+    rollback.add_argument("--dry-run", action="store_true", help="show the differences without changing anything")
     rollback.add_argument(
         "--state",
         choices=("running", "paused", "stopped"),

@@ -13,19 +13,19 @@ _ALL = ""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    listing = actions.add("list", _list, "the open incidents", output="table json yaml")
-    listing.add_argument("--all", action="store_true", help="those that are resolved, too")
-    take = actions.add("acknowledge", _acknowledge, "say that you are on an incident")
-    take.add_argument("incident", type=int, metavar="INCIDENT")
-    silence = actions.add("silence", _silence, "send nothing about a connector for some hours")
+    listing = actions.add("list", _list, "list open incidents", output="table json yaml")
+    listing.add_argument("--all", action="store_true", help="include resolved incidents")
+    take = actions.add("acknowledge", _acknowledge, "acknowledge an incident")
+    take.add_argument("incident", type=int, metavar="INCIDENT", help="incident number, from `list`")
+    silence = actions.add("silence", _silence, "silence alerts about a connector for some hours")
     which = silence.add_mutually_exclusive_group(required=True)
     which.add_argument("--connector", help="the connector's name")
-    which.add_argument("--everything", action="store_true", help="all connectors, and the cluster")
-    silence.add_argument("--hours", type=int, required=True, help="at most 168")
+    which.add_argument("--everything", action="store_true", help="silence all connectors and the cluster")
+    silence.add_argument("--hours", type=int, required=True, help="how long, at most 168")
     add_reason(silence)
-    actions.add("silences", _silences, "what is silenced, and until when", output="table json yaml")
+    actions.add("silences", _silences, "list silences and when they end", output="table json yaml")
     end = actions.add("unsilence", _unsilence, "end a silence")
-    end.add_argument("silence", type=int, metavar="SILENCE")
+    end.add_argument("silence", type=int, metavar="SILENCE", help="silence number, from `silences`")
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:

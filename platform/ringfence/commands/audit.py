@@ -6,14 +6,15 @@ import sys
 
 from ringfence.commands.database import add_data_argument, connect
 from ringfence.local.errors import LocalError
+from ringfence.subcommands import add_command
 
 _TEXTS = ("before", "after", "changed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
-    export = actions.add_parser("export", help="every entry as a line of JSON, oldest first, on standard output")
-    export.add_argument("--since-id", type=int, default=0, metavar="N", help="only entries after the one of this id")
+    export = add_command(actions, "export", "write every entry as a line of JSON to standard output, oldest first")
+    export.add_argument("--since-id", type=int, default=0, metavar="N", help="only entries after the one with this id")
     add_data_argument(export)
 
 

@@ -12,8 +12,8 @@ _SECONDS = 300.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, help="where to; it is written with mode 0600, and must not exist")
-    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+    parser.add_argument("file", type=Path, help="file to write, with mode 0600; it must not exist")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     cluster_settings.add_arguments(parser)
 
 

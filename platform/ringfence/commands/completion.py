@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ringfence.client import contexts
 from ringfence.client.rest import Rest
 from ringfence.local.errors import LocalError
+from ringfence.subcommands import add_command
 
 _NAMES_SECONDS = 1.0
 
@@ -36,10 +37,12 @@ complete -c ringfence -a '(__ringfence)'
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shells = parser.add_subparsers(title="shells", dest="shell", required=True, metavar="SHELL")
-    shells.add_parser("bash", help='eval "$(ringfence completion bash)" in ~/.bashrc')
-    shells.add_parser("zsh", help='eval "$(ringfence completion zsh)" in ~/.zshrc, after compinit')
-    shells.add_parser("fish", help="ringfence completion fish > ~/.config/fish/completions/ringfence.fish")
-    shells.add_parser("words", help="what may follow these words; for the scripts").add_argument("words", nargs="*")
+    add_command(shells, "bash", 'eval "$(ringfence completion bash)" in ~/.bashrc')
+    add_command(shells, "zsh", 'eval "$(ringfence completion zsh)" in ~/.zshrc, after compinit')
+    add_command(shells, "fish", "ringfence completion fish > ~/.config/fish/completions/ringfence.fish")
+    add_command(shells, "words", "words that may follow; the scripts call this").add_argument(
+        "words", nargs="*", help="the words before the cursor"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -20,28 +20,30 @@ _CHANGES = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    listing = actions.add("list", _list, "all connectors, their health and states", output="table json yaml")
-    listing.add_argument("--deleted", action="store_true", help="those that were deleted; `rollback` creates one again")
-    actions.add("get", _get, "one connector: its state and its tasks", connector=True, output="table json yaml")
-    about_status = "how one connector is: health and why, records, tasks and what failed"
+    listing = actions.add("list", _list, "list connectors with their health and state", output="table json yaml")
+    listing.add_argument("--deleted", action="store_true", help="list deleted connectors; `rollback` creates one again")
+    actions.add("get", _get, "show a connector's state and tasks", connector=True, output="table json yaml")
+    about_status = "show a connector's health and the reason, its records, tasks and failures"
     actions.add("status", states.status, about_status, connector=True, output="table json yaml")
-    actions.add("config", _config, "a connector's configuration", connector=True, output="yaml json properties")
-    create = actions.add("create", _create, "create the connectors of a file, which must not be there yet")
-    create.add_argument("--state", choices=STATES, default="running", help="what they start as (default: running)")
-    apply = actions.add("apply", _apply, "create or change the connectors of a file, and show what differs")
+    actions.add("config", _config, "show a connector's configuration", connector=True, output="yaml json properties")
+    create = actions.add("create", _create, "create the connectors of a file; they must not exist yet")
+    create.add_argument("--state", choices=STATES, default="running", help="initial state (default: running)")
+    apply = actions.add("apply", _apply, "create or update the connectors of a file, and show the differences")
     for action in (create, apply):
-        action.add_argument("-f", "--file", required=True, help="JSON, YAML or properties; - for standard input")
-        action.add_argument("--name", help="the connector's name, where the file does not say it")
-        action.add_argument("--dry-run", action="store_true", help="validate and show what differs; change nothing")
+        action.add_argument("-f", "--file", required=True, help="JSON, YAML or properties file; - for standard input")
+        action.add_argument("--name", help="the connector's name, if the file does not contain it")
+        action.add_argument(
+            "--dry-run", action="store_true", help="validate and show the differences without changing anything"
+        )
         add_wait(action)
-    add_wait(actions.add("edit", _edit, "change a configuration in $VISUAL or $EDITOR", connector=True))
+    add_wait(actions.add("edit", _edit, "edit a configuration in $VISUAL or $EDITOR", connector=True))
     for name in _CHANGES:
         add_wait(actions.add(name, _change, f"{name} a connector", connector=True))
-    restart = actions.add("restart", _restart, "restart a connector, or its tasks too", connector=True)
-    restart.add_argument("--tasks", action="store_true", help="its tasks, too")
-    restart.add_argument("--only-failed", action="store_true", help="only what is FAILED")
+    restart = actions.add("restart", _restart, "restart a connector, and its tasks on request", connector=True)
+    restart.add_argument("--tasks", action="store_true", help="restart its tasks, too")
+    restart.add_argument("--only-failed", action="store_true", help="restart only what is FAILED")
     add_wait(restart)
-    about = "fence every transactional id of it now: open transactions are aborted, its tasks start again"
+    about = "fence all of a connector's transactional ids: open transactions are aborted, tasks restart"
     fence = actions.add("fence", _fence, about, connector=True)
     add_reason(fence)
     add_wait(fence)

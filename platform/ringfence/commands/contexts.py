@@ -6,19 +6,20 @@ import sys
 
 from ringfence.client import contexts, output
 from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.subcommands import add_command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
-    actions.add_parser("list", help="all contexts, * before the current one")
-    entry = actions.add_parser("set", help="add or change a context, and make it the current one")
-    entry.add_argument("name")
-    entry.add_argument("--url", required=True)
+    add_command(actions, "list", "list contexts; * marks the current one")
+    entry = add_command(actions, "set", "add or change a context, and make it the current one")
+    entry.add_argument("name", help="the context's name")
+    entry.add_argument("--url", required=True, help="server address")
     tokens = entry.add_mutually_exclusive_group()
-    tokens.add_argument("--ask-token", action="store_true", help="ask for the token")
+    tokens.add_argument("--ask-token", action="store_true", help="prompt for the token")
     tokens.add_argument("--token-stdin", action="store_true", help="read the token from standard input")
-    for name, about in (("use", "make a context the current one"), ("delete", "forget a context and its token")):
-        actions.add_parser(name, help=about).add_argument("name")
+    for name, about in (("use", "switch to a context"), ("delete", "delete a context and its token")):
+        add_command(actions, name, about).add_argument("name", help="the context's name")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,22 +16,24 @@ _STAGES = ("TRANSFORMATION", "HEADER_CONVERTER", "KEY_CONVERTER", "VALUE_CONVERT
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    about = "the newest letters with what failed, 25 at a time"
+    about = "list the newest dead letters and their errors, 25 at a time"
     listing = actions.add("list", _list, about, connector=True, output="table json yaml")
     _add_filters(listing)
-    listing.add_argument("--before", metavar="PLACES", help="the next page, as the one before says")
-    about = "take records again, through the transforms and converters as they are now; each is written once"
+    listing.add_argument("--before", metavar="PLACES", help="next page, as printed below the page before")
+    about = "replay records through the current transforms and converters; each is written once"
     replay = actions.add("replay", _replay, about, connector=True, output="table json yaml")
-    replay.add_argument("letters", metavar="PARTITION-OFFSET", nargs="*", help="as `list` shows them")
-    replay.add_argument("--all", action="store_true", help="all that match, the oldest 500")
+    replay.add_argument("letters", metavar="PARTITION-OFFSET", nargs="*", help="dead letters, as `list` shows them")
+    replay.add_argument("--all", action="store_true", help="replay all that match, at most the oldest 500")
     _add_filters(replay)
-    replay.add_argument("--reason", help="why: it goes into the audit trail")
+    replay.add_argument("--reason", help="reason, for the audit trail")
     add_yes(replay)
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stage", choices=_STAGES, help="only those that failed there")
-    parser.add_argument("--class", dest="by", metavar="CLASS", help="only of this transform, converter or error")
+    parser.add_argument("--stage", choices=_STAGES, help="only records that failed at this stage")
+    parser.add_argument(
+        "--class", dest="by", metavar="CLASS", help="only failures of this transform, converter or error class"
+    )
 
 
 def _path(name: str) -> str:

@@ -13,11 +13,13 @@ _PATH = "/api/v1/consumer-groups"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    listed = actions.add("list", _list, "the groups that read topics that you may read", output="table json yaml")
-    listed.add_argument("--search", default="", metavar="TEXT", help="in the group's name")
-    listed.add_argument("--topic", default="", metavar="TOPIC", help="only those that read this topic")
-    about = "members, offsets and lag of each partition, and the transactions that it waits for"
-    actions.add("describe", _describe, about, output="table json yaml").add_argument("group", metavar="GROUP")
+    listed = actions.add("list", _list, "list the groups that read topics that you may read", output="table json yaml")
+    listed.add_argument("--search", default="", metavar="TEXT", help="only groups whose names contain this")
+    listed.add_argument("--topic", default="", metavar="TOPIC", help="only groups that read this topic")
+    about = "show a group's members, offsets, lag, and the transactions that it waits for"
+    actions.add("describe", _describe, about, output="table json yaml").add_argument(
+        "group", metavar="GROUP", help="the group's id"
+    )
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:

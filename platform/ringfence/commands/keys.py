@@ -11,6 +11,7 @@ from ringfence.commands.database import connect
 from ringfence.encryption import KEY_FILE, KEYS, NoKey, keyring, new_key
 from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance, default_root
+from ringfence.subcommands import add_command
 
 _SECONDS = 60.0
 _PAUSE_SECONDS = 2.0
@@ -23,11 +24,11 @@ class _NotLookedAt(Exception):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
-    new = actions.add_parser("new", help="make a key, and print it or write it to a new file")
-    new.add_argument("--file", type=Path, metavar="FILE", help="a file that does not exist yet; readable by you only")
-    check = actions.add_parser("check", help="how many stored values are under which key")
-    rotate = actions.add_parser("rotate", help="add a key to the key file, and encrypt everything under it")
-    rotate.add_argument("--drop-old", action="store_true", help="and take the older keys out, where nothing needs them")
+    new = add_command(actions, "new", "create a key, and print it or write it to a new file")
+    new.add_argument("--file", type=Path, metavar="FILE", help="new file to write, readable only by you")
+    check = add_command(actions, "check", "count the stored values by key")
+    rotate = add_command(actions, "rotate", "add a key to the key file, and encrypt everything under it")
+    rotate.add_argument("--drop-old", action="store_true", help="also remove older keys that nothing uses any more")
     for action in (check, rotate):
         cluster_settings.add_arguments(action)
 

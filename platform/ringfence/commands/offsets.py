@@ -19,12 +19,12 @@ _MISSING = object()
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    actions.add("get", _get, "a connector's committed source offsets", connector=True, output="table json yaml")
-    change = actions.add("set", _set, "set offsets of a stopped connector", connector=True)
+    actions.add("get", _get, "show a connector's committed source offsets", connector=True, output="table json yaml")
+    change = actions.add("set", _set, "alter source offsets of a stopped connector", connector=True)
     change.add_argument("--partition", type=_object, metavar="JSON", help="one source partition")
     change.add_argument("--offset", type=_object, default=_MISSING, metavar="JSON", help="its offset; null deletes it")
     change.add_argument("-f", "--file", help="what `get -o json` prints; - for standard input")
-    reset = actions.add("reset", _reset, "forget all offsets of a stopped connector", connector=True)
+    reset = actions.add("reset", _reset, "delete all source offsets of a stopped connector", connector=True)
     add_yes(reset)
     snapshots.add(actions)
 

@@ -14,25 +14,35 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    listing = actions.add("list", _list, "installed plugins", output="table json yaml")
-    listing.add_argument("--all", action="store_true", help="converters, transforms and predicates, too")
-    actions.add("get", _get, "a plugin's settings", output="table json yaml").add_argument("plugin")
+    listing = actions.add("list", _list, "list installed plugins", output="table json yaml")
+    listing.add_argument("--all", action="store_true", help="include converters, transforms and predicates")
+    actions.add("get", _get, "show a plugin's settings", output="table json yaml").add_argument(
+        "plugin", help="class name, as `list` shows it"
+    )
     fetching = actions.add("install", _install, "fetch a Kafka Connect plugin from Maven Central into a local folder")
-    fetching.add_argument("coordinate", metavar="GROUP:ARTIFACT:VERSION")
+    fetching.add_argument("coordinate", metavar="GROUP:ARTIFACT:VERSION", help="Maven coordinates")
     fetching.add_argument(
         "--into", type=Path, required=True, metavar="DIR", help="a folder that the workers' plugin.path names"
     )
     creating = actions.add("new", _create, "create a package for a connector of your own")
-    creating.add_argument("plugin", metavar="NAME")
-    creating.add_argument("--into", type=Path, default=Path(), metavar="DIR", help="default: the current folder")
-    watching = actions.add("dev", _watch, "try a connector that you write: its errors or first records, on each save")
-    watching.add_argument("folder", type=Path, nargs="?", default=Path(), help="default: the current folder")
+    creating.add_argument("plugin", metavar="NAME", help="name of the new package")
+    creating.add_argument(
+        "--into", type=Path, default=Path(), metavar="DIR", help="folder to create it in (default: the current folder)"
+    )
+    watching = actions.add(
+        "dev", _watch, "try a connector while you write it: its errors or first records, on each save"
+    )
+    watching.add_argument(
+        "folder", type=Path, nargs="?", default=Path(), help="the plugin's folder (default: the current folder)"
+    )
     watching.add_argument(
         "--config", type=Path, default=Path("example.json"), metavar="FILE", help="default: example.json in the folder"
     )
-    watching.add_argument("--once", action="store_true", help="do not wait for changes; exit code 1 if it is wrong")
-    verifying = actions.add("verify", _verify, "check that a connector is exactly once: the compatibility suite")
-    verifying.add_argument("folder", type=Path, nargs="?", default=Path(), help="default: the current folder")
+    watching.add_argument("--once", action="store_true", help="check once and exit, with code 1 on errors")
+    verifying = actions.add("verify", _verify, "check with the compatibility suite that a connector is exactly once")
+    verifying.add_argument(
+        "folder", type=Path, nargs="?", default=Path(), help="the plugin's folder (default: the current folder)"
+    )
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("file", nargs="?", type=Path, help="what `ringfence backup` wrote")
+    source.add_argument("file", nargs="?", type=Path, help="a file written by `ringfence backup`")
     source.add_argument(
         "--from-database", action="store_true", help="take what the database shows: newer than most backups"
     )
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the offsets topic was lost: let connectors go on from the copy's offsets at once. What they wrote "
         "after the copy was made is written again. Without it they are restored as STOPPED",
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     cluster_settings.add_arguments(parser)
 
 

@@ -17,41 +17,49 @@ _UNKNOWN = -1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    actions.add("list", _list, "all share groups, asked of Kafka now", output="table json yaml")
-    _group(actions.add("describe", _describe, "members, and where a group begins", output="table json yaml"))
-    _group(actions.add("settings", _settings, "a group's settings", output="table json yaml"))
-    about = "begin elsewhere: the numbers first, then the question"
+    actions.add("list", _list, "list share groups as Kafka reports them now", output="table json yaml")
+    _group(
+        actions.add("describe", _describe, "show a share group's members and start offsets", output="table json yaml")
+    )
+    _group(actions.add("settings", _settings, "show a share group's settings", output="table json yaml"))
+    about = "move a share group's start offsets, after showing the effect"
     alter = _group(actions.add("alter", _alter, about, output="table json yaml"))
     place = alter.add_mutually_exclusive_group(required=True)
-    place.add_argument("--to-earliest", action="store_true", help="the first offset that is still there")
-    place.add_argument("--to-latest", action="store_true", help="the end")
-    place.add_argument("--to-time", metavar="TIME", help="the first record at or after 2025-03-01T12:00:00Z")
-    place.add_argument("--to-offset", type=int, metavar="N")
-    alter.add_argument("--topic", help="without one, all that the group has")
-    alter.add_argument("--partition", type=int, action="append", metavar="N", help="of --topic, once or more")
+    place.add_argument("--to-earliest", action="store_true", help="begin at the first available offset")
+    place.add_argument("--to-latest", action="store_true", help="begin at the end")
+    place.add_argument(
+        "--to-time", metavar="TIME", help="begin at the first record at or after this time, like 2025-03-01T12:00:00Z"
+    )
+    place.add_argument("--to-offset", type=int, metavar="N", help="begin at this offset")
+    alter.add_argument("--topic", help="only this topic (default: all of the group's topics)")
+    alter.add_argument(
+        "--partition", type=int, action="append", metavar="N", help="partition of --topic; may be repeated"
+    )
     _add_act(alter)
-    about = "forget where a group begins in a topic"
+    about = "delete a share group's offsets of a topic"
     forget = _group(actions.add("delete-offsets", _delete_offsets, about, output="table json yaml"))
-    forget.add_argument("--topic", required=True)
+    forget.add_argument("--topic", required=True, help="the topic")
     _add_act(forget)
-    _add_act(_group(actions.add("delete", _delete, "delete a group", output="table json yaml")))
-    about = "have a connector process now what its group delivers no more"
+    _add_act(_group(actions.add("delete", _delete, "delete a share group", output="table json yaml")))
+    about = "have a connector process archived records now"
     now = _group(actions.add("process", _process, about, output="table json yaml"))
-    now.add_argument("--topic", help="without one, all that the group has")
+    now.add_argument("--topic", help="only this topic (default: all of the group's topics)")
     _add_act(now)
-    change = _group(actions.add("set", _set, "change a group's settings", output="table json yaml"))
-    change.add_argument("settings", nargs="+", metavar="NAME=VALUE", help="NAME= takes the broker's value again")
+    change = _group(actions.add("set", _set, "change a share group's settings", output="table json yaml"))
+    change.add_argument(
+        "settings", nargs="+", metavar="NAME=VALUE", help="setting to change; NAME= restores the broker's default"
+    )
     add_reason(change)
 
 
 def _group(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument("group", metavar="GROUP", help="the share group's id")
     return parser
 
 
 def _add_act(parser: argparse.ArgumentParser) -> None:
     add_reason(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only tell what it would do")
+    parser.add_argument("--dry-run", action="store_true", help="show the effect without changing anything")
     add_yes(parser)
 
 

@@ -11,11 +11,11 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    actions.add("list", _list, "a connector's tasks and their states", connector=True, output="table json yaml")
-    get = actions.add("get", _get, "one task, with its trace", connector=True, output="yaml json")
+    actions.add("list", _list, "list a connector's tasks and their states", connector=True, output="table json yaml")
+    get = actions.add("get", _get, "show one task and its trace", connector=True, output="yaml json")
     restart = actions.add("restart", _restart, "restart one task", connector=True)
     for action in (get, restart):
-        action.add_argument("task", type=int)
+        action.add_argument("task", type=int, help="the task's number")
     add_wait(restart)
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ringfence.commands.database import add_data_argument, add_topics, connect
 from ringfence.local.errors import LocalError
+from ringfence.subcommands import add_command
 
 _UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
 
@@ -25,16 +26,26 @@ def seconds(text: str) -> float:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="all tokens, without what would let anybody in")
-    create = actions.add_parser("create", help="make a token; it is shown this once")
-    create.add_argument("user", help="whose it is: it never may do more than this account")
-    create.add_argument("name", help="what it is for")
-    create.add_argument("--allow", nargs="+", required=True, metavar="WHAT", help="roles or verbs, as in `users grant`")
-    create.add_argument("--pattern", default="*", metavar="GLOB", help="on connectors of these names (default: *)")
+    listing = add_command(actions, "list", "list tokens, without their secret parts")
+    create = add_command(actions, "create", "create a token; it is shown only once")
+    create.add_argument("user", help="the token's account; a token can never do more than its account")
+    create.add_argument("name", help="a name that says what the token is for")
+    create.add_argument(
+        "--allow", nargs="+", required=True, metavar="WHAT", help="roles or permissions, as in `users grant`"
+    )
+    create.add_argument(
+        "--pattern", default="*", metavar="GLOB", help="connector names that the token covers (default: *)"
+    )
     add_topics(create)
-    create.add_argument("--expires", type=seconds, default=seconds("90d"), metavar="TIME", help="12h, 90d, 4w or never")
-    revoke = actions.add_parser("revoke", help="make a token worthless at once")
-    revoke.add_argument("id", type=int, help="its number in `tokens list`")
+    create.add_argument(
+        "--expires",
+        type=seconds,
+        default=seconds("90d"),
+        metavar="TIME",
+        help="lifetime: 12h, 90d, 4w or never (default: 90d)",
+    )
+    revoke = add_command(actions, "revoke", "revoke a token immediately")
+    revoke.add_argument("id", type=int, help="the token's number, from `tokens list`")
     for action in (listing, create, revoke):
         add_data_argument(action)
 

@@ -13,34 +13,36 @@ _SEARCH = ("offset", "time", "partition", "key", "contains", "where", "limit", "
 
 
 def add_actions(actions: Actions) -> None:
-    listed = actions.add("list", _list, "the topics that you may see, with who writes them", output="table json yaml")
-    listed.add_argument("--search", default="", metavar="TEXT")
-    listed.add_argument(
-        "--internal", action="store_true", help="for administrators: the platform's own and Kafka's, too"
+    listed = actions.add(
+        "list", _list, "list the topics that you may see and who writes to them", output="table json yaml"
     )
+    listed.add_argument("--search", default="", metavar="TEXT", help="only topics whose names contain this")
+    listed.add_argument("--internal", action="store_true", help="include internal topics (administrators only)")
     records = actions.add(
-        "records", _records, "a page of a topic's records, which is audited", output="table json yaml"
+        "records", _records, "show records of a topic, page by page; this is audited", output="table json yaml"
     )
-    records.add_argument("topic", metavar="TOPIC")
-    records.add_argument("--from", dest="place", choices=("latest", "earliest", "offset", "time"))
+    records.add_argument("topic", metavar="TOPIC", help="the topic's name")
+    records.add_argument(
+        "--from", dest="place", choices=("latest", "earliest", "offset", "time"), help="where to begin"
+    )
     for name, about in (
-        ("offset", "from this offset on"),
-        ("time", "from this time on, like 2025-03-01T12:00:00Z"),
-        ("partition", "of this partition only"),
-        ("key", "with exactly this key"),
-        ("contains", "with this text in key, value or a header"),
-        ("where", "an expression: value.delay > 15 and headers.source == 'a'"),
-        ("limit", "at most so many (default: 50)"),
-        ("cursor", "the next page of the same search: the cursor of an answer in JSON"),
-        ("registry", "the address of a Schema Registry"),
-        ("connector", "read as one of this connector's topics"),
+        ("offset", "first offset to read"),
+        ("time", "first time to read, like 2025-03-01T12:00:00Z"),
+        ("partition", "only this partition"),
+        ("key", "only records with exactly this key"),
+        ("contains", "only records with this text in key, value or a header"),
+        ("where", "only records for which this holds: value.delay > 15 and headers.source == 'a'"),
+        ("limit", "number of records (default: 50)"),
+        ("cursor", "next page of the same search: the cursor from an answer in JSON"),
+        ("registry", "address of a Schema Registry"),
+        ("connector", "decode as a topic of this connector"),
     ):
         records.add_argument(f"--{name}", metavar=name.upper(), help=about)
-    records.add_argument("--uncommitted", action="store_true", help="open and aborted records, too, marked as such")
-    origin = actions.add("origin", _origin, "where a record came from, which is audited", output="yaml json")
-    origin.add_argument("topic", metavar="TOPIC")
-    origin.add_argument("partition", type=int, metavar="PARTITION")
-    origin.add_argument("offset", type=int, metavar="OFFSET")
+    records.add_argument("--uncommitted", action="store_true", help="include open and aborted records, marked as such")
+    origin = actions.add("origin", _origin, "show where a record came from; this is audited", output="yaml json")
+    origin.add_argument("topic", metavar="TOPIC", help="the topic's name")
+    origin.add_argument("partition", type=int, metavar="PARTITION", help="the record's partition")
+    origin.add_argument("offset", type=int, metavar="OFFSET", help="the record's offset")
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from ringfence.client.output import table
 from ringfence.commands import cluster_settings, topic_records
 from ringfence.commands.restore import ask_agreement, read_known_topics
 from ringfence.local.errors import LocalError
+from ringfence.subcommands import add_command
 
 _SECONDS = 60.0
 
@@ -18,20 +19,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     over_rest = Actions(parser)
     topic_records.add_actions(over_rest)
     actions = over_rest.parsers
-    show = actions.add_parser("show", help="the topics, their ids, and what is remembered of them")
-    accept = actions.add_parser(
-        "accept", help="go by the topics as they are now, with what is in them; every old task is fenced first"
+    show = add_command(actions, "show", "show the cluster's own topics, their ids, and the ids expected")
+    accept = add_command(
+        actions, "accept", "accept the cluster's own topics as they are now; all old tasks are fenced first"
     )
-    accept.add_argument("--yes", action="store_true", help="do not ask")
-    tail = actions.add_parser("tail", help="read a topic as a read_committed consumer does, until Ctrl-C")
-    tail.add_argument("topic", metavar="TOPIC")
+    accept.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    tail = add_command(actions, "tail", "read a topic as a read_committed consumer does, until Ctrl-C")
+    tail.add_argument("topic", metavar="TOPIC", help="the topic's name")
     tail.add_argument(
         "--last", type=_count, default=10, metavar="N", help="begin with the last N records (default: 10)"
     )
     end = tail.add_mutually_exclusive_group()
-    end.add_argument("--follow", action="store_true", help="go on until Ctrl-C, as it does without this option")
-    end.add_argument("--exit", action="store_true", help="do not wait for more records")
-    tail.add_argument("--commands", action="store_true", help="print commands of other consumers for it, to copy")
+    end.add_argument("--follow", action="store_true", help="keep printing new records until Ctrl-C (the default)")
+    end.add_argument("--exit", action="store_true", help="exit at the end of the topic")
+    tail.add_argument("--commands", action="store_true", help="print commands that read the topic with other consumers")
     for action in (show, accept, tail):
         cluster_settings.add_arguments(action)
 

@@ -14,29 +14,33 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    listing = actions.add("list", _list, "the transactional ids, asked of Kafka now", output="table json yaml")
-    listing.add_argument("name", metavar="CONNECTOR", nargs="?", help="without one, of all connectors")
+    listing = actions.add("list", _list, "list transactional ids as Kafka reports them now", output="table json yaml")
+    listing.add_argument(
+        "name", metavar="CONNECTOR", nargs="?", help="only of this connector (default: all connectors)"
+    )
     which = listing.add_mutually_exclusive_group()
-    which.add_argument("--open", action="store_true", help="only with an open transaction")
-    which.add_argument("--closed", action="store_true", help="only without one")
-    listing.add_argument("--state", metavar="STATE", help="only in this state of Kafka's, Ongoing for example")
+    which.add_argument("--open", action="store_true", help="only ids with an open transaction")
+    which.add_argument("--closed", action="store_true", help="only ids without an open transaction")
+    listing.add_argument("--state", metavar="STATE", help="only ids in this Kafka state, such as Ongoing")
     listing.add_argument("--task", type=int, metavar="N", help="only of this task")
     listing.add_argument("--older-than", type=float, metavar="SECONDS", help="only open for longer than this")
-    about = "end an open transaction by fencing its id: it is aborted, and its task starts again"
+    about = "abort an open transaction by fencing its id; its task restarts"
     end = actions.add("end", _end, about, connector=True)
-    end.add_argument("transactional_id", metavar="ID", help="as `list` shows it")
+    end.add_argument("transactional_id", metavar="ID", help="transactional id, as `list` shows it")
     add_reason(end)
     add_yes(end)
     add_wait(end)
     hanging = actions.add(
-        "hanging", _hanging, "open ones that no coordinator knows (KIP-664)", output="table json yaml"
+        "hanging", _hanging, "list open transactions that no coordinator knows (KIP-664)", output="table json yaml"
     )
-    hanging.add_argument("name", metavar="CONNECTOR", nargs="?", help="without one, of all connectors")
-    about = "end one of `hanging` by a marker on its partition, since fencing does not end it"
+    hanging.add_argument(
+        "name", metavar="CONNECTOR", nargs="?", help="only of this connector (default: all connectors)"
+    )
+    about = "abort a hanging transaction with a marker on its partition; fencing cannot end it"
     abort = actions.add("abort", _abort, about, connector=True)
-    abort.add_argument("topic")
-    abort.add_argument("partition", type=int)
-    abort.add_argument("producer_id", type=int)
+    abort.add_argument("topic", help="topic of the open transaction")
+    abort.add_argument("partition", type=int, help="partition of the open transaction")
+    abort.add_argument("producer_id", type=int, help="producer id, as `hanging` shows it")
     add_reason(abort)
     add_yes(abort)
 

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=default_root(),
         metavar="DIR",
-        help="where all state is kept (default: %(default)s)",
+        help="folder for all state (default: %(default)s)",
     )
     parser.add_argument(
         "--http",
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kafka",
         type=kafka_address,
         metavar="127.0.0.1:PORT",
-        help="where the embedded Kafka listens (default: a free port, the same on every start)",
+        help="address of the embedded Kafka (default: a free port, the same on every start)",
     )
     parser.add_argument(
         "--config",
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a worker properties file; with bootstrap.servers no Kafka is embedded",
     )
-    parser.add_argument("--workers", type=_count, default=1, metavar="N", help="how many workers (default: 1)")
+    parser.add_argument("--workers", type=_count, default=1, metavar="N", help="number of workers (default: 1)")
     parser.add_argument(
         "--slots",
         type=_count,
@@ -73,7 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask nobody on this machine for a login (default: your own processes need none, everybody else does)",
     )
-    login.add_argument("--login", action="store_true", help="ask everybody for a login, your own processes too")
+    login.add_argument(
+        "--login", action="store_true", help="require a login from everybody, your own processes included"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

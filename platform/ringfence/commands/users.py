@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ringfence.commands.database import add_data_argument, add_topics, connect
 from ringfence.local.errors import LocalError
+from ringfence.subcommands import add_command
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -18,28 +19,32 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="all accounts and what they may do")
-    create = actions.add_parser("create", help="a new account; its password is asked for")
-    create.add_argument("name")
+    listing = add_command(actions, "list", "list accounts and their permissions")
+    create = add_command(actions, "create", "create an account; prompts for its password")
+    create.add_argument("name", help="the account's name")
     create.add_argument(
         "--no-password", action="store_true", help="nobody logs in as this account: it is for tokens only"
     )
     _add_grant(create, required=False)
-    password = actions.add_parser("password", help="set a new password")
-    password.add_argument("name")
+    password = add_command(actions, "password", "set a new password")
+    password.add_argument("name", help="the account's name")
     for action in (create, password):
         action.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
-    grant = actions.add_parser("grant", help="allow roles or verbs on the connectors of a pattern")
-    ungrant = actions.add_parser("ungrant", help="take back what was granted on exactly this pattern")
-    disable = actions.add_parser("disable", help="shut an account and its tokens out at once")
-    enable = actions.add_parser("enable", help="let a disabled account in again")
+    grant = add_command(actions, "grant", "grant roles or permissions on connectors whose names match a pattern")
+    ungrant = add_command(actions, "ungrant", "revoke the grant for exactly this pattern")
+    disable = add_command(actions, "disable", "disable an account and its tokens immediately")
+    enable = add_command(actions, "enable", "enable a disabled account again")
     for action in (grant, ungrant, disable, enable):
-        action.add_argument("name")
-    link = actions.add_parser("link", help="let a person of the identity provider log in as an account that is there")
-    link.add_argument("name")
-    link.add_argument("--subject", required=True, help="the provider's `sub`: a refused login's audit entry has it")
-    unlink = actions.add_parser("unlink", help="let nobody of the identity provider log in as this account any more")
-    unlink.add_argument("name")
+        action.add_argument("name", help="the account's name")
+    link = add_command(actions, "link", "link a person of the identity provider to an existing account")
+    link.add_argument("name", help="the account's name")
+    link.add_argument(
+        "--subject",
+        required=True,
+        help="the person's `sub` at the provider; the audit entry of a refused login shows it",
+    )
+    unlink = add_command(actions, "unlink", "remove an account's link to the identity provider")
+    unlink.add_argument("name", help="the account's name")
     _add_grant(grant, required=True)
     ungrant.add_argument("--pattern", default="*", metavar="GLOB", help="the grant's pattern (default: *)")
     for action in (link, unlink):
@@ -61,7 +66,9 @@ def _add_grant(parser: argparse.ArgumentParser, *, required: bool) -> None:
         help="roles (viewer, operator, editor, admin) or verbs (view, view-config, operate, edit, offsets, fence, "
         "delete)",
     )
-    parser.add_argument("--pattern", default="*", metavar="GLOB", help="on connectors of these names (default: *)")
+    parser.add_argument(
+        "--pattern", default="*", metavar="GLOB", help="connector names that the grant covers (default: *)"
+    )
     add_topics(parser)
 
 

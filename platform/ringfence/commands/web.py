@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=http_address,
         default=http_address(os.environ.get("RINGFENCE_HTTP") or "127.0.0.1:8083"),
         metavar="HOST:PORT",
-        help="where to listen (default: $RINGFENCE_HTTP or 127.0.0.1:8083)",
+        help="address to listen on (default: $RINGFENCE_HTTP or 127.0.0.1:8083)",
     )
     # For `ringfence up`, which says both to its web process.
     parser.add_argument("--no-login", default="", help=argparse.SUPPRESS)

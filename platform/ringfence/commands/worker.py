@@ -13,7 +13,7 @@ DEFAULT_SLOTS = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--id", required=True, help="a name that no other living worker of the group has")
+    parser.add_argument("--id", required=True, help="worker name, unique among the group's live workers")
     parser.add_argument(
         "--slots",
         type=int,

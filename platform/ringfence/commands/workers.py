@@ -11,8 +11,8 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    actions.add("list", _list, "the workers, and which of them leads", output="table json yaml")
-    actions.add("leader", _leader, "who leads, and since when", output="table json yaml")
+    actions.add("list", _list, "list workers and mark the leader", output="table json yaml")
+    actions.add("leader", _leader, "show the leader and since when it leads", output="table json yaml")
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
