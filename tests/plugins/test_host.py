@@ -45,6 +45,7 @@ def test_plugins_are_listed_with_what_cannot_be_loaded(host: PluginHost) -> None
     assert by_class["tests.plugins.hostile.HostileConnector"]["version"] == "6.6.6"
     found = {str(name).rpartition(".")[2].removesuffix("Connector") for name in by_class}
     assert found == {
+        "DltSource",
         "FileStreamSource",
         "FilesSource",
         "Hostile",

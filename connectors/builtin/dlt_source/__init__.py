@@ -1,0 +1,1 @@
+"""DltSource: REST APIs by configuration, and the resources of dlt sources."""

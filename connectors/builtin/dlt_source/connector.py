@@ -1,0 +1,164 @@
+"""DltSource: whatever dlt reads is a connector, as far as it can be read exactly once."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
+    Choice,
+    ConfigDef,
+    ConfigException,
+    ConnectorError,
+    ConnectorTransactionBoundaries,
+    ExactlyOnceSupport,
+    Guarantee,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from ringfence.connectors.builtin.dlt_source import settings as names
+from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
+
+_EXTRA: Final = "DltSource needs dlt, which is not installed here: pip install 'ringfence[dlt]' on every worker."
+
+
+class DltSourceConnector(SourceConnector):
+    """Resources are dealt to up to `tasks.max` tasks; each task reads its resources in turns."""
+
+    version: ClassVar[str] = "1.0.0"
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="REST APIs and dlt sources",
+        summary="Any REST API, described as JSON, and any source of dlt in an installed package.",
+        category=Category.APPLICATIONS,
+        guarantee=Guarantee.EXACTLY_ONCE,
+        needs=(
+            "An incremental for each resource: a cursor such as the time of the last change. "
+            "Without one it is at least once.",
+            "pip install 'ringfence[dlt]' where the tasks run.",
+        ),
+        sample={
+            "tasks.max": "1",
+            "rest.config": '{"client": {"base_url": "https://api.example.com/"}, "resources": [{"name": "orders", '
+            '"primary_key": "id", "endpoint": {"path": "orders", "params": {"since": "{incremental.start_value}"}, '
+            '"incremental": {"cursor_path": "updated_at", "initial_value": "2026-01-01T00:00:00Z"}}}]}',
+            "topic.prefix": "shop.",
+            "transaction.boundary": "connector",
+        },
+    )
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG_DEF
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        try:
+            from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
+        except ModuleNotFoundError as error:
+            raise ConnectorError(_EXTRA) from error
+        return DltSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        from ringfence.connectors.builtin.dlt_source.resources import open_resources
+
+        self._config = dict(config)
+        self._resources = list(open_resources(CONFIG_DEF.parse(config)).wanted)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        count = min(max_tasks, len(self._resources))
+        dealt = [self._resources[index::count] for index in range(count)]
+        return [{**self._config, names.TASK_RESOURCES: json.dumps(each)} for each in dealt]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        try:
+            parsed = CONFIG_DEF.parse(config)
+        except ConfigException:
+            return {}  # the definition has said so already
+        if parsed.string(names.CHECKPOINT) == names.PASS and _boundary(config) != "connector":
+            return {
+                "transaction.boundary": [
+                    f"Set transaction.boundary=connector: with {names.CHECKPOINT}={names.PASS} all that one reading "
+                    "gives is one transaction."
+                ]
+            }
+        try:
+            from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources, why_no_pages
+        except ModuleNotFoundError:
+            return {"connector.class": [_EXTRA]}
+        try:
+            opened = open_resources(parsed)
+        except ConnectorError as error:
+            setting, colon, _ = str(error).partition(":")
+            return {setting if colon and setting in CONFIG_DEF.keys else names.REST: [str(error)]}
+        if not opened.wanted:
+            return {names.RESOURCES: ["The source selects no resource: name those to read."]}
+        if parsed.string(names.CHECKPOINT) == names.PAGE:
+            unordered = {name: why for name, one in opened.wanted.items() if (why := why_no_pages(one))}
+            if unordered:
+                name, why = next(iter(unordered.items()))
+                return {
+                    names.CHECKPOINT: [
+                        f"Pages of {name} cannot be committed one by one: {why}. Set {names.CHECKPOINT}={names.PASS}, "
+                        "or row_order=asc if the API sorts by the cursor."
+                    ]
+                }
+        if config.get("exactly.once.support", "").strip().lower() == "required":
+            doubts = {name: why for name, one in opened.wanted.items() if (why := find_doubt(one, opened.known))}
+            if doubts:
+                name, why = next(iter(doubts.items()))
+                return {
+                    names.RESOURCES: [
+                        f"{name} cannot be read exactly once: {why}. Give it an incremental without that, leave it out "
+                        "of dlt.resources, or set exactly.once.support=requested."
+                    ]
+                }
+        return {}
+
+    def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
+        """The resources, and what each of them promises."""
+        from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources
+
+        opened = open_resources(CONFIG_DEF.parse({**config, names.RESOURCES: ""}))
+        found = {name: find_doubt(one, opened.known) for name, one in opened.known.items()}
+        return {
+            names.RESOURCES: [
+                Choice(name, f"at least once: {doubt}" if doubt else "exactly once") for name, doubt in found.items()
+            ]
+        }
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Not where a resource's incremental gives rows again, or misses some; unknown while the settings are wrong."""
+        try:
+            from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources
+
+            opened = open_resources(CONFIG_DEF.parse(config))
+        except (ModuleNotFoundError, ConfigException, ConnectorError):
+            return None
+        doubtful = any(find_doubt(one, opened.known) for one in opened.wanted.values())
+        return ExactlyOnceSupport.UNSUPPORTED if doubtful else ExactlyOnceSupport.SUPPORTED
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
+        return ConnectorTransactionBoundaries.SUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """Any offset may be deleted; a new one has dlt's own state, as GET shows it."""
+        for partition, offset in offsets:
+            if not isinstance(partition.get(names.SOURCE_KEY), str) or not isinstance(
+                partition.get(names.RESOURCE_KEY), str
+            ):
+                raise ConnectorError(
+                    f"The partition {dict(partition)} must have strings under {names.SOURCE_KEY!r} and "
+                    f"{names.RESOURCE_KEY!r}."
+                )
+            if offset is not None and not isinstance(offset.get(names.STATE), dict):
+                raise ConnectorError(f"The offset {dict(offset)} must have an object under {names.STATE!r}.")
+        return True
+
+
+def _boundary(config: Mapping[str, str]) -> str:
+    return config.get("transaction.boundary", "poll").strip().lower()

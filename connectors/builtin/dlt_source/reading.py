@@ -1,0 +1,97 @@
+"""One reading of a resource: its pages, each with dlt's state behind it."""
+
+import json
+import queue
+import threading
+from typing import Any, Final, NamedTuple
+
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.inject import inject_section  # type: ignore[attr-defined]
+from dlt.common.json import json as dlt_json
+from dlt.common.pipeline import StateInjectableContext
+from dlt.common.schema import Schema
+from dlt.extract import DltResource
+from dlt.extract.pipe_iterator import ManagedPipeIterator
+from dlt.extract.source import SourceInjectableContext, SourceSchemaInjectableContext, _DltSingleSource
+
+State = dict[str, Any]
+"""dlt's state as JSON has it."""
+
+_AHEAD: Final = 2
+"""So many pages are read before they are asked for."""
+
+
+class Page(NamedTuple):
+    """rows: a JSON list in bytes; state: behind this page."""
+
+    rows: bytes
+    state: State
+
+
+class Reading:
+    """Reads on a thread of its own: an API may take minutes for a page, a task's `poll` must not."""
+
+    def __init__(self, resource: DltResource, state: State | None) -> None:
+        self._resource = resource
+        self._state: State = dlt_json.typed_loads(json.dumps(state or {}))
+        self._pages: queue.Queue[Page | BaseException | None] = queue.Queue(_AHEAD)
+        self._stopped = threading.Event()
+        threading.Thread(target=self._run, name=f"dlt-{resource.name}", daemon=True).start()
+
+    def take(self, seconds: float) -> Page | None:
+        """The next page. Raises `queue.Empty` after so many seconds, and what the resource raised; None: the end."""
+        found = self._pages.get(timeout=seconds)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        try:
+            for items in _open_pages(self._resource, self._state):
+                if not self._put(Page(dlt_json.dumpb(_rows_of(items)), self._freeze())):
+                    return
+            # Rows may have been read and filtered out behind the last page: the state knows them.
+            if self._put(Page(b"[]", self._freeze())):
+                self._put(None)
+        except BaseException as error:  # noqa: BLE001 - raised again in the task's thread
+            self._put(error)
+
+    def _put(self, item: Page | BaseException | None) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._pages.put(item, timeout=0.2)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def _freeze(self) -> State:
+        frozen: State = json.loads(dlt_json.typed_dumps(self._state))
+        return frozen
+
+
+def _open_pages(resource: DltResource, state: State) -> Any:
+    """As `DltResource.__iter__` does, with a state that is kept, and with pages as they come."""
+    section = resource._get_config_section_context()
+    source = _DltSingleSource(Schema(section.source_state_key), resource.section, [resource])
+    contexts: list[Any] = [StateInjectableContext(state=state), section]  # type: ignore[arg-type]
+    contexts += [SourceSchemaInjectableContext(source.discover_schema()), SourceInjectableContext(source)]
+    container = Container()
+    with (
+        inject_section(section),
+        container.injectable_context(contexts[0]),
+        container.injectable_context(contexts[3]),
+        container.injectable_context(contexts[2]),
+    ):
+        pages: Any = ManagedPipeIterator.from_pipes([resource._pipe], workers=1, max_parallel_items=1)
+    pages.set_context(contexts)
+    return (page.item for page in pages)
+
+
+def _rows_of(items: Any) -> list[Any]:
+    if hasattr(items, "to_pylist"):  # Arrow's
+        items = items.to_pylist()
+    return items if isinstance(items, list) else [items]

@@ -1,0 +1,127 @@
+"""The JSON that describes a REST API: what dlt would do with it on behalf of whoever may edit a connector."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ringfence.connectors import egress, worker_limits
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.dlt_source import settings as names
+
+_FORBIDDEN: Final = {
+    "auth": f"Put it into {names.AUTH}, which nobody is shown.",
+    "session": "Leave it out: the connector makes the session.",
+    "convert": "Leave it out: JSON holds no functions.",
+    "processing_steps": "Leave it out, and use the connector's transforms.",
+    "parallelized": "Leave it out: pages are read one after another.",
+}
+_SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|key|password", re.IGNORECASE)
+_PLACEHOLDER: Final = re.compile(
+    r"incremental\.(start_value|initial_value|last_value|end_value)|resources\.[A-Za-z]\w*(\.[A-Za-z0-9]\w*)+"
+)
+_SIGN_INS: Final = ("bearer", "api_key", "http_basic", "oauth2_client_credentials")
+
+
+def parse_object(name: str, text: str | None) -> dict[str, Any]:
+    """A JSON object; empty for None. Raises `ConnectorError`, which does not quote the text."""
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
+        raise ConnectorError(f"{name}: this is not JSON ({where}).") from None
+    if not isinstance(found, dict):
+        raise ConnectorError(f"{name}: this must be a JSON object, in braces.")
+    return found
+
+
+def parse_rest_config(text: str | None) -> dict[str, Any]:
+    """Checked as far as it goes without dlt. Raises `ConnectorError`."""
+    config = parse_object(names.REST, text)
+    client = config.get("client")
+    if not isinstance(client, dict) or not isinstance(client.get("base_url"), str) or not config.get("resources"):
+        raise ConnectorError(
+            f'{names.REST}: give at least {{"client": {{"base_url": "https://…"}}, "resources": ["…"]}}.'
+        )
+    _check(config)
+    _check_address(client["base_url"])
+    return config
+
+
+def parse_auth(text: str | None) -> dict[str, Any] | None:
+    """Raises `ConnectorError`."""
+    auth = parse_object(names.AUTH, text)
+    if not auth:
+        return None
+    if auth.get("type") not in _SIGN_INS or "session" in auth:
+        raise ConnectorError(f'{names.AUTH}: give "type", one of {", ".join(_SIGN_INS)}, and what belongs to it.')
+    if auth["type"] == "oauth2_client_credentials":
+        _check_address(str(auth.get("access_token_url", "")))
+    return auth
+
+
+def find_secrets(value: object) -> list[str]:
+    """The strings in a JSON value that must not be shown, long ones first."""
+    return sorted({text for text in _strings(value) if len(text) > 3}, key=len, reverse=True)
+
+
+def _check(value: object, key: str = "") -> None:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if key not in ("params", "json", "data") and name in _FORBIDDEN:
+                raise ConnectorError(f"{names.REST}: {name} is not allowed. {_FORBIDDEN[name]}")
+            if key == "headers" and _SECRET_HEADER.search(str(name)):
+                raise ConnectorError(
+                    f"{names.REST}: the header {name} would be shown to all who see the connector. Use {names.AUTH} "
+                    'with "type": "api_key" and "name" for it.'
+                )
+            _check_text(str(name))
+            _check(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            _check(inner, key)
+    elif isinstance(value, str):
+        _check_text(value)
+
+
+def _check_text(text: str) -> None:
+    """dlt formats texts with its own objects, whose attributes lead to everything in the process."""
+    plain = text.replace("{{", "").replace("}}", "")
+    for found in re.findall(r"\{([^{}]*)\}?", plain):
+        if not _PLACEHOLDER.fullmatch(found):
+            raise ConnectorError(
+                f"{names.REST}: the placeholder {{{found[:60]}}} is not allowed. There are "
+                "{incremental.start_value}, {incremental.initial_value}, "
+                "{incremental.last_value}, {incremental.end_value} and {resources.NAME.FIELD}; "
+                "a brace by itself is written twice."
+            )
+
+
+def _check_address(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConnectorError("Addresses must begin with https:// or http:// and name a host.")
+    if parts.username or parts.password:
+        raise ConnectorError(f"{names.REST}: the address holds a password, which would be shown. Use {names.AUTH}.")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        egress.Policy(worker_limits.current().egress).addresses(parts.hostname, port)
+    except egress.Refused as error:
+        raise ConnectorError(f"{error}.") from error
+    except (OSError, UnicodeError) as error:
+        raise ConnectorError(f"There is no host {parts.hostname}: check the address.") from error
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in ("type", "location", "name", "access_token_url"):
+                yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+    elif isinstance(value, str):
+        yield value

@@ -1,0 +1,211 @@
+"""Reads the resources of a task in turns, each from dlt's committed state on."""
+
+import json
+import logging
+import queue
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, ClassVar, Final
+
+import requests
+from dlt.common.jsonpath import find_values
+
+from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
+from ringfence.connectors.builtin.dlt_source import settings as names
+from ringfence.connectors.builtin.dlt_source.reading import Reading, State
+from ringfence.connectors.builtin.dlt_source.resources import find_incremental, open_resources, primary_key, redact
+from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
+
+logger = logging.getLogger(__name__)
+
+_WAIT: Final = 0.5
+"""Seconds that a poll waits for a page."""
+_MAX_STATE: Final = 900_000
+"""Bytes: a source offset must stay below what brokers accept as one record."""
+_BUSY: Final = (408, 425, 429)
+
+
+class DltSourceTask(SourceTask):
+    """Rows and the state behind them are one transaction: those of a page, or those of a whole reading."""
+
+    version: ClassVar[str | None] = "1.0.0"
+    _reading: Reading | None = None  # so that stop() can follow a failed start
+    _spool: IO[bytes] | None = None
+
+    def start(self, config: Mapping[str, str]) -> None:
+        parsed = CONFIG_DEF.parse(config)
+        self._parsed = parsed
+        self._source = parsed.string(names.SOURCE)
+        self._prefix = parsed.string(names.PREFIX)
+        self._interval = parsed.integer(names.POLL_INTERVAL) / 1000
+        self._by_page = parsed.string(names.CHECKPOINT) == names.PAGE
+        opened = open_resources(parsed)
+        mine = json.loads(config.get(names.TASK_RESOURCES) or json.dumps(list(opened.wanted)))
+        self._resources = {name: opened.known[name] for name in mine}
+        self._states = {name: self._read_state(name) for name in mine}
+        self._due = dict.fromkeys(mine, 0.0)
+        self._at = ""
+        self._whole: Iterator[bytes] | None = None
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        if self._whole is not None:
+            return self._give_spooled()
+        if self._reading is None and not self._begin():
+            return None
+        assert self._reading is not None
+        try:
+            page = self._reading.take(_WAIT)
+        except queue.Empty:
+            return None
+        except Exception as error:  # noqa: BLE001 - the source's own; it fails the task or is tried again
+            self._drop()
+            raise self._explain(error) from None
+        if page is None:
+            return self._end_pass()
+        if self._by_page:
+            return self._give_page(page.rows, page.state)
+        self._keep(page.rows, page.state)
+        return None
+
+    def stop(self) -> None:
+        self._drop()
+
+    def _begin(self) -> bool:
+        """Starts the reading that is due first; waits where none is."""
+        name = min(self._due, key=lambda each: self._due[each])
+        rest = self._due[name] - time.monotonic()
+        if rest > 0:
+            self.context.wait(min(rest, 1.0))
+            return False
+        self._at = name
+        self._latest: State = self._states[name] or {}
+        self._rows = 0
+        self._last_cursor: Any = None
+        # A reading changes what dlt's objects remember: each begins with new ones.
+        self._reading = Reading(open_resources(self._parsed).known[name], self._states[name])
+        if not self._by_page:
+            self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _drop
+        return True
+
+    def _keep(self, rows: bytes, state: State) -> None:
+        assert self._spool is not None
+        if rows != b"[]":
+            self._spool.write(rows + b"\n")
+            self._rows += 1
+        self._latest = state
+
+    def _end_pass(self) -> Sequence[SourceRecord] | None:
+        if self._by_page or (not self._rows and self._latest == (self._states[self._at] or {})):
+            self._finish()
+            return None
+        assert self._spool is not None
+        self._check_size(self._latest)
+        self._spool.seek(0)
+        self._whole = iter(self._spool)
+        return self._give_spooled()
+
+    def _give_spooled(self) -> Sequence[SourceRecord]:
+        """One page of the reading; the transaction ends with the last."""
+        assert self._whole is not None
+        offset: dict[str, object] = {names.STATE: self._latest}
+        records = self._records(json.loads(next(self._whole, b"[]")), offset)
+        self._rows -= 1
+        if self._rows <= 0:
+            self._commit()
+            self._states[self._at] = self._latest
+            self._finish()
+        return records
+
+    def _give_page(self, rows: bytes, state: State) -> Sequence[SourceRecord] | None:
+        items = json.loads(rows)
+        if not items and state == (self._states[self._at] or {}):
+            return None
+        self._check_size(state)
+        self._check_order(items)
+        self._states[self._at] = state
+        self._commit()
+        return self._records(items, {names.STATE: state})
+
+    def _records(self, items: list[Any], offset: dict[str, object]) -> Sequence[SourceRecord]:
+        partition = self._partition(self._at)
+        if not items:
+            return [OffsetRecord(partition, offset)]
+        topic = self._prefix + self._at
+        columns = primary_key(self._resources[self._at])
+        return [SourceRecord(partition, offset, topic, item, _key_of(item, columns)) for item in items]
+
+    def _commit(self) -> None:
+        if self.context.transaction_context is not None:
+            self.context.transaction_context.commit_transaction()
+
+    def _check_order(self, items: list[Any]) -> None:
+        """A page that begins before the end of the one before: what dlt's state says would be missed on a restart."""
+        incremental = find_incremental(self._resources[self._at])
+        if incremental is None or not items:
+            return
+        cursors = [value for item in items for value in find_values(incremental.cursor_path, item) if value is not None]
+        if cursors and self._last_cursor is not None and min(cursors) < self._last_cursor:
+            raise ConnectorError(
+                f"The API does not give {self._at} in the order of {incremental.cursor_path}: {min(cursors)!r} came "
+                f"after {self._last_cursor!r}. Set {names.CHECKPOINT}={names.PASS} and transaction.boundary=connector."
+            )
+        if cursors:
+            self._last_cursor = max(cursors)
+
+    def _check_size(self, state: State) -> None:
+        size = len(json.dumps(state))
+        if size > _MAX_STATE:
+            raise ConnectorError(
+                f"The state of {self._at} has {size} bytes, more than {_MAX_STATE}: too many rows have the last cursor "
+                "value. Choose a cursor with finer values, such as a time with milliseconds."
+            )
+
+    def _finish(self) -> None:
+        self._due[self._at] = time.monotonic() + self._interval
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._reading is not None:
+            self._reading.stop()
+            self._reading = None
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+        self._whole = None
+
+    def _explain(self, error: BaseException) -> Exception:
+        """Worth another try, or not; in words without secrets."""
+        text = f"{self._at} cannot be read: {redact(self._parsed, error)}"
+        cause: BaseException | None = error
+        while cause is not None:
+            response = getattr(cause, "response", None)
+            if response is not None:
+                status = response.status_code
+                return RetriableError(text) if status in _BUSY or status >= 500 else ConnectorError(text)
+            if isinstance(cause, requests.ConnectionError | requests.Timeout):
+                return RetriableError(text)
+            cause = cause.__cause__ or cause.__context__
+        return ConnectorError(text)
+
+    def _partition(self, name: str) -> dict[str, str]:
+        return {names.SOURCE_KEY: self._source, names.RESOURCE_KEY: name}
+
+    def _read_state(self, name: str) -> State | None:
+        committed = self.context.offset_reader.offset(self._partition(name))
+        if committed is None:
+            return None
+        state = committed.get(names.STATE)
+        if not isinstance(state, dict):
+            raise ConnectorError(
+                f"The committed source offset {dict(committed)} is not one of dlt's. Stop the connector and alter or "
+                "reset its offsets."
+            )
+        return state
+
+
+def _key_of(item: Any, columns: tuple[str, ...]) -> object:
+    """The value of the primary key; a mapping where it has several columns."""
+    if not columns or not isinstance(item, dict) or any(column not in item for column in columns):
+        return None
+    return item[columns[0]] if len(columns) == 1 else {column: item[column] for column in columns}

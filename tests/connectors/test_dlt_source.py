@@ -1,0 +1,246 @@
+"""DltSource against a real HTTP server: what is read, refused, hidden, and where a task goes on."""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ringfence.connectors import worker_limits
+from ringfence.connectors.api import ConnectorError, ExactlyOnceSupport, RetriableError, SourceRecord
+from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
+from ringfence.connectors.builtin.dlt_source.resources import redact
+from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
+from ringfence.connectors.worker_limits import WorkerLimits
+from ringfence.fencing.clock import Deadline
+from tests.connectors.fakes import FakeContext, FakeOffsets
+from tests.support.orders_api import OrdersApi
+
+BY_PAGE = {"checkpoint": "page"}
+WHOLE = {"transaction.boundary": "connector"}
+
+
+@pytest.fixture(autouse=True)
+def loopback() -> Iterator[None]:
+    before = worker_limits.current()
+    worker_limits.declare(WorkerLimits(egress="loopback"))
+    yield
+    worker_limits.declare(before)
+
+
+@pytest.fixture
+def api() -> Iterator[OrdersApi]:
+    with OrdersApi() as made:
+        yield made
+
+
+def configure(api: OrdersApi, config: str | None = None, **more: str) -> dict[str, str]:
+    return {"rest.config": config or api.config(), "topic.prefix": "shop.", "poll.interval.ms": "100", **more}
+
+
+class Commits:
+    """A transaction context that only counts."""
+
+    count = 0
+
+    def commit_transaction(self, record: object = None) -> None:
+        self.count += 1
+
+    def abort_transaction(self, record: object = None) -> None:
+        raise AssertionError
+
+
+def start(config: dict[str, str], offsets: FakeOffsets) -> DltSourceTask:
+    task = DltSourceTask()
+    task.context = FakeContext(offsets)
+    task.context.transaction_context = Commits()
+    task.start(config)
+    return task
+
+
+def read(task: DltSourceTask, batches: int) -> list[SourceRecord]:
+    """So many batches with records."""
+    found: list[SourceRecord] = []
+    deadline = Deadline.after(30)
+    while batches:
+        assert not deadline.expired, f"{len(found)} records after 30 seconds"
+        if records := task.poll():
+            found += [one for one in records if one.topic]
+            batches -= 1
+    return found
+
+
+def ids(records: list[SourceRecord]) -> list[int]:
+    return [record.value["id"] for record in records]  # type: ignore[index]
+
+
+def cut(api: OrdersApi, pages: int, **more: str) -> list[int]:
+    """What is read up to a page, and then by another task from the offset behind it."""
+    config = configure(api, api.config(row_order="asc"), **BY_PAGE, **more)
+    offsets = FakeOffsets()
+    task = start(config, offsets)
+    first = read(task, pages)
+    task.stop()
+    offsets.put(first[-1].source_partition, json.loads(json.dumps(first[-1].source_offset)))
+    again = start(config, offsets)
+    rest: list[SourceRecord] = []
+    while len(first) + len(rest) < len(api.rows):
+        rest += read(again, 1)
+    again.stop()
+    return ids(first + rest)
+
+
+def test_rows_keep_their_form_and_have_the_primary_key_as_key(api: OrdersApi) -> None:
+    api.add(3)
+    record = read(start(configure(api, **WHOLE), FakeOffsets()), 1)[1]
+    assert (record.topic, record.key, record.value) == ("shop.orders", 1, api.rows[1])
+    assert record.source_partition == {"source": "rest_api", "resource": "orders"}
+
+
+def test_a_task_goes_on_behind_a_page(api: OrdersApi) -> None:
+    api.add(230)
+    assert cut(api, 3) == list(range(230)), "a row is missing, or there twice"
+
+
+def test_pages_that_are_out_of_order_fail_the_task(api: OrdersApi) -> None:
+    api.add(230)
+    random.Random(1).shuffle(api.rows)
+    with pytest.raises(ConnectorError, match=r"does not give orders in the order of updated_at.*checkpoint=pass"):
+        cut(api, 3)
+
+
+def test_a_pass_over_unsorted_rows_is_one_transaction(api: OrdersApi) -> None:
+    api.add(120)
+    random.Random(1).shuffle(api.rows)
+    offsets = FakeOffsets()
+    task = start(configure(api, **WHOLE), offsets)
+    first = read(task, 3)
+    commits: Any = task.context.transaction_context
+    assert (sorted(ids(first)), commits.count) == (list(range(120)), 1)
+    offsets.put(first[-1].source_partition, json.loads(json.dumps(first[-1].source_offset)))
+    task.stop()
+    api.add(5)
+    again = start(configure(api, **WHOLE), offsets)
+    assert ids(read(again, 1)) == list(range(120, 125)), "the rows at the boundary came again"
+    again.stop()
+
+
+def test_an_api_in_trouble_is_asked_again(api: OrdersApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+    api.add(10)
+    api.answers = [503, 429]
+    assert len(read(start(configure(api, **WHOLE), FakeOffsets()), 1)) == 10
+    api.answers = [500] * 20
+    with pytest.raises(RetriableError, match="500"):
+        read(start(configure(api, **WHOLE), FakeOffsets()), 1)
+    api.answers = [404]
+    with pytest.raises(ConnectorError, match="404"):
+        read(start(configure(api, **WHOLE), FakeOffsets()), 1)
+
+
+def test_a_wrong_key_is_an_error_without_the_key() -> None:
+    with OrdersApi(token="right") as api:
+        sign_in = {"rest.auth": '{"type": "api_key", "location": "query", "name": "k", "api_key": "t0psecret"}'}
+        with pytest.raises(ConnectorError) as found:
+            read(start(configure(api, **WHOLE, **sign_in), FakeOffsets()), 1)
+        assert "401" in str(found.value)
+        assert "t0psecret" not in str(found.value)
+        assert any("t0psecret" in path for path in api.requests)
+        api.add(2)
+        sign_in = {"rest.auth": '{"type": "bearer", "token": "right"}'}
+        assert len(read(start(configure(api, **WHOLE, **sign_in), FakeOffsets()), 1)) == 2
+
+
+def test_errors_hide_secrets_wherever_they_stand(api: OrdersApi) -> None:
+    sign_in = {"rest.auth": '{"type": "bearer", "token": "t0psecret"}', "dlt.secrets": '{"deep": ["s3cond"]}'}
+    parsed = DltSourceConnector.config_def().parse(configure(api, **sign_in))
+    told = redact(parsed, ValueError("https://h/p?token=query t0psecret s3cond"))
+    assert told == "ValueError: https://h/p?… [hidden] [hidden]"
+
+
+def test_what_is_left_out_is_not_taken_from_the_environment(api: OrdersApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TOKEN", "CREDENTIALS__TOKEN", "SOURCES__TOKEN", "SOURCES__REST_API__TOKEN"):
+        monkeypatch.setenv(name, "of-the-worker")
+    with OrdersApi(token="of-the-worker") as closed:
+        with pytest.raises(ConnectorError):
+            read(start(configure(closed, **WHOLE, **{"rest.auth": '{"type": "bearer"}'}), FakeOffsets()), 1)
+        assert closed.requests == [] or closed.answer("/orders", "Bearer None")[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("orders/{incremental.__init__.__globals__}", "placeholder"),
+        ("orders/{resources.orders.__class__.x}", "placeholder"),
+        ("orders/{incremental.start_value!r}", "placeholder"),
+        ("orders/{{x}}/{incremental[0]}", "placeholder"),
+    ],
+)
+def test_placeholders_reach_values_only(api: OrdersApi, path: str, words: str) -> None:
+    config = json.dumps({"client": {"base_url": api.url}, "resources": [{"name": "a", "endpoint": {"path": path}}]})
+    assert words in DltSourceConnector().validate(configure(api, config, **WHOLE))["rest.config"][0]
+
+
+@pytest.mark.parametrize(
+    ("client", "words"),
+    [
+        ({"auth": {"type": "bearer", "token": "x"}}, "rest.auth"),
+        ({"headers": {"X-Api-Key": "x"}}, "rest.auth"),
+        ({"base_url": "http://me:pw@127.0.0.1/"}, "rest.auth"),
+        ({"base_url": "http://169.254.169.254/"}, "not allowed"),
+        ({"base_url": "file:///etc/passwd"}, "https://"),
+    ],
+)
+def test_secrets_in_the_open_and_closed_addresses_are_refused(
+    api: OrdersApi, client: dict[str, Any], words: str
+) -> None:
+    config = json.dumps({"client": {"base_url": api.url, **client}, "resources": ["orders"]})
+    errors = DltSourceConnector().validate(configure(api, config, **WHOLE))
+    assert words in next(iter(errors.values()))[0]
+
+
+def test_a_next_page_elsewhere_is_judged_too(api: OrdersApi) -> None:
+    class Elsewhere(OrdersApi):
+        def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
+            return 200, json.dumps({"data": [{"id": 1}], "next": "http://169.254.169.254/latest"}).encode()
+
+    with Elsewhere() as led:
+        endpoint = {"path": "x", "data_selector": "data", "paginator": {"type": "json_link", "next_url_path": "next"}}
+        config = json.dumps({"client": {"base_url": led.url}, "resources": [{"name": "x", "endpoint": endpoint}]})
+        with pytest.raises(ConnectorError, match=r"not allowed by the worker's egress\.allow"):
+            read(start(configure(led, config, **WHOLE), FakeOffsets()), 2)
+
+
+@pytest.mark.parametrize(
+    ("incremental", "words"),
+    [
+        ({"lag": 1}, "lag"),
+        ({"range_start": "open"}, "missed"),
+        ({"end_value": "2027"}, "end_value"),
+        ({"on_cursor_value_missing": "include"}, "each time"),
+        ({"primary_key": []}, "primary_key"),
+    ],
+)
+def test_what_an_incremental_cannot_promise_is_refused(api: OrdersApi, incremental: Any, words: str) -> None:
+    connector = DltSourceConnector()
+    config = configure(api, api.config(**incremental), **WHOLE)
+    assert connector.exactly_once_support(config) is ExactlyOnceSupport.UNSUPPORTED
+    assert connector.validate(config) == {}
+    assert words in connector.validate({**config, "exactly.once.support": "required"})["dlt.resources"][0]
+
+
+def test_promises_and_remedies(api: OrdersApi) -> None:
+    connector = DltSourceConnector()
+    config = configure(api, **WHOLE)
+    assert connector.exactly_once_support(config) is ExactlyOnceSupport.SUPPORTED
+    assert connector.validate({**config, "exactly.once.support": "required"}) == {}
+    assert [choice.description for choice in connector.list_choices(config)["dlt.resources"]] == ["exactly once"]
+    plain = configure(api, json.dumps({"client": {"base_url": api.url}, "resources": ["orders"]}), **WHOLE)
+    assert connector.exactly_once_support(plain) is ExactlyOnceSupport.UNSUPPORTED
+    assert "at least once" in connector.list_choices(plain)["dlt.resources"][0].description
+    assert "Set transaction.boundary=connector" in connector.validate(configure(api))["transaction.boundary"][0]
+    assert "row_order=asc" in connector.validate(configure(api, **BY_PAGE))["checkpoint"][0]
+    assert connector.validate(configure(api, api.config(row_order="asc"), **BY_PAGE)) == {}
+    assert "There are: orders" in connector.validate({**config, "dlt.resources": "x"})["dlt.resources"][0]
+    assert "entry point" in connector.validate({**config, "dlt.source": "os:system"})["dlt.source"][0]

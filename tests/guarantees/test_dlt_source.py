@@ -1,0 +1,74 @@
+"""DltSource under the kernel, with a real HTTP server: each row once through kills, by pages and by passes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
+from ringfence.connectors.class_names import class_name
+from ringfence.fencing.kafka.settings import Connection
+from tests.guarantees.stage import Stage
+from tests.support.attempts import Attempt
+from tests.support.broker import Broker
+from tests.support.names import unique
+from tests.support.orders_api import OrdersApi
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+TEXT = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@pytest.fixture
+def stage(broker: Broker) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("dlt"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("checkpoint", ["page", "pass"])
+def test_each_row_once_while_tasks_are_killed(stage: Stage, checkpoint: str) -> None:
+    with OrdersApi(page=40) as api:
+        api.add(1000)
+        config = {
+            "name": str(stage.connector),
+            "connector.class": "DltSource",
+            "tasks.max": "1",
+            "rest.config": api.config(row_order="asc"),
+            "topic.prefix": stage.data.removesuffix("orders"),
+            "poll.interval.ms": "100",
+            "checkpoint": checkpoint,
+            "transforms": "id,topic",
+            "transforms.id.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
+            "transforms.id.field": "id",
+            "transforms.topic.type": "org.apache.kafka.connect.transforms.RegexRouter",
+            "transforms.topic.regex": ".*",
+            "transforms.topic.replacement": stage.data,
+            "key.converter": TEXT,
+            "value.converter": TEXT,
+            "transaction.boundary": "connector",
+            "exactly.once.support": "required",
+        }
+        stage.configure(config)
+        stage.count()
+        attempts: list[Attempt] = []
+
+        def start() -> Attempt:
+            worker = {"egress.allow": "loopback"}
+            attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(DltSourceTask), worker))
+            return attempts[-1]
+
+        try:
+            for least in (1, 1001, 2001):
+                running = start()
+                # Killed while it reads on: the rows for it come as soon as the first of this life are visible.
+                eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.02)  # type: ignore[misc]
+                api.add(1000)
+                running.kill()
+            last = start()
+            eventually(lambda: len(stage.visible()) >= len(api.rows), 60, lambda: last.log, pause=0.1)
+            assert last.stop()["trace"] is None
+            assert stage.visible() == list(range(len(api.rows))), "a row is missing, or there twice"
+        finally:
+            for each in attempts:
+                each.close()
