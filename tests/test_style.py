@@ -63,6 +63,18 @@ BANNED = {
 }
 
 
+BANNED_NAMES = {
+    "bury": "reap",
+    "came": "result",
+    "carrier": "migration",
+    "carry": "migrate",
+    "hurry": "end_now, retry_now",
+    "seat": "membership",
+    "sit": "run_membership",
+}
+"""Of functions, parameters and variables."""
+
+
 def python_files() -> list[Path]:
     return sorted(file for root in SOURCES for file in (ROOT / root).rglob("*.py") if "migrations" not in file.parts)
 
@@ -93,6 +105,23 @@ def prose_of(file: Path) -> Iterator[tuple[int, str]]:
 
 def test_functions_are_verbs() -> None:
     assert [where for file in python_files() for where in participle_functions(file)] == []
+
+
+def banned_names(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                pass
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                pass
+            case _:
+                continue
+        if better := BANNED_NAMES.get(name.strip("_").lower()):
+            yield f"{file.relative_to(ROOT)}:{node.lineno}: {name}, better {better}"
+
+
+def test_names_are_the_fields_own() -> None:
+    assert [where for file in python_files() for where in banned_names(file)] == []
 
 
 @pytest.mark.parametrize(("word", "better"), BANNED.items())

@@ -63,7 +63,8 @@ def end_leftovers(
         if not left:
             break
     for one in stuck.values():
-        raise Retriable(f"A transaction hangs on {one.told}, and cannot be ended: {troubles[-1]}. {by_hand(one, ways)}")
+        remedy = describe_manual_abort(one, ways)
+        raise Retriable(f"A transaction hangs on {one.told}, and cannot be ended: {troubles[-1]}. {remedy}")
     for trouble in troubles:
         if isinstance(trouble, Retriable):
             raise trouble
@@ -71,7 +72,7 @@ def end_leftovers(
     return Ended(list(ended.values()), [str(trouble) for trouble in troubles])
 
 
-def by_hand(one: Hanging, ways: Sequence[AdminAccess]) -> str:
+def describe_manual_abort(one: Hanging, ways: Sequence[AdminAccess]) -> str:
     """What an operator can do about it with Kafka's own tool."""
     where = ways[0].connection.bootstrap
     return (

@@ -85,7 +85,7 @@ def has_moved(old: OffsetStores, new: OffsetStores) -> bool:
     return (before.name, before.reading.bootstrap) != (after.name, after.reading.bootstrap)
 
 
-def records_to_carry(old: SourceOffsets, new: SourceOffsets) -> Records:
+def records_to_migrate(old: SourceOffsets, new: SourceOffsets) -> Records:
     """What makes the new topic say what the merged view of the old one says: a change of the topic moves no offset.
 
     So an offset that the new topic still holds from an earlier time is replaced, or deleted where there is none now.

@@ -69,7 +69,7 @@ class Sweep:
         self._readers: dict[str, PartitionReader] = {}
         self._due: deque[tuple[str, InputPartition, Ranges, int]] = deque()
         self._wanted: SweepRequestRecord | None = None
-        self._hurried: dict[InputPartition, Ranges] = {}
+        self._wanted_ranges: dict[InputPartition, Ranges] = {}
         self.swept = 0
         self.expired = 0
 
@@ -77,21 +77,21 @@ class Sweep:
         """The ledger is read by another one."""
         self._tail = tail
         self._due.clear()
-        self._hurry()
+        self._note_wanted()
 
     def follow(self, wanted: SweepRequestRecord | None) -> None:
         """Look at these offsets with the next look, whatever time has passed."""
         if wanted != self._wanted:
             self._wanted = wanted
-            self._hurry()
+            self._note_wanted()
 
-    def _hurry(self) -> None:
-        self._hurried = {}
+    def _note_wanted(self) -> None:
+        self._wanted_ranges = {}
         for topic_id, partition, first, last in () if self._wanted is None else self._wanted.places or ():
             tp = InputPartition(topic_id, partition)
             if self._mine(tp):
-                self._hurried.setdefault(tp, Ranges()).add(first, last)
-        if self._hurried:
+                self._wanted_ranges.setdefault(tp, Ranges()).add(first, last)
+        if self._wanted_ranges:
             self._looked_at = -math.inf
 
     def look(self) -> list[ShareRecord]:
@@ -133,7 +133,7 @@ class Sweep:
         if first > state.low:
             self._pass_expired(topic, tp, state.done, state.low, first)
         front = max(state.done.end, state.low)
-        self._schedule_hurried(topic, tp, state, first, stable)
+        self._schedule_wanted(topic, tp, state, first, stable)
         watched = self._watched.setdefault(tp, _Watched(scanned_at=now))
         watched.history.append((now, front, stable))
         while len(watched.history) > 1 and watched.history[1][0] <= now - self._after_s:
@@ -149,9 +149,9 @@ class Sweep:
             watched.scanned_at = now
             self._due.append((topic, tp, missing, due_end))
 
-    def _schedule_hurried(self, topic: str, tp: InputPartition, state: State, first: int, stable: int) -> None:
+    def _schedule_wanted(self, topic: str, tp: InputPartition, state: State, first: int, stable: int) -> None:
         """What is asked for and not done: once, or what the plugin gives back would come again and again."""
-        asked = self._hurried.pop(tp, None)
+        asked = self._wanted_ranges.pop(tp, None)
         if asked is None:
             return
         left = Ranges()

@@ -128,8 +128,8 @@ def test_a_round_ends_what_hangs_of_its_ids_and_leaves_everybody_elses_alone(
     append(where.bootstrap, topic, NOBODYS + 2, 0, now_ms())
     ways = [AdminAccess("the worker's", where)]
     round_ = Round(name, Generation(1), [id_], 1, {}, {})
-    carrier = OffsetMigration(ConnectorOffsets(worker, "offsets"))
-    runner = RoundRunner(lambda _: ways, lambda _: [topic, "no-such-topic"], 0, lambda: None, carrier)
+    migration = OffsetMigration(ConnectorOffsets(worker, "offsets"))
+    runner = RoundRunner(lambda _: ways, lambda _: [topic, "no-such-topic"], 0, lambda: None, migration)
     try:
         assert runner.start(round_, lambda _: False)
         (done,) = eventually(runner.take_finished, 60, "the round ends")

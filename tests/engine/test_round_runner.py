@@ -31,7 +31,7 @@ def reach(_: Round) -> Sequence[AdminAccess]:
 
 
 def test_a_newer_round_is_not_taken_for_the_one_that_it_replaces() -> None:
-    runner = RoundRunner(reach, lambda _: [], 0, lambda: None, carrier=None)  # type: ignore[arg-type]
+    runner = RoundRunner(reach, lambda _: [], 0, lambda: None, migration=None)  # type: ignore[arg-type]
     runner._pool = Inline(1)
     for generation in (30, 34):
         assert runner.start(Round(ConnectorName("c"), Generation(generation), ["id"], 1, {}, {}), lambda _: False)

@@ -8,7 +8,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.offsets.alteration import records_to_carry
+from ringfence.fencing.offsets.alteration import records_to_migrate
 from ringfence.fencing.offsets.source_offsets import (
     Offset,
     SourceOffset,
@@ -140,12 +140,12 @@ def test_the_own_topic_speaks_first_its_tombstones_too_and_the_workers_fills_the
 def test_carrying_makes_the_new_topic_say_what_the_merged_old_ones_say() -> None:
     old = offsets(offsets(a=1, b=1, c=1), b=2, c=None)
     new = offsets(offsets(a=1, b=1, c=1), b=9, e=5)
-    assert sorted(records_to_carry(old, new), key=str) == [
+    assert sorted(records_to_migrate(old, new), key=str) == [
         record(A, 1),
         record(B, 2),
         record({"file": "c"}, None),
         record({"file": "e"}, None),
     ]
-    assert records_to_carry(old, offsets(offsets(c=1), a=1, b=2, c=None)) == []
-    assert records_to_carry(offsets(), offsets()) == []
-    assert records_to_carry(offsets(a=3), offsets(a=1)) == [record(A, 3)]  # back to the worker's
+    assert records_to_migrate(old, offsets(offsets(c=1), a=1, b=2, c=None)) == []
+    assert records_to_migrate(offsets(), offsets()) == []
+    assert records_to_migrate(offsets(a=3), offsets(a=1)) == [record(A, 3)]  # back to the worker's

@@ -141,7 +141,7 @@ class _Signals:
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         if self.stopping:
-            self._supervisor.hurry()
+            self._supervisor.end_now()
             return
         self.stopping = True
         raise _Stop

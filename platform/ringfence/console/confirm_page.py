@@ -28,7 +28,7 @@ class Impact:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What came of an act. `secret`: shown this once, and kept nowhere."""
+    """The result of an act. `secret`: shown this once, and kept nowhere."""
 
     text: str
     lines: Sequence[str] = ()
@@ -72,7 +72,7 @@ def page(request: HttpRequest, template: str, title: str, status: int = 200, **c
 
 
 def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:
-    """Show the sheet; or, where it was sent, carry the act out and say what came of it."""
+    """Show the sheet; or, where it was sent, carry the act out and show the result."""
     if request.method != "POST":
         return _render(request, sheet, sheet.form())
     form = sheet.form(request.POST)
@@ -84,18 +84,18 @@ def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:
     reason = str(form.cleaned_data["reason"]).strip()
     note(request, reason)
     try:
-        came = act({**form.cleaned_data, "reason": reason})
+        result = act({**form.cleaned_data, "reason": reason})
     except Refused as refused:
         return _fail(request, sheet, form, refused.message, refused.status)
     except ValidationError as error:
         return _fail(request, sheet, form, " ".join(error.messages), 400)
     except ValueError as error:
         return _fail(request, sheet, form, str(error), 400)
-    if came.lines:
-        note(request, f"{reason}. {came.text} {' '.join(came.lines)}"[:LONGEST_REASON])
+    if result.lines:
+        note(request, f"{reason}. {result.text} {' '.join(result.lines)}"[:LONGEST_REASON])
     entry = request.ringfence_draft.entry_of(sheet.connector)  # type: ignore[attr-defined]
     reads = principal_of(request).may_somewhere(Verb.VIEW_CONFIG)
-    context = {"sheet": sheet, "came": came, "entry": entry, "reads_audit": reads}
+    context = {"sheet": sheet, "result": result, "entry": entry, "reads_audit": reads}
     response = page(request, "console/act_done.html", sheet.title, **context)
     response["Cache-Control"] = "no-store"
     return response

@@ -11,7 +11,7 @@ from ringfence.worker_config import WorkerConfig
 
 
 class ProjectionMembership:
-    """Runs the projector while this worker holds the seat. Two at once would only race for the rows, harmlessly."""
+    """Runs the projector on the worker that the group has chosen. Two at once would only race for the rows, harmlessly."""
 
     def __init__(self, config: WorkerConfig, worker: WorkerRecord, ids: TopicIds | None = None) -> None:
         self._config = config
@@ -23,7 +23,7 @@ class ProjectionMembership:
     def run(self, stop: threading.Event) -> None:
         """Until `stop`."""
         django_apps.load()
-        seat = GroupMembership(
+        membership = GroupMembership(
             self._config.connection(self._client_id),
             f"{self._config.group_id}-projection",
             self._config.config_topic,
@@ -35,10 +35,10 @@ class ProjectionMembership:
         )
         try:
             while not stop.is_set():
-                seat.poll(0.5)
+                membership.poll(0.5)
         finally:
             self._end()
-            seat.close()
+            membership.close()
 
     def _begin(self) -> None:
         if self._thread is not None and self._thread.is_alive() and not self._over.is_set():

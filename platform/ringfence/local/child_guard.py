@@ -45,7 +45,7 @@ def main(command: list[str]) -> int:
     if child is None:
         return 127
     status = _watch(child, wake_read)
-    _bury(child)
+    _reap(child)
     if status is None:
         return 128 + signal.SIGKILL
     code = os.waitstatus_to_exitcode(status)
@@ -103,7 +103,7 @@ def _watch(child: int, wake_read: int) -> int | None:
             return None
 
 
-def _bury(child: int) -> None:
+def _reap(child: int) -> None:
     """Kill the command's group and every descendant, until no child is left."""
     deadline = time.monotonic() + _BURIAL_SECONDS
     while time.monotonic() < deadline:

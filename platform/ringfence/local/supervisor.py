@@ -54,7 +54,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._watched: list[_Watched] = []
-        self._hurry = False
+        self._must_end_now = False
         self._rotate_at = 0.0
 
     def launch(self, role: Role) -> None:
@@ -101,9 +101,9 @@ class Supervisor:
 
         return wait_until(look, timeout, _LOOK_SECONDS)
 
-    def hurry(self) -> None:
+    def end_now(self) -> None:
         """From now on `stop` waits for nothing; for a second Ctrl-C, out of the signal handler."""
-        self._hurry = True
+        self._must_end_now = True
 
     def stop(self) -> None:
         """Stop all roles, the last one first; SIGKILL for what takes longer than its grace."""
@@ -122,7 +122,7 @@ class Supervisor:
             for process in processes:
                 process.terminate()
             wait_until(
-                lambda: self._hurry or all(process.poll() is not None for process in processes),
+                lambda: self._must_end_now or all(process.poll() is not None for process in processes),
                 max(role.grace for role in roles),
             )
             for process in processes:

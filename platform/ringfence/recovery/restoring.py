@@ -213,7 +213,7 @@ class Restore:
         """The config topic, claimed as a leader claims it."""
         config = self._config
         gained: list[GroupMetadata] = []
-        seat = GroupMembership(
+        membership = GroupMembership(
             self._connection,
             config.group_id,
             config.config_topic,
@@ -228,13 +228,13 @@ class Restore:
             while not gained:
                 if patience.expired:
                     raise Retriable(f"Group {config.group_id} does not give the config topic's partition: run it again")
-                seat.poll(0.1)
+                membership.poll(0.1)
             term = Term(
                 self._connection,
                 config.group_id,
                 config.config_topic,
                 gained[-1],
-                lambda: seat.owns,
+                lambda: membership.owns,
                 vault=config.vault,
             )
             term.claim(deadline)
@@ -242,7 +242,7 @@ class Restore:
         finally:
             if term is not None:
                 term.close()
-            seat.close()
+            membership.close()
 
     def _fence(self, targets: Sequence[Mapping[str, str]], deadline: Deadline) -> list[str]:
         """Every id of the group on its own cluster; elsewhere where somebody answers: rounds fence there, too."""

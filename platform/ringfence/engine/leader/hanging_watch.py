@@ -24,7 +24,7 @@ from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.hanging import GROUP_OFFSETS, Hanging, HangingProber, Key
 from ringfence.fencing.leader.fence_targets import AdminAccess
-from ringfence.fencing.leader.older_epochs import by_hand
+from ringfence.fencing.leader.older_epochs import describe_manual_abort
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests.refused import Refused
@@ -141,7 +141,7 @@ def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess,
     try:
         prober.abort(one)
     except FencingError as error:
-        return Found(one, writers, cluster, False, f"{error}. {by_hand(one, [way])}")
+        return Found(one, writers, cluster, False, f"{error}. {describe_manual_abort(one, [way])}")
     log.warning("Ended a transaction that no coordinator knew of: %s", one.told)
     return Found(one, writers, cluster, True)
 

@@ -11,7 +11,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError
 from ringfence.fencing.leader.fence_targets import place_of
 from ringfence.fencing.leader.round_plan import Round
-from ringfence.fencing.offsets.alteration import Records, has_moved, records_to_carry
+from ringfence.fencing.offsets.alteration import Records, has_moved, records_to_migrate
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.offsets.stores import OffsetStores
 from ringfence.fencing.topics.connector_state import ConnectorState
@@ -34,7 +34,7 @@ class OffsetMigration:
             return []
         return [self._offsets.guard(due.connector)]
 
-    def carry(self, due: Round) -> int:
+    def migrate(self, due: Round) -> int:
         """Make the new topic say what the old one says; how many offsets that were. Safe to repeat."""
         if due.target is None or place_of(due.target) == place_of(due.writes):
             return 0
@@ -47,7 +47,7 @@ class OffsetMigration:
         def records(state: ConnectorState, found: SourceOffsets) -> Records:
             if state.generation != due.generation or not state.round_pending:
                 raise Conflict(f"The round of {due.connector} for generation {due.generation} is over")
-            return records_to_carry(self._before(due, old, limit), found)
+            return records_to_migrate(self._before(due, old, limit), found)
 
         try:
             count = self._offsets.write(due.connector, due.writes, new, records, limit)

@@ -48,13 +48,13 @@ class RoundRunner:
         topics: Callable[[Round], Collection[str]],
         graceful_s: float,
         wake: Callable[[], None],
-        carrier: OffsetMigration,
+        migration: OffsetMigration,
     ) -> None:
         """`ways`: how a round's ids are reached; `topics`: where they wrote, as far as is known; `wake` is called when
         a round has come to its end."""
         self._ways = ways
         self._topics = topics
-        self._carrier = carrier
+        self._migration = migration
         self._graceful_s = graceful_s
         self._wake = wake
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="round")
@@ -81,7 +81,7 @@ class RoundRunner:
             return self._steps(due, busy)
 
     def _steps(self, due: Round, busy: Callable[[Round], bool]) -> FenceResult:
-        ids = due.ids or self._carrier.guards(due)
+        ids = due.ids or self._migration.guards(due)
         fenced = FenceResult()
         if ids:
             graceful = Deadline.after(self._graceful_s)  # 1
@@ -92,7 +92,7 @@ class RoundRunner:
             ways = self._ways(due)
             fenced = fence(ids, ways)  # 2
             fenced = replace(fenced, hanging=end_leftovers(self._topics(due), fenced.epochs, ways).hanging)
-        self._carrier.carry(due)  # 4
+        self._migration.migrate(due)  # 4
         return fenced
 
     def _is_cancelled(self, due: Round) -> bool:

@@ -93,7 +93,7 @@ class Leader:
         self.members: list[Member] = []
         """The live workers, as the leader saw them last."""
         self._looked_at = 0.0
-        self._seat: GroupMembership | None = None
+        self._membership: GroupMembership | None = None
         self.hand_over = Resignation(worker, reporter, self.statuses)
         self.ready = threading.Event()
         """Set while this worker leads and takes commands."""
@@ -167,7 +167,7 @@ class Leader:
         try:
             while not stop.is_set():
                 try:
-                    self._sit(stop)
+                    self._run_membership(stop)
                     self.hand_over.await_successor(self._status.poll, stop)
                 except Exception as error:
                     # The root of the thread. What cannot be read or written here another worker may be able to: the
@@ -183,9 +183,9 @@ class Leader:
             self._hanging.close()
             self._status.close()
 
-    def _sit(self, stop: threading.Event) -> None:
+    def _run_membership(self, stop: threading.Event) -> None:
         client_id = member_client_id(self._worker.worker, self._worker.incarnation)
-        self._seat = GroupMembership(
+        self._membership = GroupMembership(
             self._connection, self.worker_config.group_id, self.worker_config.config_topic, client_id,
             self._gain, self._lose,
             session_timeout_ms=self.worker_config.number("session.timeout.ms"),
@@ -197,7 +197,7 @@ class Leader:
         finally:
             self._gained = None
             self._stand_down("it leaves the group")
-            self._seat.close()
+            self._membership.close()
 
     def _gain(self, metadata: GroupMetadata) -> None:
         self._gained = metadata
@@ -207,10 +207,10 @@ class Leader:
         self._stand_down("the partition moved to another worker")
 
     def _turn(self) -> None:
-        assert self._seat is not None
+        assert self._membership is not None
         self._turned_at = time.monotonic()
         try:
-            self._seat.poll(0)
+            self._membership.poll(0)
             self._status.poll()
             self._lead()
             self._work()
@@ -228,13 +228,13 @@ class Leader:
             if self._term.generation != metadata.generation:
                 self._term.recapture(metadata)
             return
-        seat = self._seat
-        assert seat is not None
+        membership = self._membership
+        assert membership is not None
         writer = f"{self._worker.worker}/{self._worker.incarnation}/{metadata.generation}"
         stamper, on_records = self._foreign.watch_term(writer)
         term = Term(
-            self._connection, self.worker_config.group_id, self.worker_config.config_topic, metadata, lambda: seat.owns,
-            stamper=stamper, on_records=on_records, vault=self.worker_config.vault,
+            self._connection, self.worker_config.group_id, self.worker_config.config_topic, metadata,
+            lambda: membership.owns, stamper=stamper, on_records=on_records, vault=self.worker_config.vault,
         )  # fmt: skip
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))
