@@ -1,10 +1,12 @@
 """Fencing rounds that take each other's place; what they fence is tested on a broker."""
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ringfence.engine.leader.round_runner import RoundRunner
+from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.round_plan import Round
@@ -38,3 +40,23 @@ def test_a_newer_round_is_not_taken_for_the_one_that_it_replaces() -> None:
     (done,) = runner.take_finished()
     assert isinstance(done.result.exception(), Reached)
     runner.close()
+
+
+def test_a_round_that_somebody_waits_for_does_not_queue_behind_those_of_a_restart() -> None:
+    held, reached = threading.Event(), threading.Event()
+
+    def ways(round_: Round) -> Sequence[AdminAccess]:
+        if round_.connector == "urgent":
+            reached.set()
+        assert held.wait(60)
+        raise Retriable("enough")
+
+    runner = RoundRunner(ways, lambda _: [], 0, lambda: None, carrier=None)  # type: ignore[arg-type]
+    try:
+        for number in range(200):
+            runner.start(Round(ConnectorName(f"old-{number}"), Generation(1), ["id"], 1, {}, {}), lambda _: False)
+        runner.start(Round(ConnectorName("urgent"), Generation(9), ["id"], 1, {}, {}), lambda _: False, urgent=True)
+        assert reached.wait(10)
+    finally:
+        held.set()
+        runner.close()

@@ -3,7 +3,8 @@
 import pytest
 
 from ringfence.fencing.errors import Conflict
-from ringfence.fencing.ids import Generation
+from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.leader.finished_rounds import finish_all
 from ringfence.fencing.leader.round_plan import finish, plan
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord
 from tests.fencing.test_cluster_state import C, c, config, fold, tasks
@@ -73,3 +74,16 @@ def test_a_round_that_somebody_else_finished_writes_nothing() -> None:
     due = plan(state.connector(C), "g")
     assert due is not None
     assert finish(due, fold(finish(due, state), state)) == []
+
+
+def test_rounds_that_end_together_are_one_transaction_without_those_that_are_void() -> None:
+    other = ConnectorName("other")
+    state = fold([config(), *tasks(1), ConnectorRecord(other, {}), CommitRecord(other, 0)])
+    first, second = plan(state.connector(C), "g"), plan(state.connector(other), "g")
+    assert first is not None
+    assert second is not None
+    newer = fold([CommitRecord(C, 1)], state)
+    records, void = finish_all([first, second], newer)
+    assert records == finish(second, newer)
+    assert list(void) == [C]
+    assert finish_all([first, second], state) == ([*finish(first, state), *finish(second, state)], {})

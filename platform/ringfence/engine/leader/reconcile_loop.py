@@ -2,9 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.connector_instances import Instances
@@ -13,17 +12,18 @@ from ringfence.engine.leader.leader_statuses import LeaderStatuses
 from ringfence.engine.leader.lost_attempts import LostAttempts
 from ringfence.engine.leader.mode_check import ModeWatch
 from ringfence.engine.leader.plans import Plan, task_set
-from ringfence.engine.leader.round_runner import RoundRunner
+from ringfence.engine.leader.round_runner import RoundRunner, RunningRound
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.leader.abandoned import find_abandoned
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.fence import FenceResult
+from ringfence.fencing.leader.finished_rounds import finish_all
 from ringfence.fencing.leader.forgetting import forget
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY
 from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, statuses_without_slot
-from ringfence.fencing.leader.round_plan import Round, finish
+from ringfence.fencing.leader.round_plan import Round
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord
@@ -37,6 +37,7 @@ from ringfence.fencing.topics.status import (
 log = logging.getLogger(__name__)
 
 _WRITE_SECONDS = 8.0
+_ROUNDS_AT_ONCE = 500
 
 
 class Reconciler:
@@ -56,6 +57,7 @@ class Reconciler:
     ) -> None:
         """`settings`: the worker's."""
         self._term = term
+        self._began = term.state.end
         self._group_id = group_id
         self._worker = worker
         self._reporter = reporter
@@ -95,7 +97,8 @@ class Reconciler:
             else:
                 self._instances.ask(connector)
         for round_ in due.rounds:
-            if self._rounds.start(round_, self._busy):
+            # Somebody waits for a generation of this term; the older ones only follow from the leader's change.
+            if self._rounds.start(round_, self._busy, urgent=round_.generation >= self._began):
                 self._report_round(round_, "fencing", "")
         if due.forgettable:
             self._write(forget)
@@ -108,18 +111,30 @@ class Reconciler:
         self._term.write(plan, Deadline.after(_WRITE_SECONDS))
 
     def _finish_rounds(self) -> None:
+        """One transaction for all: after a restart of the platform hundreds may come to their end at once."""
+        done: list[tuple[RunningRound, FenceResult]] = []
         for running in self._rounds.take_finished():
-            round_ = running.round
             try:
-                fenced = running.result.result()
+                done.append((running, running.result.result()))
             except FencingError as error:
-                pause = self._rounds.record_failure(round_, error)
-                self._report_round(round_, "failed", f"{error}. It is tried again in {pause:g} s")
-                continue
-            try:
-                self._write(partial(finish, round_))
-            except Conflict as error:
-                self._report_round(round_, "cancelled", str(error))
+                pause = self._rounds.record_failure(running.round, error)
+                self._report_round(running.round, "failed", f"{error}. It is tried again in {pause:g} s")
+        for first in range(0, len(done), _ROUNDS_AT_ONCE):
+            self._write_counts(done[first : first + _ROUNDS_AT_ONCE])
+
+    def _write_counts(self, done: Sequence[tuple[RunningRound, FenceResult]]) -> None:
+        void: Mapping[ConnectorName, Conflict] = {}
+
+        def counts(state: ClusterState) -> list[ConfigRecord]:
+            nonlocal void
+            records, void = finish_all([running.round for running, _ in done], state)
+            return records
+
+        self._write(counts)
+        for running, fenced in done:
+            round_ = running.round
+            if round_.connector in void:
+                self._report_round(round_, "cancelled", str(void[round_.connector]))
                 continue
             for one in fenced.hanging:
                 report_ended(self._reporter, round_.connector, one, "round")

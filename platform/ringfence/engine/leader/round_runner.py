@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 _BACKOFF = Backoff(0.25, 30)
 
 _THREADS = 32  # most wait: for old tasks, or for a cluster that does not answer while others' rounds go on
+_URGENT_THREADS = 16
 
 
 @dataclass(slots=True)
@@ -58,12 +59,16 @@ class RoundRunner:
         self._graceful_s = graceful_s
         self._wake = wake
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="round")
+        self._urgent = ThreadPoolExecutor(_URGENT_THREADS, thread_name_prefix="urgent-round")
         self._running: dict[ConnectorName, RunningRound] = {}
         self._newest: dict[ConnectorName, Generation] = {}
         self._not_before: dict[tuple[ConnectorName, Generation], tuple[int, float]] = {}
 
-    def start(self, due: Round, busy: Callable[[Round], bool]) -> bool:
-        """Start the round unless it runs, or failed a moment ago. `busy`: old tasks of it are still at work."""
+    def start(self, due: Round, busy: Callable[[Round], bool], *, urgent: bool = False) -> bool:
+        """Start the round unless it runs, or failed a moment ago. `busy`: old tasks of it are still at work.
+
+        urgent: it does not queue behind those that are not.
+        """
         running = self._running.get(due.connector)
         if running is not None and running.round.generation == due.generation:
             return False
@@ -71,7 +76,7 @@ class RoundRunner:
         if time.monotonic() < not_before:
             return False
         self._newest[due.connector] = due.generation  # before its thread begins, which looks there
-        result = self._pool.submit(self._carry_out, due, busy)
+        result = (self._urgent if urgent else self._pool).submit(self._carry_out, due, busy)
         self._running[due.connector] = RunningRound(due, result)
         result.add_done_callback(lambda _: self._wake())
         return True
@@ -123,4 +128,5 @@ class RoundRunner:
 
     def close(self) -> None:
         """Begin no more; what runs ends by itself and is harmless."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._urgent):
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,23 @@
+"""Rounds that came to their end together: one transaction for all. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from ringfence.fencing.errors import Conflict
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.leader.round_plan import Round, finish
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_records import ConfigRecord
+
+
+def finish_all(
+    rounds: Sequence[Round], state: ClusterState
+) -> tuple[list[ConfigRecord], Mapping[ConnectorName, Conflict]]:
+    """As `finish`, for rounds of several connectors in one transaction; those that are void, with the reason."""
+    records: list[ConfigRecord] = []
+    void: dict[ConnectorName, Conflict] = {}
+    for round_ in rounds:
+        try:
+            records += finish(round_, state)
+        except Conflict as error:
+            void[round_.connector] = error
+    return records, void
