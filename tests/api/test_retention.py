@@ -9,6 +9,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
+from ringfence.access.models import LoginSession
 from ringfence.audit import retention
 from ringfence.audit.models import AppendOnly, AuditEntry, Outcome
 from ringfence.audit.trail import record
@@ -85,5 +86,8 @@ def test_the_trail_is_exported_and_then_goes(
 def test_sessions_that_are_over_go() -> None:
     for key, days in (("old", -1), ("new", 1)):
         Session.objects.create(session_key=key, session_data="", expire_date=timezone.now() + timedelta(days=days))
+        LoginSession.objects.create(key_hash=key, account="ann", created_ms=0, seen_ms=0)
     retention.sweep(0)
+    assert list(LoginSession.objects.filter(account="ann").values_list("key_hash", flat=True)) == ["new"]
+    LoginSession.objects.all().delete()
     assert list(Session.objects.filter(session_key__in=["old", "new"]).values_list("session_key", flat=True)) == ["new"]

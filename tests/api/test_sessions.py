@@ -3,11 +3,15 @@
 import json
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client, override_settings
+from django.utils import timezone
 
 from ringfence.access.logins import BACKGROUND
 from ringfence.access.models import Grant, LoginSession
@@ -51,6 +55,17 @@ def test_an_idle_session_ends() -> None:
     assert not LoginSession.objects.exists()
     grow_idle(0)
     assert browser.get("/connectors").status_code == 401, "it came back"
+
+
+def test_a_row_is_worth_nothing_as_a_cookie_and_one_that_is_over_nothing_at_all() -> None:
+    browser = log_in("ann")
+    rows = list(Session.objects.values_list("session_key", flat=True))
+    for stored in (*rows, LoginSession.objects.get().key_hash):
+        thief = Client(headers={"host": "localhost"})
+        thief.cookies[settings.SESSION_COOKIE_NAME] = stored
+        assert thief.get("/connectors").status_code == 401
+    Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
+    assert browser.get("/connectors").status_code == 401
 
 
 def test_a_session_ends_however_much_it_is_used() -> None:
