@@ -11,7 +11,7 @@ from ringfence.worker_config import WorkerConfig
 
 
 class ProjectionMembership:
-    """Runs the projector on the worker that the group has chosen. Two at once would only race for the rows, harmlessly."""
+    """Runs the projector on the worker that the group has chosen. Two at once would race for the rows, harmlessly."""
 
     def __init__(self, config: WorkerConfig, worker: WorkerRecord, ids: TopicIds | None = None) -> None:
         self._config = config
