@@ -51,7 +51,7 @@ def test_a_round_that_somebody_waits_for_does_not_queue_behind_those_of_a_restar
         assert held.wait(60)
         raise Retriable("enough")
 
-    runner = RoundRunner(ways, lambda _: [], 0, lambda: None, carrier=None)  # type: ignore[arg-type]
+    runner = RoundRunner(ways, lambda _: [], 0, lambda: None, migration=None)  # type: ignore[arg-type]
     try:
         for number in range(200):
             runner.start(Round(ConnectorName(f"old-{number}"), Generation(1), ["id"], 1, {}, {}), lambda _: False)
